@@ -160,6 +160,29 @@ export interface PaymentParts {
   readonly apple: AppleSettings | undefined
 }
 
+/** OAuth of registered servers. `begin` and `end` reject with GatewayError. */
+export interface McpAuthorization {
+  /** How the gateway describes itself to authorisation servers. */
+  clientMetadata(redirectUrl: string): object
+  /** Where to send the user's browser. `session` must bring the answer back to `redirectUrl`. */
+  begin(asked: {
+    readonly account: string
+    readonly name: string
+    readonly session: string
+    readonly redirectUrl: string
+    /** Where the gateway describes itself as a client; undefined if authorisation servers could not read it. */
+    readonly clientMetadataUrl: string | undefined
+  }): Promise<string>
+  /** Completes an authorisation with the browser's answer, and returns the server's name. */
+  end(brought: {
+    readonly account: string
+    readonly session: string
+    readonly state: string
+    readonly code: string
+    readonly iss?: string
+  }): Promise<string>
+}
+
 /** Everything routes depend on; each handler names the part it needs. */
 export interface HttpParts extends ServingParts, IdentityParts, RecordParts, PaymentParts, WebhookParts {
   readonly accounts: AccountStore
@@ -187,28 +210,7 @@ export interface HttpParts extends ServingParts, IdentityParts, RecordParts, Pay
     readonly error: string | undefined
     readonly needsAuthorization: boolean
   }>
-  /** Authorises a registered server by OAuth. Both reject with GatewayError. */
-  readonly mcpAuthorization: {
-    /** Gives where the browser of `session` has to go, which brings the answer back to `redirectUrl`. */
-    begin(asked: {
-      readonly account: string
-      readonly name: string
-      readonly session: string
-      readonly redirectUrl: string
-      /** Where the gateway describes itself as a client; undefined if nobody could read it. */
-      readonly clientMetadataUrl: string | undefined
-    }): Promise<string>
-    /** How the gateway describes itself to authorisation servers. */
-    clientMetadata(redirectUrl: string): object
-    /** Takes the answer, and gives the name of the server. */
-    end(brought: {
-      readonly account: string
-      readonly session: string
-      readonly state: string
-      readonly code: string
-      readonly iss?: string
-    }): Promise<string>
-  }
+  readonly mcpAuthorization: McpAuthorization
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
 }

@@ -8,6 +8,7 @@ import { useAct } from '../session/signed-out.tsx'
 import { count, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, Note, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Older } from '../ui/older.tsx'
 import type { Act, Audit, Installation, ProviderRow } from './wire.ts'
 
 export function Overview() {
@@ -225,13 +226,7 @@ export function Acts() {
           ))}
         </Table>
       )}
-      {acts.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={acts.isFetchingNextPage} onClick={() => void acts.fetchNextPage()}>
-            {t('Older')}
-          </Button>
-        </p>
-      )}
+      <Older list={acts} />
     </>
   )
 }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { McpServers, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { sealer } from '../../accounts/sealed.ts'
 import type { Config } from '../../config.ts'
+import type { McpAuthorization } from '../../http/parts.ts'
 import type { Store } from '../../store/store.ts'
 import type { McpServer } from '../../tools/mcp/connection.ts'
 import { asksForAuthorization, type Challenge } from '../../tools/mcp/exchange.ts'
@@ -23,29 +24,6 @@ export interface Mcp {
   readonly registered: (account: string, name: string) => Promise<McpServer>
   /** The server has refused a request with that token. */
   readonly noteRefusal: (account: string, name: string, token: string, challenge: Challenge) => Promise<void>
-}
-
-/** OAuth of registered servers. `begin` and `end` reject with GatewayError. */
-export interface McpAuthorization {
-  /** How the gateway describes itself to authorisation servers. */
-  clientMetadata(redirectUrl: string): object
-  /** Where to send the user's browser. `session` must bring the answer back to `redirectUrl`. */
-  begin(asked: {
-    readonly account: string
-    readonly name: string
-    readonly session: string
-    readonly redirectUrl: string
-    /** Where this client describes itself, for authorisation servers that read such documents. */
-    readonly clientMetadataUrl: string | undefined
-  }): Promise<string>
-  /** Completes an authorisation with the browser's answer, and returns the server's name. */
-  end(brought: {
-    readonly account: string
-    readonly session: string
-    readonly state: string
-    readonly code: string
-    readonly iss?: string
-  }): Promise<string>
 }
 
 type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>

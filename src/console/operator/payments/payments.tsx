@@ -5,10 +5,10 @@ import type { ReactNode } from 'react'
 import { Link, useLocation } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { Page } from '../../api/wire.ts'
-import { inr, processorNames, TopUpBadges } from '../../pages/payments/words.tsx'
-import { usd } from '../../strings/format.ts'
+import { TopUpTable } from '../../pages/payments/top-up-table.tsx'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
+import { Badge, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
+import { Older } from '../../ui/older.tsx'
 import type { AnyTopUp, PaymentEvent } from './wire.ts'
 
 const parts = [
@@ -56,52 +56,15 @@ export function AllPayments() {
       {list.isPending && <Loading />}
       {list.data && rows.length === 0 && <Empty title={t('Nothing was topped up yet.')} />}
       {rows.length > 0 && (
-        <Table
+        <TopUpTable
           label={t('Top-ups')}
-          head={
-            <tr>
-              <th scope="col">{t('When')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Account')}</th>
-              <th scope="col">{t('Paid with')}</th>
-              <th scope="col" className="num">
-                {t('Amount')}
-              </th>
-              <th scope="col" className="num">
-                {t('Credit')}
-              </th>
-              <th scope="col">{t('Receipt')}</th>
-            </tr>
-          }
-        >
-          {rows.map((topUp) => (
-            <tr key={topUp.id}>
-              <td>
-                <Link href={`/operator/payments/${topUp.id}`} className="text-accent underline">
-                  <Time at={topUp.created_at} />
-                </Link>
-              </td>
-              <td>
-                <TopUpBadges topUp={topUp} />
-              </td>
-              <td>
-                <AccountLink id={topUp.account} />
-              </td>
-              <td className="whitespace-nowrap">{t(processorNames[topUp.processor])}</td>
-              <td className="num">{inr(topUp.amount)}</td>
-              <td className="num">{usd(topUp.credit_usd)}</td>
-              <td className="whitespace-nowrap">{topUp.receipt ?? '–'}</td>
-            </tr>
-          ))}
-        </Table>
+          rows={rows}
+          address={({ id }) => `/operator/payments/${id}`}
+          receipt={({ receipt }) => receipt}
+          account={({ account }) => <AccountLink id={account} />}
+        />
       )}
-      {list.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {t('Older')}
-          </Button>
-        </p>
-      )}
+      <Older list={list} />
     </>
   )
 }

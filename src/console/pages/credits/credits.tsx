@@ -9,7 +9,6 @@ import { ago, day, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import {
   Badge,
-  Button,
   Empty,
   Failure,
   Loading,
@@ -20,6 +19,7 @@ import {
   Time,
   Usd,
 } from '../../ui/basics.tsx'
+import { Older } from '../../ui/older.tsx'
 import { Payments } from '../payments/payments.tsx'
 import { Notices } from './notices.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
@@ -277,13 +277,7 @@ function History() {
           ))}
         </Table>
       )}
-      {history.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
-            {t('Older')}
-          </Button>
-        </p>
-      )}
+      <Older list={history} />
     </Section>
   )
 }

@@ -2,10 +2,10 @@
 
 import { Link } from 'wouter'
 import { useTopUps } from '../../api/payments.ts'
-import { usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Failure, Loading, Section, Table, Time } from '../../ui/basics.tsx'
-import { inr, processorNames, TopUpBadges } from './words.tsx'
+import { Failure, Loading, Section } from '../../ui/basics.tsx'
+import { Older } from '../../ui/older.tsx'
+import { TopUpTable } from './top-up-table.tsx'
 
 export function Payments() {
   const topUps = useTopUps()
@@ -16,56 +16,18 @@ export function Payments() {
       {topUps.isPending && <Loading rows={2} />}
       {topUps.data && rows.length === 0 && <p className="text-muted">{t('Nothing was topped up yet.')}</p>}
       {rows.length > 0 && (
-        <Table
+        <TopUpTable
           label={t('Payments')}
-          head={
-            <tr>
-              <th scope="col">{t('When')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Paid with')}</th>
-              <th scope="col" className="num">
-                {t('Amount')}
-              </th>
-              <th scope="col" className="num">
-                {t('Credit')}
-              </th>
-              <th scope="col">{t('Receipt')}</th>
-            </tr>
-          }
-        >
-          {rows.map((topUp) => (
-            <tr key={topUp.id}>
-              <td>
-                <Link href={`/credits/top-ups/${topUp.id}`} className="text-accent underline">
-                  <Time at={topUp.created_at} />
-                </Link>
-              </td>
-              <td>
-                <TopUpBadges topUp={topUp} />
-              </td>
-              <td className="whitespace-nowrap">{t(processorNames[topUp.processor])}</td>
-              <td className="num">{inr(topUp.amount)}</td>
-              <td className="num">{usd(topUp.credit_usd)}</td>
-              <td className="whitespace-nowrap">
-                {topUp.receipt === null ? (
-                  '–'
-                ) : (
-                  <Link href={`/credits/top-ups/${topUp.id}/receipt`} className="text-accent underline">
-                    {topUp.receipt}
-                  </Link>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
+          rows={rows}
+          address={({ id }) => `/credits/top-ups/${id}`}
+          receipt={({ id, receipt }) => (
+            <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
+              {receipt}
+            </Link>
+          )}
+        />
       )}
-      {topUps.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={topUps.isFetchingNextPage} onClick={() => void topUps.fetchNextPage()}>
-            {t('Older')}
-          </Button>
-        </p>
-      )}
+      <Older list={topUps} />
     </Section>
   )
 }

@@ -9,6 +9,7 @@ import type { Page, RequestRow } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Empty, Failure, Loading, PageHead } from '../../ui/basics.tsx'
 import { textOf } from '../../ui/form.tsx'
+import { Older } from '../../ui/older.tsx'
 import { LiveCalls } from './live-calls.tsx'
 import { RequestTable } from './request-table.tsx'
 
@@ -111,13 +112,7 @@ export function Requests() {
         />
       )}
       {rows.length > 0 && <RequestTable rows={rows} />}
-      {list.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {t('Older')}
-          </Button>
-        </p>
-      )}
+      <Older list={list} />
     </>
   )
 }

@@ -166,25 +166,19 @@ export class SqliteAccounts implements AccountStore {
   }
 
   revokeKey(id: string, at: number): boolean {
-    return this.#changeKey(this.#sql.revokeKey, id, at)
+    return this.#change(this.#keys, this.#sql.revokeKey, at, id)
   }
 
   expireKey(id: string, at: number): boolean {
-    return this.#changeKey(this.#sql.expireKey, id, at)
+    return this.#change(this.#keys, this.#sql.expireKey, at, id)
   }
 
   suspend(id: string): boolean {
-    return this.#setSuspended(id, 1)
+    return this.#change(this.#accounts, this.#sql.setSuspended, 1, id)
   }
 
   resume(id: string): boolean {
-    return this.#setSuspended(id, 0)
-  }
-
-  #setSuspended(id: string, suspended: 0 | 1): boolean {
-    const { changes } = writing(() => this.#sql.setSuspended.run(suspended, id))
-    this.#drop(this.#accounts)
-    return Number(changes) === 1
+    return this.#change(this.#accounts, this.#sql.setSuspended, 0, id)
   }
 
   insertSession(session: Session): void {
@@ -218,14 +212,13 @@ export class SqliteAccounts implements AccountStore {
   }
 
   revokeSession(id: string, at: number): boolean {
-    const { changes } = writing(() => this.#sql.revokeSession.run(at, id))
-    this.#drop(this.#sessions)
-    return Number(changes) === 1
+    return this.#change(this.#sessions, this.#sql.revokeSession, at, id)
   }
 
-  #changeKey(update: Statement, id: string, at: number): boolean {
-    const { changes } = writing(() => update.run(at, id))
-    this.#drop(this.#keys)
+  /** Sets one column of the row `id`; false if there is no such row. */
+  #change(cache: { clear(): void }, update: Statement, value: number, id: string): boolean {
+    const { changes } = writing(() => update.run(value, id))
+    this.#drop(cache)
     return Number(changes) === 1
   }
 

@@ -1,0 +1,63 @@
+// Top-ups in a table, for the account that paid and for an operator.
+
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import type { TopUp } from '../../api/payments.ts'
+import { usd } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Table, Time } from '../../ui/basics.tsx'
+import { inr, processorNames, TopUpBadges } from './words.tsx'
+
+/** `address` is the page of a top-up; `account` adds a column. */
+export function TopUpTable<Row extends TopUp>({
+  label,
+  rows,
+  address,
+  receipt,
+  account,
+}: {
+  label: string
+  rows: readonly Row[]
+  address: (topUp: Row) => string
+  receipt: (topUp: Row) => ReactNode
+  account?: (topUp: Row) => ReactNode
+}) {
+  return (
+    <Table
+      label={label}
+      head={
+        <tr>
+          <th scope="col">{t('When')}</th>
+          <th scope="col">{t('State')}</th>
+          {account && <th scope="col">{t('Account')}</th>}
+          <th scope="col">{t('Paid with')}</th>
+          <th scope="col" className="num">
+            {t('Amount')}
+          </th>
+          <th scope="col" className="num">
+            {t('Credit')}
+          </th>
+          <th scope="col">{t('Receipt')}</th>
+        </tr>
+      }
+    >
+      {rows.map((topUp) => (
+        <tr key={topUp.id}>
+          <td>
+            <Link href={address(topUp)} className="text-accent underline">
+              <Time at={topUp.created_at} />
+            </Link>
+          </td>
+          <td>
+            <TopUpBadges topUp={topUp} />
+          </td>
+          {account && <td>{account(topUp)}</td>}
+          <td className="whitespace-nowrap">{t(processorNames[topUp.processor])}</td>
+          <td className="num">{inr(topUp.amount)}</td>
+          <td className="num">{usd(topUp.credit_usd)}</td>
+          <td className="whitespace-nowrap">{topUp.receipt === null ? '–' : receipt(topUp)}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
