@@ -1,10 +1,16 @@
 // What the console API sends: times are ISO 8601, amounts are decimal strings of US dollars.
 
 import type { Receipt } from '../../credits/ledger/receipt.ts'
+import type { CreditPool as Pool } from '../../http/console/views.ts'
 
 export type { Receipt }
 export type {
+  CreditPool as Pool,
+  CreditsView as Credits,
+  HistoryEntryView as HistoryRow,
   KeyView as Key,
+  LotView as Lot,
+  McpServerView as McpServer,
   NewKeyView as MadeKey,
   OpenSessionView as SessionRow,
   PasskeyView as Passkey,
@@ -20,64 +26,10 @@ export interface Fault {
   readonly metadata: Readonly<Record<string, unknown>>
 }
 
-export type Pool = 'purchased' | 'welcome' | 'daily' | 'subscription'
-
-export interface Lot {
-  readonly id: string
-  readonly pool: Pool
-  /** What was granted. */
-  readonly amount: string
-  readonly remaining: string
-  readonly held: string
-  readonly source: string
-  readonly granted_at: string
-  readonly expires_at: string | null
-}
-
-export interface Credits {
-  readonly currency: 'USD'
-  readonly held: string
-  readonly debt: string
-  /** How much the account may owe; null for nothing. */
-  readonly credit_line: string | null
-  /** What one call could hold now. */
-  readonly spendable: { readonly api: string; readonly app: string }
-  readonly pools: readonly {
-    readonly type: Pool
-    readonly remaining: string
-    readonly held: string
-    readonly api_spendable: boolean
-    readonly resets_at: string | null
-  }[]
-  readonly lots: readonly Lot[]
-  readonly notices: readonly (
-    | { readonly kind: 'balance_low'; readonly available: string; readonly threshold: string }
-    | {
-        readonly kind: 'lot_expiring'
-        readonly lot: string
-        readonly remaining: string
-        readonly expires_at: string
-      }
-  )[]
-  readonly total_purchased: string
-  readonly total_used: string
-}
-
 export interface Page<Row> {
   readonly data: readonly Row[]
   readonly has_more: boolean
   readonly next_cursor: string | null
-}
-
-export interface HistoryRow {
-  readonly at: string
-  readonly kind: string
-  readonly pool: Pool | null
-  /** Signed. */
-  readonly amount: string
-  readonly lot: string | null
-  readonly call: string | null
-  readonly note: string | null
 }
 
 export type UsageGroup = 'day' | 'model' | 'key' | 'channel'
@@ -173,18 +125,6 @@ export interface ModelRow {
   readonly kind: string
   /** Why it cannot be called now; null where it can. */
   readonly callable: { readonly api: NotCallable | null; readonly app: NotCallable | null }
-}
-
-/** An MCP server that the account has registered. */
-export interface McpServer {
-  readonly name: string
-  readonly url: string
-  /** The names of the headers that it is sent. */
-  readonly headers: readonly string[]
-  readonly authorized: boolean
-  readonly needs_authorization: boolean
-  readonly created_at: string
-  readonly changed_at: string
 }
 
 export interface Conversation {

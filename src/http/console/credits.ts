@@ -13,6 +13,7 @@ import { queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { csvLines, csvResponse } from '../v1/account/usage.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
+import type { CreditsView, HistoryEntryView, NoticeView } from './views.ts'
 
 export const creditRoutes: readonly ConsoleRoute[] = [
   ownRoute(
@@ -59,7 +60,7 @@ const pageParameters = z.strictObject({
 export async function creditView(
   { ledger, now, thresholds }: Pick<HttpParts, 'ledger' | 'now' | 'thresholds'>,
   account: string,
-) {
+): Promise<CreditsView> {
   const at = now()
   const [balance, totals] = [await ledger.balance(account), await ledger.totals(account)]
   const living = balance.lots.filter(({ expiresAt }) => expiresAt === null || expiresAt > at)
@@ -97,7 +98,7 @@ export async function creditView(
   }
 }
 
-function noticeView(notice: Notice) {
+function noticeView(notice: Notice): NoticeView {
   if (notice.kind === 'balance_low') {
     const { kind, available, threshold } = notice
     return { kind, available: formatUsd(available), threshold: formatUsd(threshold) }
@@ -110,7 +111,7 @@ function sum(lots: readonly LotBalance[], part: 'remaining' | 'pinned'): Pico {
   return lots.reduce((total, lot) => total + lot[part], 0n)
 }
 
-function entryView(entry: StatementEntry) {
+function entryView(entry: StatementEntry): HistoryEntryView {
   return {
     at: iso(entry.at),
     kind: entry.kind,

@@ -6,6 +6,7 @@ import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server
 import { GatewayError } from '../../errors.ts'
 import { clientMetadataUrl, mcpCallback } from '../mcp/client-metadata.ts'
 import { type Asked, type AskedBy, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
+import type { McpServerView } from './views.ts'
 
 interface ServerAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
   readonly account: Account
@@ -149,12 +150,11 @@ function toServersPage(outcome: 'authorized' | 'refused'): Response {
   return new Response(null, { status: 302, headers: { location: `/console/mcp?outcome=${outcome}` } })
 }
 
-function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord): McpServerView {
   const { authorized, needsAuthorization } = authorizationOf(secrets)
   return {
     name,
     url,
-    /** Names only, never the values. */
     headers: Object.keys(secrets.headers),
     authorized,
     needs_authorization: needsAuthorization,

@@ -1,5 +1,5 @@
-// The answers of /console/api, for both the gateway and the console. Imports nothing: the console takes its types from
-// here.
+// The answers of /console/api, for both the gateway and the console, which takes its types from here. Amounts are
+// decimal strings of US dollars, times are ISO 8601. Imports nothing.
 
 export interface SessionView {
   readonly account: {
@@ -79,4 +79,74 @@ export interface LinkView {
 
 export interface ListView<Item> {
   readonly data: readonly Item[]
+}
+
+export type CreditPool = 'purchased' | 'welcome' | 'daily' | 'subscription'
+
+/** An amount of granted credit. */
+export interface LotView {
+  readonly id: string
+  readonly pool: CreditPool
+  /** What was granted. */
+  readonly amount: string
+  readonly remaining: string
+  readonly held: string
+  readonly granted_at: string
+  readonly expires_at: string | null
+}
+
+export type NoticeView =
+  | { readonly kind: 'balance_low'; readonly available: string; readonly threshold: string }
+  | {
+      readonly kind: 'lot_expiring'
+      readonly lot: string
+      readonly remaining: string
+      readonly expires_at: string
+    }
+
+/** The credit of an account. */
+export interface CreditsView {
+  readonly currency: 'USD'
+  readonly held: string
+  readonly debt: string
+  /** How much the account may owe; null for nothing. */
+  readonly credit_line: string | null
+  /** What one call could hold now. */
+  readonly spendable: { readonly api: string; readonly app: string }
+  readonly pools: readonly {
+    readonly type: CreditPool
+    readonly remaining: string
+    readonly held: string
+    readonly api_spendable: boolean
+    readonly resets_at: string | null
+  }[]
+  readonly lots: readonly LotView[]
+  readonly notices: readonly NoticeView[]
+  readonly total_purchased: string
+  readonly total_used: string
+}
+
+/** An entry of the ledger. */
+export interface HistoryEntryView {
+  readonly at: string
+  readonly kind: string
+  readonly pool: CreditPool | null
+  /** Signed. */
+  readonly amount: string
+  readonly lot: string | null
+  readonly call: string | null
+  readonly model: string | null
+  readonly note: string | null
+}
+
+/** An MCP server that the account has registered. */
+export interface McpServerView {
+  readonly name: string
+  readonly url: string
+  /** Names only, never the values. */
+  readonly headers: readonly string[]
+  readonly authorized: boolean
+  readonly needs_authorization: boolean
+  readonly created_at: string
+  readonly changed_at: string
 }
