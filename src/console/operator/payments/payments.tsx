@@ -60,13 +60,21 @@ export function AllPayments() {
           label={t('Top-ups')}
           rows={rows}
           address={({ id }) => `/operator/payments/${id}`}
-          receipt={({ receipt }) => receipt}
-          account={({ account }) => <AccountLink id={account} />}
+          receipt={receiptOf}
+          account={accountOf}
         />
       )}
       <Older list={list} />
     </>
   )
+}
+
+function receiptOf({ receipt }: AnyTopUp) {
+  return receipt
+}
+
+function accountOf({ account }: AnyTopUp) {
+  return <AccountLink id={account} />
 }
 
 export function AccountLink({ id }: { id: string }) {

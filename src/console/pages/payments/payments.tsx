@@ -1,7 +1,7 @@
 // The payments of the account, the newest first.
 
 import { Link } from 'wouter'
-import { useTopUps } from '../../api/payments.ts'
+import { type TopUp, useTopUps } from '../../api/payments.ts'
 import { t } from '../../strings/text.ts'
 import { Failure, Loading, Section } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
@@ -20,14 +20,18 @@ export function Payments() {
           label={t('Payments')}
           rows={rows}
           address={({ id }) => `/credits/top-ups/${id}`}
-          receipt={({ id, receipt }) => (
-            <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
-              {receipt}
-            </Link>
-          )}
+          receipt={receiptLink}
         />
       )}
       <Older list={topUps} />
     </Section>
+  )
+}
+
+function receiptLink({ id, receipt }: TopUp) {
+  return (
+    <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
+      {receipt}
+    </Link>
   )
 }
