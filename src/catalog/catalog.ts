@@ -66,7 +66,7 @@ export interface Catalog {
   readonly unpriced: readonly UnpricedModel[]
 }
 
-/** Indexes the rows; the models themselves are built when they are first asked for, so that starting stays fast. */
+/** Indexes the rows; models are built on first use, so that starting stays fast. */
 export function buildCatalog(input: CatalogInput): Catalog {
   const { providersKnown, today, premiumRule = defaultPremiumRule } = input
   const rows = new Map<string, CatalogRow>()

@@ -29,7 +29,7 @@ export interface Model {
   readonly offers: readonly Offer[]
 }
 
-/** `embeddings` comes out of the models that POST /v1/embeddings serves, and those give nothing else. */
+/** `embeddings` is the only output of the models that POST /v1/embeddings serves. */
 export type Modality = 'text' | 'image' | 'audio' | 'video' | 'file' | 'embeddings'
 
 /** One provider that serves the model, under its own name and price. */

@@ -11,7 +11,7 @@ const root = resolve(source, '../..')
 /** Where the files go, one folder deep: inside an executable names lose their folders. */
 const outdir = join(root, 'dist/console')
 
-/** Compiles the console into `dist/console` and gives the paths of its files, sorted. */
+/** Compiles the console into `dist/console` and returns the sorted paths of its files. */
 export async function buildConsole(): Promise<readonly string[]> {
   const result = await Bun.build({
     entrypoints: [join(source, 'index.html')],

@@ -76,7 +76,7 @@ export type ToolSelector =
   /** `tool` is absent for all tools of the server. */
   | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool?: string }
 
-/** The answer to an approval request. Its call stands in the messages, under the request's id, without a result. */
+/** The answer to an approval request. Its call is in the messages, under the request's id, without a result. */
 export interface ApprovedCall {
   readonly requestId: string
   readonly serverLabel: string
@@ -101,7 +101,7 @@ export interface GatewayCall {
 export interface GatewayRun {
   readonly call: GatewayCall
   readonly result: ToolResult
-  /** What of the answer stands before it: UTF-16 units of its text, and details of its reasoning. */
+  /** Its position in the answer: UTF-16 units of text and details of reasoning before it. */
   readonly after: { readonly text: number; readonly reasoning: number }
   /** Which round of the answer it belongs to, from 1; 0 for a call of an earlier answer that was approved since. */
   readonly round: number

@@ -7,7 +7,7 @@ import { type Resolve, systemResolve } from './destination.ts'
 /** How long what a resolver said of a host is believed, milliseconds. */
 const believedMs = 60_000
 
-/** Returns a function that tells whether a URL's host is private. A name that does not resolve counts as private. */
+/** Returns a function that checks whether a URL's host is private. A name that does not resolve counts as private. */
 export function privateHosts(resolve: Resolve = systemResolve): (url: string) => Promise<boolean> {
   const known = new LRUCache<string, Promise<boolean>>({ max: 500, ttl: believedMs })
   return (text) => {

@@ -17,7 +17,7 @@ type Container = unknown[] | Record<string, unknown>
 /** A container that is read in several runs. */
 interface Open {
   readonly container: Container
-  /** A comma stands before the next member: there must be one. */
+  /** There was a comma, so another member must follow. */
   afterComma: boolean
   /** What the parent calls it; unused in arrays. */
   readonly key: string
@@ -138,7 +138,7 @@ class Parser {
       const to = end ?? behindEscape(text, from, from + stepCharacters)
       if (to >= text.length) throw new SyntaxError('Unterminated string')
       const piece = JSON.parse(`"${text.slice(from, to)}"`) as string
-      // What an escape stands for is shorter than the escape.
+      // An escape is longer than the character it encodes.
       plain &&= piece.length === to - from
       pieces.push(piece)
       from = to

@@ -1,4 +1,4 @@
-// The catalog that the executable carries: read as text when asked for, so that starting parses nothing twice.
+// The bundled catalog: text that is parsed on demand, so that nothing is parsed twice at the start.
 
 import catalogText from './catalog.json' with { type: 'text' }
 import type { CatalogFile, CatalogRow } from '../row.ts'

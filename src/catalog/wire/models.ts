@@ -134,7 +134,7 @@ export function createdOf({ created, priceDate }: Pick<Model, 'created' | 'price
   return created > 0 ? created : Date.parse(`${priceDate}T00:00:00Z`) / 1000
 }
 
-/** Rates that repeat another one are left out, so that what stands there is worth reading. */
+/** Rates that repeat another one are left out. */
 const special: readonly [keyof z.infer<typeof ratesSchema>, TokenBucket, TokenBucket][] = [
   ['internal_reasoning', 'reasoning', 'output'],
   ['input_audio', 'inputAudio', 'input'],

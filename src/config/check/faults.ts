@@ -84,7 +84,7 @@ function got(value: unknown, secret: boolean): string {
   return `, not ${text.length > 60 ? `${text.slice(0, 57)}…` : text}`
 }
 
-/** What stands before the @ of an address, and the values of its query: people write passwords there. */
+/** Masks the user part and the query values of URLs: people write passwords there. */
 function withoutCredentials(text: string): string {
   return text
     .replace(/"([a-z][a-z0-9+.-]*:\/\/)?[^"]*@/gi, '"$1****@')

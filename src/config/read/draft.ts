@@ -31,7 +31,7 @@ export class Draft {
   readonly warnings: ConfigWarning[] = []
   readonly #origins = new Map<string, Origin>()
 
-  /** Puts a value in its place. What stands in the way is left alone: the schema names it as the fault it is. */
+  /** Sets a value. A parent that is not an object is left alone: the schema reports it. */
   set(path: Path, value: unknown, origin: Origin): void {
     let at: Tree = this.tree
     for (const part of path.slice(0, -1)) {

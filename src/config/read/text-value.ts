@@ -14,7 +14,7 @@ const truths: Readonly<Record<string, boolean>> = {
   '0': false,
 }
 
-/** The value that `text` stands for; text that stands for none stays text, and the schema says what is wrong with it. */
+/** Parses `text`; what cannot be parsed stays text, for the schema to report. */
 export function coerced(kind: SettingKind, text: string): unknown {
   switch (kind) {
     case 'text':

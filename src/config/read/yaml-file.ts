@@ -87,7 +87,7 @@ interface Expansion {
   readonly references: readonly Reference[]
 }
 
-/** What stands for a value whose variable is not set: it is as if the setting had not been written. */
+/** A value whose variable is not set: the setting counts as absent. */
 const absent = Symbol('absent')
 
 function expandedTree(expansion: Expansion, tree: object, path: Path): Record<string, unknown> {

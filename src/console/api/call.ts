@@ -15,7 +15,7 @@ export class CallError extends Error {
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** Calls `/console/api/<path>` and gives the body of the answer. Throws CallError. */
+/** Calls `/console/api/<path>` and returns the body of the answer. Throws CallError. */
 export async function call<T>(
   method: Method,
   path: string,

@@ -65,7 +65,7 @@ interface Standing {
 export type MovementKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay' | 'borrow'
 type Movement = Standing & { readonly kind: MovementKind; readonly entries: number }
 
-/** What a month has brought to an account and what it has used. */
+/** An account's credit and usage of a month. */
 export interface MonthlyStatement {
   readonly account: string
   readonly email: string

@@ -17,7 +17,7 @@ export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // A refusal stays one; what did not arrive is asked for once more.
+      // A refusal is final; a request without an answer is sent once more.
       retry: (failures, error) => failures < 1 && error instanceof CallError && error.fault.status === 0,
       throwOnError: false,
     },

@@ -71,7 +71,7 @@ export async function settledReceipt(id: string): Promise<Receipt | undefined> {
   return undefined
 }
 
-/** Notes where a conversation stands: its last response, model and title. */
+/** Saves a conversation's last response, model and title. */
 export async function noteConversation(
   id: string,
   changes: { title?: string; model?: string; last_response?: string },

@@ -86,7 +86,7 @@ export function useThread(id: string | undefined) {
     }))
   }
 
-  /** Asks after the first `keep` turns; what followed them is left behind. */
+  /** Asks after the first `keep` turns; later turns are dropped. */
   async function send(keep: number, { text, attachments, approvals }: Asked, asking: Asking) {
     if (running.current) return
     const controller = new AbortController()
@@ -136,7 +136,7 @@ export function useThread(id: string | undefined) {
     return { answer, requestId }
   }
 
-  /** Writes down where the conversation stands, and makes it when this was its first answer. */
+  /** Saves the conversation's last response, and creates the conversation with its first answer. */
   async function keepPlace(asked: readonly Turn[], answer: Answer) {
     if (!answer.stored || answer.id === null || answer.state === 'failed') return
     if (open.current === undefined) {

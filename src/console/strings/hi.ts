@@ -1,4 +1,4 @@
-// Hindi: the words that lead through the console. What is missing here stands in English.
+// Hindi. Strings that are missing here are shown in English.
 
 export const hi: Readonly<Record<string, string>> = {
   Overview: 'सारांश',

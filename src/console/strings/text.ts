@@ -1,4 +1,4 @@
-// The catalogue of strings. English stands in the pages themselves and is the name of each string; other languages are
+// The catalogue of strings. English is written in the pages and is the key of each string; other languages are
 // loaded when the reader's browser asks for them.
 
 const catalogues: Readonly<Record<string, () => Promise<Readonly<Record<string, string>>>>> = {

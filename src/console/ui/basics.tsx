@@ -175,7 +175,7 @@ export function Time({ at, none = '–' }: { at: string | null; none?: string })
   )
 }
 
-/** Copies a text, and says so to those who see and to those who hear. */
+/** Copies a text, and confirms it on screen and to screen readers. */
 export function Copy({ text, label, look = 'plain' }: { text: string; label?: string; look?: Look }) {
   const [copied, setCopied] = useState(false)
   const copy = async () => {

@@ -13,7 +13,7 @@ import { TextField } from './form.tsx'
 
 let ask: (() => Promise<boolean>) | undefined
 
-/** Does an act, with a fresh proof where one is asked for. Throws the refusal when none is given. */
+/** Runs an act, after a fresh sign-in if it needs one. Throws the refusal if the user cancels. */
 export async function elevated<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act()

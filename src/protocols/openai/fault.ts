@@ -58,7 +58,7 @@ export function faultInside(body: unknown): Fault | undefined {
     : fault('broken', 'The provider sent an error without words.')
 }
 
-/** The error that a frame of a stream carries, as it stands there; undefined where it carries none. */
+/** The error in a frame of a stream, unchanged; undefined if there is none. */
 export function errorIn(frame: Frame, chunk: unknown): Json | undefined {
   if (!isObject(chunk)) return frame.event === 'error' ? frame.data : undefined
   if (frame.event !== 'error' && !carriesError(chunk)) return undefined
@@ -293,7 +293,7 @@ const ownStatuses: Readonly<Record<number, FaultKind>> = {
   524: 'timeout',
 }
 
-/** Without the provider's envelope only the status counts, and a 4xx from a proxy blames nobody. */
+/** Without the provider's envelope only the status counts; a proxy's 4xx is not the caller's fault. */
 function kindOfBareStatus(status: number): FaultKind {
   // A body that is too large is the caller's fault, whoever measured it; Cerebras and Mistral send no message.
   if (status === 413) return 'invalid-request'

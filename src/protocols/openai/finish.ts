@@ -46,7 +46,7 @@ function wordOf(native: string): string {
   return native.toLowerCase().split(':', 1)[0]!.trim()
 }
 
-/** The kind of failure that a provider's finish reason stands for, if it stands for one. */
+/** The kind of failure that a provider's finish reason means, if any. */
 export function failureOf(native: string): FaultKind | undefined {
   return failures[wordOf(native)]
 }

@@ -30,7 +30,7 @@ export function wireRun({ call, result }: GatewayRun): JsonObject {
   }
 }
 
-/** What a search or a page was asked for: the tool's own account of it, or what the model wrote. */
+/** The action of a search or page call: as the tool reports it, or else from the model's arguments. */
 export function actionOf(origin: ToolOrigin, json: string, action: JsonObject | undefined): JsonObject {
   if (action !== undefined) return action
   const args = parseJson(json)

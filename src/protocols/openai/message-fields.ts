@@ -1,4 +1,4 @@
-// The pieces that whole answers and stream chunks share: each as it stands on the wire.
+// The wire format of what whole answers and stream chunks share.
 
 import type { Annotation, AudioDelta } from '../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'

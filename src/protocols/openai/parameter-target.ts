@@ -1,4 +1,4 @@
-// What lowering the parameters of a request takes and gives.
+// Input and result of lowering the parameters of a request.
 
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Target, Warning } from '../protocol.ts'

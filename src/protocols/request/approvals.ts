@@ -67,7 +67,7 @@ export class Approvals {
     return this.#approved
   }
 
-  /** The call of a request; undefined where it has been run, and stands where it was. */
+  /** The call that a request asked about; undefined if it has been run already. */
   asked(requestId: unknown): AskedCall | undefined {
     return this.#asked.get(String(requestId))
   }

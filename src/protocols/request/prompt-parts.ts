@@ -16,7 +16,7 @@ export interface PromptContent {
   readonly inlineLength: number
   /** Images, inline and by address. */
   readonly images: number
-  /** Inline audio and files, with the bytes that their base64 stands for. */
+  /** Inline audio and files, with their decoded sizes in bytes. */
   readonly files: readonly { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
   /** Texts that come as the tokens they are, to be embedded. */
   readonly tokenIds: number

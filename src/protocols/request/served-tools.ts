@@ -51,7 +51,7 @@ export function fateOf(protocol: keyof typeof rules, tool: Json | object): Fate 
   return rule?.fate ?? 'refused'
 }
 
-/** The error for a tool of this type; `param` is where it stands, in the client's notation. */
+/** The error for a tool of this type; `param` is its path in the client's notation. */
 export function toolRefused(type: string, param: string): GatewayError {
   return new GatewayError('unsupported_parameter', {
     message: `'${param}' cannot be honoured: tools of type ${JSON.stringify(type.slice(0, 64))} are not served here.`,

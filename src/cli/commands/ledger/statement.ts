@@ -1,4 +1,4 @@
-// `weir credits statement`: what a month has brought to an account and what it has used, as a table, CSV or a page to print.
+// `weir credits statement`: an account's credit and usage of a month, as a table, CSV or a page to print.
 
 import { formatCreditLine } from '../../../credits/credit-line.ts'
 import { MonthlySums, monthNamed, netOf } from '../../../credits/ledger/monthly.ts'

@@ -1,4 +1,4 @@
-// `weir doctor --provider P`: makes one cheap call to a provider, charged to nobody, and explains what is wrong.
+// `weir doctor --provider P`: makes one cheap call to a provider, charged to no account, and explains what is wrong.
 
 import type { Catalog } from '../../../catalog/catalog.ts'
 import type { Model } from '../../../catalog/model.ts'

@@ -168,7 +168,7 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
 function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  // Sent again after an answer that was lost, it gives back once.
+  // The same id again, after an answer that was lost, refunds only once.
   const [id] = useState(() => crypto.randomUUID())
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const submit = (event: FormEvent<HTMLFormElement>) => {

@@ -1,4 +1,4 @@
-// The statement of a month, to be read, printed or saved: for whoever's account it is, and for operators.
+// The statement of a month, to read, print or save: for the account's holder and for operators.
 
 import { useQuery } from '@tanstack/react-query'
 import { Link, useLocation, useParams } from 'wouter'

@@ -120,7 +120,7 @@ function ownItems({ input }: ResponsesRequest): readonly InputItem[] {
 
 // ---- what the request refers to ---------------------------------------------------------------------------
 
-/** What stands elsewhere and belongs to a request. */
+/** Stored items that a request refers to. */
 export interface Recalled {
   /** The items of the conversation continued by `previous_response_id`, oldest first. */
   readonly history: readonly JsonObject[]

@@ -1,5 +1,5 @@
-// Input items of clients as messages of the conversation: what one turn of the assistant said, thought and called stands
-// in several items here, and is one message there.
+// Input items of clients as messages of the conversation. Text, reasoning and calls of one assistant turn are several
+// items but one message.
 
 import type {
   ContentPart,

@@ -33,7 +33,6 @@ export abstract class OutputItem {
     return this.#status === 'in_progress'
   }
 
-  /** The item as it stands. */
   abstract json(status?: ItemStatus): JsonObject
 
   protected begin(): void {

@@ -1,5 +1,5 @@
-// The output of a response, item by item, as events: deltas as they come, and at the end of each item what no delta
-// brought.
+// The output of a response, item by item, as events: deltas as they come, and at the end of each item the
+// rest.
 
 import type { ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -149,7 +149,7 @@ export class Output {
     }
   }
 
-  /** A finished item: brings whatever has not been streamed of it. */
+  /** A finished item: emits what has not been streamed of it. */
   item(item: JsonObject, position: number): void {
     this.#positions.remember(item, position)
     if (this.#finished.has(position)) return

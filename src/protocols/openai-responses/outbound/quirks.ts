@@ -41,7 +41,7 @@ export const unknownFields = [
   'seed',
   'stop',
   'logit_bias',
-  // Every answer is asked for with `store: false`: the gateway's users share one account at the provider.
+  // Every request has `store: false`: the gateway's users share one account at the provider.
   'store',
 ] as const satisfies readonly OptionalField[]
 
