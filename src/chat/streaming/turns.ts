@@ -98,9 +98,14 @@ export class Turns {
         idle = false
       }
     }
-    if (idle) this.#begunAt = undefined
-    // Work triggered by the steps runs before the connections are checked: it counts towards this turn.
-    else this.#arm()
+    // Work triggered by the steps runs before the connections are checked: it counts towards this turn. And a process
+    // that the system has stopped for a while may find the turn over before its first step.
+    if (!idle || this.#isWaiting) this.#arm()
+    else this.#begunAt = undefined
+  }
+
+  get #isWaiting(): boolean {
+    return urgencies.some((urgency) => this.#queues[urgency].size > 0)
   }
 
   /**

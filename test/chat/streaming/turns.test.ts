@@ -1,6 +1,6 @@
 // Long work is done in steps, and between two of them everybody else has a turn.
 
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { stepsOf, Turns } from '../../../src/chat/streaming/turns.ts'
 
 /** Keeps the thread busy. */
@@ -32,6 +32,21 @@ describe('work in steps', () => {
     const second = turns.run(() => 'second')
     expect(second).toBeInstanceOf(Promise)
     expect(await second).toBe('second')
+  })
+
+  test('comes to a step although the system has stopped the process at the beginning of its turn', async () => {
+    const turns = new Turns()
+    void turns.run(() => work(20))
+    await turns.run(() => work(20))
+    const third = turns.run(() => 'third')
+    const real = performance.now.bind(performance)
+    let asked = 0
+    // The clock is read when the turn begins; it is read again ten milliseconds later.
+    const clock = spyOn(performance, 'now').mockImplementation(() => real() + (asked++ === 0 ? 0 : 10))
+    await new Promise((resolve) => setImmediate(resolve))
+    clock.mockRestore()
+    expect(asked).toBeGreaterThan(1)
+    expect(await third).toBe('third')
   })
 
   test('goes through what pauses by itself, some of it in each turn', async () => {
