@@ -111,8 +111,11 @@ describe('an operator', () => {
   })
 
   test('sees the calls and the usage of everybody, and proves the ledger', async () => {
-    const { json } = await admin('GET', `requests?account=${annaId}`)
-    expect((json['data'] as Json[]).length).toBeGreaterThan(0)
+    // Rows of the log are written together, a quarter of a second after their calls.
+    await until(
+      () => admin('GET', `requests?account=${annaId}`),
+      ({ json }) => (json['data'] as Json[]).length > 0,
+    )
     const byAccount = await admin('GET', 'usage?by=account')
     expect(byAccount.json['data']).toContainEqual(
       expect.objectContaining({ group: annaId, label: 'anna@example.org' }),
