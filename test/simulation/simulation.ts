@@ -315,7 +315,7 @@ export class Simulation implements World {
         }
         if (value !== true) return null
         const open = process.openCalls()
-        const ended = new Set(process.uncommitted.filter(hasEnded).map(callOf))
+        const ended = new Set(process.uncommitted.filter((entry) => this.#hasEnded(entry)).map(callOf))
         const call = [...this.oracle.calls.values()].find(
           ({ id, state }) => state === 'open' && !open.has(id) && !ended.has(id),
         )
@@ -330,6 +330,16 @@ export class Simulation implements World {
       () => kind,
       () => process.ledger[kind](now),
     )
+  }
+
+  /** Whether a command of a transaction that is not booked yet has ended its call. */
+  #hasEnded({ carried, answer }: Entry): boolean {
+    if (carried.kind === 'recover') return true
+    if (carried.kind !== 'settle' && carried.kind !== 'release') return false
+    // A replayed end has no answer to tell by: it ends the call when it comes from the call's owner.
+    const { call, owner } = carried.command
+    if (answer === replayed) return this.oracle.calls.get(call)?.owner === owner
+    return 'value' in answer && (answer.value as SettleResult).kind === 'settled'
   }
 
   committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void {
@@ -390,12 +400,6 @@ function leavesTime({ kind }: Entry['carried'], answer: Answer): boolean {
 
 function isRefusal(answer: Answer): boolean {
   return 'value' in answer && (answer.value as { readonly kind?: string } | undefined)?.kind === 'refused'
-}
-
-function hasEnded({ carried, answer }: Entry): boolean {
-  if (carried.kind === 'recover') return true
-  if (carried.kind !== 'settle' && carried.kind !== 'release') return false
-  return 'value' in answer && (answer.value as SettleResult).kind === 'settled'
 }
 
 function callOf({ carried: { command } }: Entry): string {
