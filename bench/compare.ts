@@ -1,7 +1,7 @@
 // What a call costs two builds of Weir, in their processor time: `bun bench/compare.ts OLD NEW [--rounds 8]`. Both run
 // beside each other and are driven in turns, so that whatever else the machine does strikes both alike; the figure is
-// the median of the rounds' ratios. Time of the processor is measured and not time of the clock: a busy machine hardly
-// changes it.
+// the median of the rounds' ratios. Time of the processor is what to go by: a busy machine hardly changes it. How many
+// calls were answered in a second stands beside it.
 
 import { parseArgs } from 'node:util'
 import { startWeir } from '../test/support/run-weir.ts'
@@ -72,24 +72,38 @@ function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
+/** Of the old build and of the new one. */
+type Pair = [number, number]
+
+/** Both medians, and the median of the ratios with the least and the greatest. */
+function compared(pairs: readonly Pair[]): string {
+  const [old, now] = [median(pairs.map(([one]) => one)), median(pairs.map(([, two]) => two))]
+  const ratios = pairs.map(([one, two]) => two / one)
+  const [least, most] = [Math.min(...ratios), Math.max(...ratios)]
+  return `${old.toFixed(0)} → ${now.toFixed(0)} (${median(ratios).toFixed(2)}, ${least.toFixed(2)} to ${most.toFixed(2)})`
+}
+
 try {
   for (const cell of cells) {
     // By calls and not by time: a busy machine is warm later.
     for (const at of [0, 1])
       for (let calls = 0; calls < warmUpCalls;) calls += (await run(at, cell, seconds)).calls
-    const seen: [number, number][] = []
+    const cost: Pair[] = []
+    const rate: Pair[] = []
     for (let round = 0; round < rounds; round++) {
       // The one that comes first changes, as what it leaves behind may cost the other.
       const order = round % 2 === 0 ? [0, 1] : [1, 0]
-      const figures: [number, number] = [0, 0]
-      for (const at of order) figures[at as 0 | 1] = (await run(at, cell, seconds)).perCall
-      seen.push(figures)
+      const perCall: Pair = [0, 0]
+      const perSecond: Pair = [0, 0]
+      for (const at of order) {
+        const ran = await run(at, cell, seconds)
+        perCall[at as 0 | 1] = ran.perCall
+        perSecond[at as 0 | 1] = ran.calls / seconds
+      }
+      cost.push(perCall)
+      rate.push(perSecond)
     }
-    const ratios = seen.map(([old, now]) => now / old)
-    const [old, now] = [median(seen.map(([one]) => one)), median(seen.map(([, two]) => two))]
-    console.log(
-      `${cell.name}: ${old.toFixed(0)} → ${now.toFixed(0)} µs a call, ratio ${median(ratios).toFixed(3)} (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`,
-    )
+    console.log(`${cell.name}: ${compared(cost)} µs a call; ${compared(rate)} calls a second`)
   }
 } finally {
   for (const subject of subjects) await subject.stop()
