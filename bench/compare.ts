@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util'
 import { startWeir } from '../test/support/run-weir.ts'
 import { cpuMicros, gatewayCore, otherCore, startScript } from './processes.ts'
+import { median, spread } from './statistics.ts'
 import { drive } from './wrk.ts'
 
 const { values: flags, positionals } = parseArgs({
@@ -66,21 +67,13 @@ async function run(at: number, cell: (typeof cells)[number], forSeconds: number)
   return { calls, perCall: (cpuMicros(pid) - from) / calls }
 }
 
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
-}
-
 /** Of the old build and of the new one. */
 type Pair = [number, number]
 
-/** Both medians, and the median of the ratios with the least and the greatest. */
+/** Both medians, and their ratios. */
 function compared(pairs: readonly Pair[]): string {
   const [old, now] = [median(pairs.map(([one]) => one)), median(pairs.map(([, two]) => two))]
-  const ratios = pairs.map(([one, two]) => two / one)
-  const [least, most] = [Math.min(...ratios), Math.max(...ratios)]
-  return `${old.toFixed(0)} → ${now.toFixed(0)} (${median(ratios).toFixed(2)}, ${least.toFixed(2)} to ${most.toFixed(2)})`
+  return `${old.toFixed(0)} → ${now.toFixed(0)}, ratio ${spread(pairs.map(([one, two]) => two / one))}`
 }
 
 try {

@@ -1,64 +1,93 @@
-// What Weir costs beside a bare proxy, and beside the least that a durable hold and settle allow (floor.ts): throughput,
-// added latency, memory, start. `bun bench/load.ts [--quick]`; `--calibrate` puts a second bare proxy in Weir's place, to see how far two equals differ. The gateway has core 0, load and provider share core 1; rounds alternate, so that drift strikes both alike.
+// What a call through Weir costs beside a bare proxy, beside the least that a durable hold and settle allow (floor.ts),
+// and beside an earlier build: throughput, added latency, memory, start.
+// `bun bench/load.ts [--against EXECUTABLE] [--rounds 4] [--quick]`; `--calibrate` puts a second bare proxy in Weir's
+// place, to see how far two equals differ. The gateway has core 0, load and provider share core 1. Rounds alternate, so
+// that drift strikes all alike; figures are medians of the rounds, ratios are medians of paired rounds.
 
 import { parseArgs } from 'node:util'
 import { startWeir, weirCommand } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
 import { bareSyncsUs } from './disk.ts'
+import { openStreams } from './open-streams.ts'
 import { cpuSeconds, gatewayCore, otherCore, residentMb, type Started, startScript } from './processes.ts'
 import { measureFirstResponse } from './start-up.ts'
-import { openStreams } from './open-streams.ts'
-import { type Figures, drive } from './wrk.ts'
+import { median, spread } from './statistics.ts'
+import { drive, type Figures } from './wrk.ts'
 
-/** The figures to reach. Throughput is of the bare proxy's; latencies in ms, memory in MB. */
+/** The figures to reach. Latencies in ms, memory in MB. */
 const targets = {
-  /** At 32 connections. */
-  wholeRatio: 0.7,
-  streamRatio: 0.8,
-  /** Over the bare proxy, at one connection. */
-  addedP50AtOne: 0.3,
-  /** At a thousand requests a second, over no gateway. */
-  addedP50: 1,
-  addedP99: 5,
-  firstResponseMs: 150,
-  idleMb: 90,
-  /** Resident with this many streams open, all of it. */
-  openStreamsMb: 250,
+  /** Throughput at 32 connections, of the floor's. */
+  ofFloor: 0.7,
+  /** Throughput at 32 connections, of the earlier build's (commit 6b11018). */
+  wholeOfEarlier: 2.5,
+  streamOfEarlier: 2.1,
+  /** Over the floor's, at one connection. */
+  addedP50: 0.2,
+  /** Over the floor's, at a thousand requests a second. */
+  addedP99: 1.5,
+  /** Throughput of translated streams, of streams that are not translated. */
+  translated: 0.7,
+  firstResponseMs: 110,
+  idleMb: 80,
+  /** Resident with this many streams open. */
+  openStreamsMb: 210,
   openStreams: 2_000,
 }
 
 const { values: flags } = parseArgs({
   options: {
+    against: { type: 'string' },
+    rounds: { type: 'string', default: '4' },
     quick: { type: 'boolean', default: false },
     calibrate: { type: 'boolean', default: false },
   },
 })
-const seconds = flags.quick ? 1 : 4
-const rounds = flags.quick ? 1 : 2
-/** Until the compiler of both has done most of its work. */
-const warmUpSeconds = flags.quick ? 1 : 10
+const seconds = flags.quick ? 1 : 3
+const rounds = flags.quick ? 1 : Number(flags.rounds)
+/** Until the compiler has done most of its work. */
+const warmUpSeconds = flags.quick ? 1 : 8
 
 interface Target {
   readonly name: string
   readonly origin: string
   readonly key: string
-  readonly model: string
+  /** Before the names of models that every target has. */
+  readonly prefix: string
   readonly pid: number
 }
 
 interface Cell {
   readonly name: string
+  /** A translated one with its provider. */
+  readonly model: string
   readonly stream: boolean
   readonly connections: number
   readonly pauseMs: number
+  /** Bare proxies do not translate. */
+  readonly translated?: boolean
 }
 
+const chat = { model: 'fixed', pauseMs: 0 }
+const whole = { ...chat, name: 'whole', stream: false }
+const stream = { ...chat, name: 'stream', stream: true }
+const wholeAt32: Cell = { ...whole, connections: 32 }
+const streamAt32: Cell = { ...stream, connections: 32 }
 const cells: readonly Cell[] = [
-  ...[1, 32, 256].map((connections) => ({ name: 'whole', stream: false, connections, pauseMs: 0 })),
-  ...[1, 32, 256].map((connections) => ({ name: 'stream', stream: true, connections, pauseMs: 0 })),
+  { ...whole, connections: 1 },
+  wholeAt32,
+  { ...whole, connections: 256 },
+  { ...stream, connections: 1 },
+  streamAt32,
+  { ...stream, connections: 256 },
+  { ...streamAt32, name: 'stream, Claude', model: 'bench-claude/fixed', translated: true },
+  { ...streamAt32, name: 'stream, Gemini', model: 'bench-gemini/fixed', translated: true },
   // 32 connections, each about 32 ms from one request to the next: a thousand a second, far from the limit.
-  { name: 'whole, 1,000/s', stream: false, connections: 32, pauseMs: 31 },
+  { ...whole, name: 'whole, 1,000/s', connections: 32, pauseMs: 31 },
 ]
+
+type Sample = Figures & { readonly cpu: number; readonly mb: number }
+/** The rounds of each target by its name. */
+type Rounds = ReadonlyMap<string, readonly Sample[]>
 
 /** Where 256 connections would wait for each other otherwise. */
 const manyRequests = { BUN_CONFIG_MAX_HTTP_REQUESTS: '8192' }
@@ -72,115 +101,98 @@ const floor = await startScript(
   [upstream.origin, floorData.join('floor.db')],
   manyRequests,
 )
-using data = tempDir('weir-bench-')
-const options = {
-  config: configuration(upstream.origin),
-  dataDir: data.path,
-  prefix: ['taskset', '-c', gatewayCore],
-}
+const pinned = { config: configuration(upstream.origin), prefix: ['taskset', '-c', gatewayCore] }
+const bare = { key: 'none', prefix: '' }
+const direct: Target = { ...bare, name: 'direct', origin: upstream.origin, pid: upstream.pid }
+const references: readonly Target[] = [
+  { ...bare, name: 'proxy', origin: proxy.origin, pid: proxy.pid },
+  { ...bare, name: 'floor', origin: floor.origin, pid: floor.pid },
+]
 try {
-  console.log(`${seconds} s a cell, ${rounds} round(s)\n`)
-  if (flags.calibrate) await calibrate(upstream, proxy)
-  else await measureAll(upstream, proxy)
+  console.log(`${rounds} round(s), ${seconds} s a cell\n`)
+  if (flags.calibrate) await calibrate()
+  else await measureAll()
 } finally {
   await floor.stop()
   await proxy.stop()
   await upstream.stop()
 }
 
-async function measureAll(upstream: Started, proxy: Started): Promise<void> {
+async function measureAll(): Promise<void> {
   console.log(`weir runs from ${weirCommand.length === 1 ? 'the executable' : 'its source'}`)
+  using data = tempDir('weir-bench-')
+  const options = { ...pinned, dataDir: data.path }
   const weir = await startWeir(options)
+  const earlier =
+    flags.against === undefined ? undefined : await startWeir({ ...pinned, command: [flags.against] })
   try {
     report('resident idle, MB', residentMb(weir.pid), targets.idleMb)
     // Before the load: what the streams take is asked for, not what a burst of other calls has left behind.
-    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir)
+    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir, 'bench/drip')
     // At one connection nothing overlaps with the two syncs of a call: they are part of what is added there.
     const syncsMs = bareSyncsUs(data.join('syncs'), flags.quick ? 100 : 1_000) / 1000
     console.log(`\ntwo bare syncs of this disk: ${syncsMs.toFixed(2)} ms`)
-    const { origin, key, pid } = weir
-    await measureCells({ name: 'weir', origin, key, model: 'bench/fixed', pid }, upstream, proxy)
+    const gateways = [weir, ...(earlier ? [earlier] : [])].map(({ origin, key, pid }, at) => ({
+      name: at === 0 ? 'weir' : 'earlier',
+      origin,
+      key,
+      prefix: 'bench/',
+      pid,
+    }))
+    judge(await measureCells([...references, ...gateways]))
   } finally {
+    await earlier?.stop()
     await weir.stop()
   }
   const starts = await measureFirstResponse(options, flags.quick ? 3 : 10)
   console.log(`\nstarts, ms: ${starts.map((ms) => ms.toFixed(0)).join(' ')}`)
-  report(
-    'first response after start, ms (median)',
-    starts[Math.floor(starts.length / 2)]!,
-    targets.firstResponseMs,
-  )
+  report('first response after start, ms (median)', median(starts), targets.firstResponseMs)
 }
 
-async function calibrate(upstream: Started, proxy: Started): Promise<void> {
+async function calibrate(): Promise<void> {
   const second = await startProxy(upstream)
   try {
     const { origin, pid } = second
-    await measureCells({ name: 'proxy 2', origin, key: 'none', model: 'fixed', pid }, upstream, proxy)
-    await measureOpenStreams(`${origin}/v1/chat/completions`, { key: 'none', pid })
+    await measureCells([...references, { ...bare, name: 'proxy 2', origin, pid }])
+    await measureOpenStreams(`${origin}/v1/chat/completions`, { key: 'none', pid }, 'drip')
   } finally {
     await second.stop()
   }
 }
 
-function startProxy(upstream: Started): Promise<Started> {
-  return startScript(gatewayCore, 'proxy.ts', [upstream.origin], manyRequests)
+function startProxy({ origin }: Started): Promise<Started> {
+  return startScript(gatewayCore, 'proxy.ts', [origin], manyRequests)
 }
 
-async function measureCells(subject: Target, upstream: Started, proxy: Started): Promise<void> {
-  const direct: Target = {
-    name: 'direct',
-    origin: upstream.origin,
-    key: 'none',
-    model: 'fixed',
-    pid: upstream.pid,
+/** Measures each cell in rounds in which each target has a turn, and prints the medians. */
+async function measureCells(all: readonly Target[]): Promise<ReadonlyMap<Cell, Rounds>> {
+  const translates = ({ prefix }: Target) => prefix !== ''
+  for (const target of all) {
+    await run(target, wholeAt32, warmUpSeconds)
+    await run(target, streamAt32, warmUpSeconds)
   }
-  const reference: Target = { ...direct, name: 'proxy', origin: proxy.origin, pid: proxy.pid }
-  const least: Target = { ...direct, name: 'floor', origin: floor.origin, pid: floor.pid }
-  for (const target of [reference, least, subject]) await run(target, cells[1]!, warmUpSeconds)
-
-  const titles = [
-    'cell',
-    'conns',
-    'target',
-    'req/s',
-    'ratio',
-    'p50',
-    'p99',
-    '+p50',
-    '+p99',
-    'cpu',
-    'RSS',
-    'failed',
-  ]
+  const titles = ['cell', 'conns', 'target', 'req/s', 'p50', 'p99', 'cpu', 'RSS', 'failed']
   console.log(`\n${row(titles)}`)
+  const measured = new Map<Cell, Rounds>()
   for (const cell of cells) {
-    const base = await run(direct, cell, 1)
-    print(cell, direct, base, undefined)
-    const seen: Record<'reference' | 'least' | 'subject', Sample[]> = {
-      reference: [],
-      least: [],
-      subject: [],
-    }
+    const able = cell.translated ? all.filter(translates) : all
+    if (able.length === 0) continue
+    if (!cell.translated) print(cell, direct.name, [await run(direct, cell, 1)])
+    const samples = new Map(able.map(({ name }) => [name, [] as Sample[]]))
     for (let round = 0; round < rounds; round++) {
-      seen.reference.push(await run(reference, cell, seconds))
-      seen.least.push(await run(least, cell, seconds))
-      seen.subject.push(await run(subject, cell, seconds))
+      // Who comes first changes, as what one leaves behind may cost the next.
+      const turn = round % 2 === 0 ? able : able.toReversed()
+      for (const target of turn) samples.get(target.name)!.push(await run(target, cell, seconds))
     }
-    const bare = average(seen.reference)
-    const ours = average(seen.subject)
-    print(cell, reference, bare, undefined)
-    print(cell, least, average(seen.least), bare)
-    print(cell, subject, ours, bare)
-    judge(cell, ours, bare, base)
+    for (const [name, of] of samples) print(cell, name, of)
+    measured.set(cell, samples)
   }
+  return measured
 }
-
-type Sample = Figures & { readonly cpu: number; readonly mb: number }
 
 async function run(target: Target, cell: Cell, forSeconds: number): Promise<Sample> {
   const body = {
-    model: target.model,
+    model: cell.translated ? cell.model : target.prefix + cell.model,
     messages: [{ role: 'user', content: 'Say something about the river, please.' }],
     max_tokens: 128,
     ...(cell.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
@@ -192,87 +204,107 @@ async function run(target: Target, cell: Cell, forSeconds: number): Promise<Samp
   return { ...figures, cpu: (cpuSeconds(target.pid) - before) / forSeconds, mb: residentMb(target.pid) }
 }
 
-function average(samples: readonly Sample[]): Sample {
-  const mean = (of: (sample: Sample) => number) =>
-    samples.reduce((sum, each) => sum + of(each), 0) / samples.length
-  return {
-    perSecond: mean((each) => each.perSecond),
-    p50: mean((each) => each.p50),
-    p99: mean((each) => each.p99),
-    failures: samples.reduce((sum, each) => sum + each.failures, 0),
-    cpu: mean((each) => each.cpu),
-    mb: Math.max(...samples.map((each) => each.mb)),
+/** Compares the rounds of Weir with those of the others, and prints what is reached and what is not. */
+function judge(measured: ReadonlyMap<Cell, Rounds>): void {
+  console.log('')
+  const pairs = (cell: Cell, other: string, of: (weir: Sample, other: Sample) => number) => {
+    const samples = measured.get(cell)
+    const theirs = samples?.get(other)
+    return samples?.get('weir')?.flatMap((ours, at) => (theirs ? [of(ours, theirs[at]!)] : [])) ?? []
+  }
+  const rate = (ours: Sample, theirs: Sample) => ours.perSecond / theirs.perSecond
+  const failures = [...measured.values()]
+    .flatMap((each) => each.get('weir') ?? [])
+    .map((each) => each.failures)
+  report(
+    'answers that failed',
+    failures.reduce((sum, each) => sum + each, 0),
+    0,
+  )
+  for (const cell of cells) {
+    const { name, connections } = cell
+    const what = `${name}, ${connections} connection(s)`
+    if (cell.translated) {
+      const streams = measured.get(streamAt32)?.get('weir') ?? []
+      const ratios = (measured.get(cell)?.get('weir') ?? []).map((ours, at) => rate(ours, streams[at]!))
+      reportAtLeast(`${what}: throughput of untranslated`, ratios, targets.translated)
+    } else if (cell.pauseMs > 0) {
+      const added = pairs(cell, 'floor', (ours, theirs) => ours.p99 - theirs.p99)
+      reportPaired(`${what}: p99 over the floor's, ms`, added, targets.addedP99)
+    } else if (connections === 1) {
+      const added = pairs(cell, 'floor', (ours, theirs) => ours.p50 - theirs.p50)
+      reportPaired(`${what}: p50 over the floor's, ms`, added, targets.addedP50)
+    } else if (connections === 32) {
+      const least = cell.stream ? targets.streamOfEarlier : targets.wholeOfEarlier
+      reportAtLeast(`${what}: throughput of the floor`, pairs(cell, 'floor', rate), targets.ofFloor)
+      reportAtLeast(`${what}: throughput of the earlier build`, pairs(cell, 'earlier', rate), least)
+      console.log(`        throughput of the bare proxy: ${spread(pairs(cell, 'proxy', rate))}`)
+    }
   }
 }
 
-function judge(cell: Cell, ours: Sample, bare: Sample, direct: Sample): void {
-  report('answers that failed', ours.failures, 0)
-  if (cell.pauseMs > 0) {
-    report('added over no gateway, p50 ms', ours.p50 - direct.p50, targets.addedP50)
-    report('added over no gateway, p99 ms', ours.p99 - direct.p99, targets.addedP99)
-  } else if (cell.connections === 1) {
-    report('added over the bare proxy, p50 ms', ours.p50 - bare.p50, targets.addedP50AtOne)
-  } else if (cell.connections === 32) {
-    const least = cell.stream ? targets.streamRatio : targets.wholeRatio
-    reportAtLeast('throughput of the bare proxy', ours.perSecond / bare.perSecond, least)
-  }
-}
-
-async function measureOpenStreams(url: string, gateway: { key: string; pid: number }): Promise<void> {
-  const result = await openStreams(url, gateway, 'bench/drip', flags.quick ? 500 : targets.openStreams)
+async function measureOpenStreams(
+  url: string,
+  gateway: { readonly key: string; readonly pid: number },
+  model: string,
+): Promise<void> {
+  const result = await openStreams(url, gateway, model, flags.quick ? 500 : targets.openStreams)
   console.log(
     `\n${result.complete} of ${result.count} streams complete, ${result.eventsPerSecond.toFixed(0)} events/s` +
       (result.failures === '{}' ? '' : `, failures ${result.failures}`),
   )
-  reportAtLeast('streams that ended as they should, of all', result.complete / result.count, 1)
+  reportAtLeast('streams that ended as they should, of all', [result.complete / result.count], 1)
   report(`resident with ${result.count} open streams, MB`, result.peakMb, targets.openStreamsMb)
 }
 
-function print(cell: Cell, target: Target, ours: Sample, bare: Sample | undefined): void {
-  const added = (of: (sample: Sample) => number) => (bare ? (of(ours) - of(bare)).toFixed(2) : '')
+function print({ name, connections }: Cell, target: string, samples: readonly Sample[]): void {
+  const middle = (of: (sample: Sample) => number) => median(samples.map(of))
   console.log(
     row([
-      cell.name,
-      String(cell.connections),
-      target.name,
-      ours.perSecond.toFixed(0),
-      bare ? (ours.perSecond / bare.perSecond).toFixed(2) : '',
-      ours.p50.toFixed(2),
-      ours.p99.toFixed(2),
-      added((sample) => sample.p50),
-      added((sample) => sample.p99),
-      `${(ours.cpu * 100).toFixed(0)}%`,
-      ours.mb.toFixed(0),
-      String(ours.failures),
+      name,
+      String(connections),
+      target,
+      middle((each) => each.perSecond).toFixed(0),
+      middle((each) => each.p50).toFixed(2),
+      middle((each) => each.p99).toFixed(2),
+      `${middle((each) => each.cpu * 100).toFixed(0)}%`,
+      Math.max(...samples.map((each) => each.mb)).toFixed(0),
+      String(samples.reduce((sum, each) => sum + each.failures, 0)),
     ]),
   )
 }
 
 function row(fields: readonly string[]): string {
-  return fields.map((field, at) => (at === 0 ? field.padEnd(15) : field.padStart(8))).join('')
+  return fields.map((field, at) => (at === 0 ? field.padEnd(15) : field.padStart(9))).join('')
 }
 
 function report(name: string, value: number, most: number): void {
-  console.log(`  ${value <= most ? 'pass' : 'FAIL'}  ${name}: ${rounded(value)} (at most ${most})`)
+  reportPaired(name, [value], most)
 }
 
-function reportAtLeast(name: string, value: number, least: number): void {
-  console.log(`  ${value >= least ? 'pass' : 'FAIL'}  ${name}: ${rounded(value)} (at least ${least})`)
+function reportPaired(name: string, values: readonly number[], most: number): void {
+  if (values.length === 0) return
+  console.log(`  ${median(values) <= most ? 'pass' : 'FAIL'}  ${name}: ${spread(values)} (at most ${most})`)
 }
 
-function rounded(value: number): string {
-  return Number(value.toFixed(2)).toString()
+function reportAtLeast(name: string, values: readonly number[], least: number): void {
+  if (values.length === 0) return
+  console.log(
+    `  ${median(values) >= least ? 'pass' : 'FAIL'}  ${name}: ${spread(values)} (at least ${least})`,
+  )
 }
 
 function configuration(origin: string): string {
-  const model = (name: string) => `
-  - id: bench/${name}
+  const model = (id: string) => `
+  - id: ${id}
     price: { input: "0.10", output: "0.40" }
     context_length: 131072
     max_output_tokens: 8192`
   return `
 providers:
   bench: { protocol: openai-chat, base_url: "${origin}/v1", api_key: bench }
-models:${model('fixed')}${model('drip')}
+  bench-claude: { protocol: anthropic-messages, base_url: "${origin}/v1", api_key: bench }
+  bench-gemini: { protocol: gemini, base_url: "${origin}/v1", api_key: bench }
+models:${['bench/fixed', 'bench/drip', 'bench-claude/fixed', 'bench-gemini/fixed'].map(model).join('')}
 `
 }

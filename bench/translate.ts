@@ -13,6 +13,7 @@ import { noUsage } from '../src/conversation/usage.ts'
 import { inbound } from '../src/protocols/openai-chat/inbound/inbound.ts'
 import type { AnswerContext, Bill, ProtocolId, Target } from '../src/protocols/protocol.ts'
 import { outbounds } from '../src/protocols/registry.ts'
+import { median } from './statistics.ts'
 import { type Answer, streams } from './translate-streams.ts'
 
 /** The figures to reach. */
@@ -93,10 +94,6 @@ function run(way: Way, pieces: readonly Uint8Array[], least: number): number {
   if (!finished || bytes < least)
     throw new Error(`${way}: ${bytes} bytes of at least ${least}, ${fault?.message ?? 'not finished'}`)
   return ms
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]!
 }
 
 function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -1,5 +1,8 @@
-// The provider of the benches: fixed answers, as cheap as they can be. Runs as a process; prints its port.
+// The provider of the benches: fixed answers, as cheap as they can be, also in the protocols of Claude and Gemini. Runs
+// as a process; prints its port.
 // A model named `drip` streams one chunk each 50 ms, until `DRIP_CHUNKS` are out (default 60).
+
+import { streams } from './translate-streams.ts'
 
 const usage = {
   prompt_tokens: 20,
@@ -38,12 +41,21 @@ const writes = [first + word.repeat(9), ...Array<string>(8).fill(word.repeat(11)
   encoder.encode(text),
 )
 
-function fixedStream(): ReadableStream<Uint8Array> {
+/** As many words in another protocol, in as many writes. */
+function otherWrites(protocol: 'anthropic-messages' | 'gemini'): Uint8Array[] {
+  const events = streams[protocol]({ texts: Array<string>(97).fill('word '), calls: 0 })
+  const perWrite = Math.ceil(events.length / writes.length)
+  return writes.map((_, at) => Buffer.concat(events.slice(at * perWrite, (at + 1) * perWrite)))
+}
+const claude = otherWrites('anthropic-messages')
+const gemini = otherWrites('gemini')
+
+function fixedStream(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   let at = 0
   return new ReadableStream({
     pull(controller) {
-      controller.enqueue(writes[at++]!)
-      if (at === writes.length) controller.close()
+      controller.enqueue(pieces[at++]!)
+      if (at === pieces.length) controller.close()
     },
   })
 }
@@ -88,11 +100,10 @@ const server = Bun.serve({
   idleTimeout: 0,
   async fetch(request) {
     const body = await request.text()
+    if (request.url.endsWith('/messages')) return new Response(fixedStream(claude), events)
+    if (request.url.includes('/models/')) return new Response(fixedStream(gemini), events)
     if (!body.includes('"stream":true')) return new Response(whole, json)
-    return new Response(/"model":"[^"]*drip"/.test(body) ? drippedStream() : fixedStream(), events)
+    return new Response(/"model":"[^"]*drip"/.test(body) ? drippedStream() : fixedStream(writes), events)
   },
 })
 console.log(`port ${server.port}`)
-
-// Without an import or export the type checker would take this file for a script, its names for global.
-export {}
