@@ -1,4 +1,4 @@
-// Where an address may stand in the body of a response.
+// Fields of a request that may contain URLs.
 
 import { parts } from '../../request/addresses.ts'
 import { gatewayPlaces } from '../../request/gateway-fields.ts'
@@ -17,8 +17,8 @@ const part = parts(
 )
 
 /**
- * Providers of every protocol only receive what the conversation has fields for: unknown members, items and tools stay
- * here, so commands of a coding agent may name its own machine.
+ * Providers only receive what the conversation has fields for. Unknown fields, items and tools are not sent, so the
+ * commands of a coding agent may contain addresses of its own machine.
  */
 export const addresses = parts(
   {

@@ -8,7 +8,7 @@ import { wireUsage as chatUsage } from '../../openai/usage.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import type { ResponsesRequest } from './schema.ts'
 
-/** How far a response has come. */
+/** The state of a response. */
 export interface Standing {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed'
   readonly output: readonly JsonObject[]
@@ -101,7 +101,7 @@ function toldTool(tool: { readonly type: string }): JsonObject {
   return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
 }
 
-/** The client's metadata, and ours: what stopped the answer. */
+/** The client's metadata, and the gateway's: why the answer was stopped. */
 function mergedMetadata(asked: JsonObject | null, notes: Json | undefined): JsonObject | null {
   return notes === undefined ? asked : { ...asked, ...(notes as JsonObject) }
 }

@@ -52,7 +52,7 @@ function refuseUnserved(request: ResponsesRequest): void {
   }
 }
 
-// ---- what the request leaves to others --------------------------------------------------------------------
+// ---- dropped parameters -----------------------------------------------------------------------------------
 
 /**
  * Dropped parameters, independent of the provider. Throws `unsupported_parameter` for a tool that is not supported,
@@ -87,11 +87,11 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   return dropped
 }
 
-/** Throws `unsupported_parameter` for a choice without any supported tool. */
+/** Throws `unsupported_parameter` for a tool choice without any supported tool. */
 function refuseUnservedChoice(request: ResponsesRequest): void {
   const choice = request.tool_choice
   if (choice == null || readToolChoice(request) !== undefined || isGatewayChoice(request)) return
-  // Without any tool it is a contradiction, reported elsewhere.
+  // A choice without any tools is reported elsewhere.
   if ((request.tools ?? []).length === 0 && choice === 'required') return
   if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
     throw toolRefused(choice.type, 'tool_choice.type')
@@ -99,12 +99,12 @@ function refuseUnservedChoice(request: ResponsesRequest): void {
   throw unsupportedParam('tool_choice', 'it allows no tool that is served.')
 }
 
-/** Whether the choice is of declared gateway tools. */
+/** Whether only declared gateway tools are chosen. */
 function isGatewayChoice(request: ResponsesRequest): boolean {
   return gatewayChoice(request) !== undefined && readGatewayTools(request) !== undefined
 }
 
-/** An unknown name of the client, short enough for a header. */
+/** A name from the client, cut to fit into a header. */
 function named(type: string): string {
   return type.slice(0, 64)
 }
@@ -118,7 +118,7 @@ function ownItems({ input }: ResponsesRequest): readonly InputItem[] {
   return typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : input
 }
 
-// ---- what the request refers to ---------------------------------------------------------------------------
+// ---- stored items -----------------------------------------------------------------------------------------
 
 /** Stored items that a request refers to. */
 export interface Recalled {
@@ -129,8 +129,8 @@ export interface Recalled {
 }
 
 /**
- * The ids of items that the request refers to instead of sending them, or sends without parts that only we stored;
- * repeated as often as they occur.
+ * The ids of items that the request refers to instead of sending them, or sends without parts that only we stored, as
+ * often as they occur.
  */
 export function itemsReferredTo(request: ResponsesRequest): readonly string[] {
   return ownItems(request).flatMap((item) => referredId(item) ?? [])

@@ -1,5 +1,5 @@
-// Encodes an answer as events of the Responses protocol: one item after the other, numbered without gaps, and one
-// terminal event. A whole answer is the response in the terminal event of its stream.
+// Encodes an answer as events of the Responses protocol: items one after the other, sequence numbers without gaps, one
+// terminal event. An answer that is not streamed is the response in the terminal event.
 
 import {
   type Annotation,
@@ -25,7 +25,7 @@ import type { ResponsesRequest } from './schema.ts'
 export interface AnswerHooks {
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Stores the complete response right before its charge, if the client wants it. Whether it will be there. */
+  /** Stores the complete response right before its charge, if the client wants it. Returns whether it is stored. */
   readonly keep: (response: JsonObject) => boolean
   /** Resolves when the stored response is queued; undefined if it is not stored. */
   readonly kept: () => Promise<void> | undefined
@@ -33,7 +33,7 @@ export interface AnswerHooks {
 
 export interface Asked {
   readonly request: ResponsesRequest
-  /** Whether the client wants encrypted reasoning, to send it back itself if nothing is stored. */
+  /** Whether the client wants encrypted reasoning, which it sends back if nothing is stored. */
   readonly encrypted: boolean
   readonly hooks: AnswerHooks
 }
@@ -45,14 +45,14 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   #frames: Frame[] = []
   #sequence = 0
-  /** The number after the last that went out. */
+  /** The next sequence number. */
   #sent = 0
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
   #functions: ReturnType<typeof offeredFunctions> | undefined
   readonly #runs = new Map<string, RunItem>()
   readonly #searches = new Map<string, SearchItem>()
-  /** All details so far, by their index. */
+  /** All reasoning details so far, by their index. */
   readonly #details = new Map<number, ReasoningDetail>()
   /** Details without text that arrived during another item. */
   readonly #deferred = new Set<number>()
@@ -62,7 +62,7 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #whole: boolean
   #reason: FinishReason | undefined
 
-  /** For a whole answer the events are not sent. */
+  /** For an answer that is not streamed. */
   constructor(asked: Asked, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
     this.#asked = asked
     this.#context = context
@@ -83,7 +83,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   event(event: ChatEvent): readonly Frame[] {
-    // This protocol has only one answer.
+    // This protocol has only one choice.
     if ('choice' in event && event.choice === 0) this.#take(event)
     return this.#sending()
   }
@@ -118,10 +118,10 @@ export class ResponseEncoder implements StreamEncoder {
     return { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
   }
 
-  /** Nothing is closed that the provider did not close: a call that looked complete would be run. */
+  /** Items that the provider did not finish stay open: the client would run a call that looked complete. */
   fail({ error }: RenderedError): readonly Frame[] {
     const { code, message, param, type } = error
-    // The end was encoded before its charge failed, and is withdrawn.
+    // The end was encoded before its charge failed; it must not be sent.
     this.#sequence = this.#sent
     this.#emit('error', { code, message, param, error: { type, code, message, param } })
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
@@ -129,7 +129,7 @@ export class ResponseEncoder implements StreamEncoder {
     const wanted = request.store ?? true
     const failed = { ...unfinished, status: 'failed', error: { code, message } } as const
     const whole = this.#response({ ...failed, output, stored: wanted })
-    // Its id is known since the stream began, so a client that comes back for it can see what became of it.
+    // The client knows the id since the stream began and may retrieve the response to see how it ended.
     const stored = wanted && hooks.keep(whole)
     const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
     this.#emit('response.failed', { response: shown })
@@ -189,7 +189,7 @@ export class ResponseEncoder implements StreamEncoder {
         this.#reason = event.reason
         return
       case 'audio-delta':
-        // The protocol has no audio, and none can be requested.
+        // The protocol has no audio.
         return
       default:
         return event satisfies never
@@ -259,7 +259,7 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#place(kind, make)
   }
 
-  /** Starts an item. Those before it are closed, except calls that are streamed in parallel. */
+  /** Starts an item. Earlier items are closed, except parallel calls. */
   #place<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     for (const item of this.#items) {
       const isRunning = item instanceof RunItem || item instanceof SearchItem
@@ -272,7 +272,7 @@ export class ResponseEncoder implements StreamEncoder {
     return item
   }
 
-  /** The item as this client sees it. */
+  /** The item with the fields that this client wants. */
   #shown(item: JsonObject): JsonObject {
     return this.#asked.encrypted ? item : withoutEncrypted(item)
   }
@@ -287,7 +287,7 @@ export class ResponseEncoder implements StreamEncoder {
   #emit(type: string, fields: JsonObject): void {
     if (this.#whole) return
     const json = { type, sequence_number: this.#sequence++, ...fields }
-    // The last events repeat a text four times: encoding megabytes takes a while.
+    // The last events repeat a text four times, and encoding megabytes takes time.
     this.#frames.push(
       isLong(fields) ? new LongFrame(type, json) : { event: type, data: JSON.stringify(json) },
     )

@@ -1,5 +1,5 @@
-// The Responses protocol for clients. Its answers repeat the request and may be stored, so each request has an inbound
-// of its own.
+// The Responses protocol for clients. Answers repeat the request and may be stored, so each request has its own
+// inbound.
 
 import type { ChatResult } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -18,7 +18,7 @@ import { placedItems } from './items.ts'
 import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
-/** The prompt of a body, including the conversation that it continues. */
+/** The prompt of a request, including the conversation that it continues. */
 export function promptOf(body: JsonObject): PromptParts {
   return promptParts(body, {
     conversation: 'input',
@@ -30,13 +30,13 @@ export function promptOf(body: JsonObject): PromptParts {
 export interface ResponsesCall {
   readonly inbound: Inbound
   readonly request: InboundRequest
-  /** The items of the request itself, each whole. */
+  /** The items of the request itself, completed. */
   readonly items: readonly InputItem[]
 }
 
 /**
- * A checked request, with what it refers to, as a call. `hooks` are called with its answer. Throws GatewayError
- * `invalid_request` for what contradicts itself, and `unsupported_parameter` where the request is strict.
+ * A checked request, with its stored items, as a call. `hooks` are called with its answer. Throws GatewayError
+ * `invalid_request` for contradictions, and `unsupported_parameter` if the request is strict.
  */
 export function responsesCall(
   request: ResponsesRequest,
@@ -76,7 +76,7 @@ export function responsesCall(
   }
 }
 
-/** Throws `upstream_error` for an answer that never ended: no status is invented. */
+/** Throws `upstream_error` for an answer that never ended: its status is unknown. */
 function wholeResponse(
   asked: Asked,
   result: ChatResult,
@@ -106,7 +106,7 @@ const idPrefixes: Readonly<Record<string, string>> = {
   mcp_approval_response: 'mcpa',
 }
 
-/** The items of a request as stored and listed: with type, id, and contents as parts. */
+/** The items of a request as they are stored and listed: with type, id, and content as parts. */
 export function listedItems(items: readonly InputItem[], requestId: string): JsonObject[] {
   return items.map((item, at): JsonObject => {
     const kind = kindOf(item)

@@ -20,7 +20,7 @@ interface Turn {
   readonly content: ContentPart[]
   readonly reasoning: TurnReasoning
   readonly toolCalls: ToolCall[]
-  /** Results of those of its calls that the gateway ran. */
+  /** Results of the calls that the gateway ran. */
   readonly results: ToolMessage[]
 }
 
@@ -28,8 +28,9 @@ type MessageItem = Extract<KnownItem, { type: 'message' }>
 type CallItem = Extract<KnownItem, { type: 'function_call' }>
 
 /**
- * The messages of these items, each with where the client wrote it (a turn by its first item). `offset` is how many of them stand before those of the request itself, which errors name
- * as `input[i]`. What the gateway's tools did is of use where such tools are declared: providers refuse calls of others. Throws GatewayError for a `data:` URL that is none.
+ * The messages of these items, each with its path in the body (for a turn, that of its first item). `offset` is the
+ * number of items from earlier responses; errors name the others as `input[i]`. Calls of gateway tools are kept only if
+ * such tools are declared: providers refuse calls of undeclared tools. Throws GatewayError for an invalid `data:` URL.
  */
 export function readItems(items: readonly InputItem[], offset: number, runs: 'read' | 'left-out'): Placed[] {
   const messages: Placed[] = []
@@ -113,7 +114,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
         break
       }
       default:
-      // Left out, and named where the request was read.
+      // Left out; the check has added a warning.
     }
   }
   endTurn()
@@ -137,7 +138,7 @@ function readCall({ call_id, name, namespace, arguments: json, extra_content }: 
   }
 }
 
-/** A generated image; bare base64 does not name its type, which is PNG by default. */
+/** A generated image; base64 does not say its type, which is PNG by default. */
 function imageOf(result: string, param: string): ContentPart {
   const url = result.startsWith('data:') ? result : `data:image/png;base64,${result}`
   return { kind: 'image', source: mediaSource(url, param), detail: undefined, cache: undefined }

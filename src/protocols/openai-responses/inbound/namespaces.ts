@@ -12,7 +12,7 @@ export interface ClientFunction {
 /** The usual limit for function names. */
 const longestName = 64
 
-/** Every function of a request by the name offered to models, which is unique. */
+/** Every function of a request by its unique name for the model. */
 export function offeredFunctions(
   request: Pick<ResponsesRequest, 'tools'>,
 ): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
@@ -29,7 +29,7 @@ export function offeredFunctions(
   return offered
 }
 
-/** The name offered to models for a function in a namespace, unless another function has it. */
+/** The name that the model sees for a function in a namespace, unless another function has it. */
 export function offeredName(name: string, namespace: string | null | undefined): string {
   if (namespace == null || namespace === '') return name
   return shortened(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
@@ -62,7 +62,7 @@ function namespaceOf(tool: { readonly type: string; readonly name?: unknown }): 
   return typeof tool.name === 'string' ? tool.name : ''
 }
 
-/** Two long names that differ stay apart. */
+/** Shortens long names so that different ones stay different. */
 function shortened(name: string): string {
   if (name.length <= longestName) return name
   const mark = createHash('sha256').update(name).digest('hex').slice(0, 8)

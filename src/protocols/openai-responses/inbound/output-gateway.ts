@@ -6,7 +6,7 @@ import { isObject } from '../../json.ts'
 import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
 import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
-/** A tool call: open until it has run, in parallel with others. */
+/** A tool call, open until it has run; several may be open. */
 export class RunItem extends OutputItem {
   readonly #call: GatewayCall
   #run: GatewayRun | undefined
@@ -31,7 +31,7 @@ export class RunItem extends OutputItem {
     this.#run = run
     const failed = run.result.failure !== undefined
     if (!failed) this.about(`response.${this.#type}.completed`, {})
-    // A search has no event for it.
+    // A search has no event for its arguments.
     else if (this.#type === 'mcp_call') this.about('response.mcp_call.failed', {})
     this.close(failed ? 'failed' : 'completed')
   }
@@ -56,7 +56,7 @@ export class RunItem extends OutputItem {
   }
 }
 
-/** A search run by the provider: open until its result arrives. */
+/** A search run by the provider, open until its result arrives. */
 export class SearchItem extends OutputItem {
   readonly #query: string
   #item: JsonObject
@@ -89,17 +89,17 @@ export class SearchItem extends OutputItem {
   }
 }
 
-/** The protocol knows no incomplete searches. */
+/** The protocol has no status for incomplete searches. */
 function searchStatus(status: ItemStatus): ItemStatus {
   return status === 'incomplete' ? 'failed' : status
 }
 
-/** Other items of tools, which are not streamed. */
+/** Other items of tools, which are sent whole. */
 export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
   constructor(place: Place, emit: Emit, item: JsonObject) {
-    // An answer to it refers to its given id.
+    // The client's answer refers to its id.
     super(typeof item.id === 'string' ? { ...place, id: item.id } : place, emit)
     this.#item = item
     this.begin()

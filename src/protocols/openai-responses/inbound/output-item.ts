@@ -7,7 +7,7 @@ export type Emit = (type: string, fields: JsonObject) => void
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
-/** An item's place in the answer. */
+/** An item's index and id in the answer. */
 export interface Place {
   readonly id: string
   readonly index: number

@@ -1,4 +1,4 @@
-// Reasoning of an answer while it is written.
+// A reasoning item while it is being streamed.
 
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { seal } from './reasoning.ts'
@@ -6,7 +6,7 @@ import { type ItemStatus, OutputItem, type Place, type Emit } from './output-ite
 
 interface ReasoningPart {
   readonly kind: 'summary' | 'text'
-  /** The index of the detail that it shows. */
+  /** The index of its reasoning detail. */
   readonly of: number
   text: string
 }
@@ -15,9 +15,9 @@ export class ReasoningItem extends OutputItem {
   readonly #details = new Map<number, ReasoningDetail>()
   readonly #parts: ReasoningPart[] = []
   #last: ReasoningDetail
-  /** Whether the client requested a summary, where it then expects the reasoning. */
+  /** Whether the client requested a summary: then reasoning is sent as a summary. */
   readonly #summarised: boolean
-  /** What only the provider can read; set when the item has ended. */
+  /** Encrypted content; set when the item has ended. */
   #sealed: string | undefined
 
   constructor(
@@ -33,8 +33,8 @@ export class ReasoningItem extends OutputItem {
   }
 
   /**
-   * Whether a detail continues this item: it is the same as before, or another part of the same item. xAI gives
-   * several items of one answer the same id; the encrypted part is the last of each.
+   * Whether a detail continues this item: the same detail, or another part of the same item. xAI gives several items of
+   * one answer the same id; the encrypted part is the last of each.
    */
   continuedBy(detail: ReasoningDetail): boolean {
     if (this.#details.has(detail.index)) return true
@@ -42,7 +42,7 @@ export class ReasoningItem extends OutputItem {
     return id != null && id === detail.id && format === detail.format && type !== 'reasoning.encrypted'
   }
 
-  /** Adds to the detail: `known` is all of it so far, `delta` is new to the client. */
+  /** Continues the detail: `known` is all of it so far, `delta` has not been sent yet. */
   take(known: ReasoningDetail, delta: ReasoningDetail): void {
     this.#details.set(known.index, known)
     this.#last = known
@@ -115,7 +115,7 @@ export class ReasoningItem extends OutputItem {
     })
   }
 
-  /** Summaries and texts are counted apart. */
+  /** Summaries and texts are numbered separately. */
   #where(part: ReasoningPart): JsonObject {
     const at = this.#parts.filter(({ kind }) => kind === part.kind).indexOf(part)
     return part.kind === 'summary' ? { summary_index: at } : { content_index: at }
@@ -126,7 +126,7 @@ function wireReasoningPart({ kind, text }: ReasoningPart): JsonObject {
   return { type: kind === 'summary' ? 'summary_text' : 'reasoning_text', text }
 }
 
-/** What of a detail a person can read. */
+/** The readable text of a detail. */
 export function readableText(detail: ReasoningDetail): string {
   return (detail.type === 'reasoning.summary' ? detail.summary : detail.text) ?? ''
 }

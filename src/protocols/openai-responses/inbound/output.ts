@@ -1,4 +1,4 @@
-// Output items while they are streamed: each writes its own events.
+// Output items while they are being streamed.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -28,7 +28,7 @@ export class MessageItem extends OutputItem {
     this.begin()
   }
 
-  /** Adds text; `start` is the length of the answer's text before it, UTF-16 units. */
+  /** Adds text; `start` is the length of the answer's text before it in UTF-16 units. */
   text(delta: string, start: number): void {
     this.#textPart(start).text += delta
     this.#delta(delta, [])
@@ -45,7 +45,7 @@ export class MessageItem extends OutputItem {
   annotation({ url, title, start, end }: Annotation): boolean {
     const part = this.#parts.at(-1)
     if (part?.kind !== 'text') return false
-    // Offsets refer to the whole answer's text; here a part counts its own.
+    // Ours are offsets in the whole answer's text; the client's are in the part.
     const [from, to] = [start, end].map((offset) => Math.max(0, offset - part.start))
     part.annotations.push({ type: 'url_citation', url, title, start_index: from!, end_index: to! })
     return true
@@ -54,9 +54,9 @@ export class MessageItem extends OutputItem {
   logprobs(entries: readonly Json[]): void {
     const part = this.#parts.at(-1)
     if (part?.kind !== 'text' || entries.length === 0) return
-    // One by one: there may be more than a call can have arguments.
+    // One by one: there may be too many for one call of `push`.
     for (const entry of entries) part.logprobs.push(entry)
-    // They come after their text, so they are attached to an empty delta.
+    // Log probabilities arrive after their text, so they go into an empty delta.
     this.#delta('', entries)
   }
 
@@ -139,7 +139,7 @@ export class CallItem extends OutputItem {
     this.begin()
   }
 
-  /** Whether its arguments are whole. */
+  /** Whether its arguments are complete. */
   get whole(): boolean {
     return isJson(this.#arguments)
   }
@@ -172,7 +172,7 @@ export class CallItem extends OutputItem {
   }
 }
 
-/** A picture comes whole. */
+/** A picture is sent whole. */
 export class ImageItem extends OutputItem {
   readonly #image: { readonly mediaType: string; readonly data: string }
 

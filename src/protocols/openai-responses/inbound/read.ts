@@ -20,7 +20,7 @@ import { functionsOf, readGatewayTools, readTool, readToolChoice } from './tools
 import { withoutOnline } from '../../request/gateway-declarations.ts'
 import { isStrict } from './check.ts'
 
-// ---- what the gateway reads -------------------------------------------------------------------------------
+// ---- the gateway's own fields -----------------------------------------------------------------------------
 
 export function envelopeOf(request: ResponsesRequest): Envelope {
   return {
@@ -74,7 +74,7 @@ function messagesOf(
   return [{ message: { role: 'system', content }, field: 'instructions' }, ...said]
 }
 
-/** The names of this protocol's fields; `items` and `offset` as for `chatRequest`. */
+/** Paths of fields in this protocol; `items` and `offset` as for `chatRequest`. */
 export function fieldsOf(
   request: ResponsesRequest,
   items: readonly InputItem[],
@@ -99,7 +99,7 @@ function readSampling(request: ResponsesRequest): Sampling {
     presencePenalty: request.presence_penalty,
     frequencyPenalty: request.frequency_penalty,
     logprobs: logprobs ? true : null,
-    // Without the `include` no probabilities are sent.
+    // Probabilities are sent only with this `include`.
     topLogprobs: logprobs ? request.top_logprobs : null,
   })
 }
@@ -134,7 +134,7 @@ function readFormat({ text }: ResponsesRequest): ResponseFormat | undefined {
   }
 }
 
-/** `metadata` and `store` concern the response, which is ours: no provider gets them. */
+/** `metadata` and `store` are for the response that we store: no provider gets them. */
 function readLabels(request: ResponsesRequest): Labels {
   return present<Labels>({
     user: request.user,
@@ -147,7 +147,7 @@ function readLabels(request: ResponsesRequest): Labels {
 
 // ---- everything else --------------------------------------------------------------------------------------
 
-/** Unknown fields: the provider's row decides whether they are passed on. */
+/** Unknown fields. The provider's row decides whether they are passed on. */
 function readRest(request: ResponsesRequest): JsonObject {
   const rest: JsonObject = {}
   for (const field in request) {

@@ -1,11 +1,11 @@
-// Reasoning of any provider inside the reasoning items of clients: what only its maker understands rides, with all the
-// rest, in `encrypted_content`.
+// Reasoning of any provider in the reasoning items of clients. All details, also encrypted ones and signatures, are in
+// `encrypted_content`.
 
 import { z } from 'zod'
 import type { ReasoningDetail } from '../../../conversation/request.ts'
 import type { KnownItem } from './schema.ts'
 
-/** Marks content that we generated: clients return it unread, so it is never mistaken for a provider's. */
+/** Marks encrypted content that we made, to distinguish it from a provider's. */
 const prefix = 'weir.'
 
 const sealedDetails = z.array(
@@ -22,14 +22,14 @@ const sealedDetails = z.array(
 )
 
 /**
- * All of these details as one string. Their texts are in it too: clients show reasoning and leave parts of it out when
- * they send it back, and a signature holds for the very text it was made for.
+ * These details as one string, including their texts: clients leave parts of the reasoning out when they send it back,
+ * and a signature is only valid for the exact text.
  */
 export function seal(details: readonly ReasoningDetail[]): string {
   return prefix + Buffer.from(JSON.stringify(details)).toString('base64url')
 }
 
-/** The details of a sealed string; undefined for any other. */
+/** The details in a string that we sealed; undefined for any other string. */
 function unseal(content: string): ReasoningDetail[] | undefined {
   if (!content.startsWith(prefix)) return undefined
   try {
@@ -42,7 +42,7 @@ function unseal(content: string): ReasoningDetail[] | undefined {
 
 /**
  * The details of a client's reasoning item; `next` is the index of the first if the item has none. Encrypted content
- * that is not ours is OpenAI's, since clients bring histories along. Text without it is of unknown origin.
+ * that is not ours is OpenAI's: clients bring their history along. Text without encrypted content has no known format.
  */
 export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next: number): ReasoningDetail[] {
   const sealed = item.encrypted_content ?? ''
@@ -59,13 +59,13 @@ export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next:
   return parts.map((part, at): ReasoningDetail => ({ ...part, index: next + at }))
 }
 
-/** The reasoning of one turn, as its items come. */
+/** The reasoning of one turn, collected item by item. */
 export class TurnReasoning {
   readonly details: ReasoningDetail[] = []
-  /** Where the last detail of each index stands. */
+  /** The position of the last detail of each index. */
   readonly #places = new Map<number, number>()
 
-  /** A detail that was sent, and sent again with its signature, is one: the later holds. */
+  /** A detail that is sent again, with its signature, replaces the earlier one. */
   add(detail: ReasoningDetail): void {
     const place = this.#places.get(detail.index)
     const earlier = place === undefined ? undefined : this.details[place]

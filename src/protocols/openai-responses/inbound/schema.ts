@@ -1,5 +1,5 @@
-// The wire schemas of the Responses protocol as clients speak it to us. The OpenAPI page is made from them, so they hold
-// no transforms. Unknown fields, items and tools are tolerated: what cannot be served is named in the answer.
+// Schemas of the Responses protocol for clients. The OpenAPI page is generated from them, so they have no transforms.
+// Unknown fields, items and tools are accepted: what is not supported is named in the answer's warnings.
 
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/effort.ts'
@@ -11,7 +11,7 @@ const name = z.string().min(1).max(256)
 const json = z.looseObject({})
 const countFrom = (least: number) => z.int().min(least)
 
-/** Any other name. It ends the check: of a union, what is wrong with the kind that was meant is reported. */
+/** Any other type. It ends the check, so that a union reports the faults of the type that the client meant. */
 function otherThan(names: readonly string[], error: string) {
   return text.min(1).refine((type) => !names.includes(type), { error, abort: true })
 }
@@ -53,7 +53,7 @@ const itemId = { id: text.nullish() }
 
 const knownItem = z.discriminatedUnion('type', [
   z.looseObject({
-    // Messages may leave it out.
+    // Optional for messages.
     type: z.literal('message').nullish(),
     ...itemId,
     role: z.enum(['user', 'assistant', 'system', 'developer']),
@@ -123,7 +123,7 @@ const known = [
   'item_reference',
 ]
 
-/** Items of other kinds: left out, and named. */
+/** Items of unknown types are left out with a warning. */
 const otherItem = z.looseObject({
   type: otherThan(known, 'is not an item of this type'),
 })
@@ -140,7 +140,7 @@ const functionTool = z.looseObject({
   strict: flag.nullish(),
 })
 
-/** Functions of a namespace are served as others are; what else it holds is left out, and named. */
+/** Functions of a namespace are served as others are; other tools in it are left out with a warning. */
 const namespaceTool = z.looseObject({
   type: z.literal('namespace'),
   name: text.max(512).nullish(),
@@ -230,12 +230,12 @@ export function kindOf(item: InputItem): string {
   return item.type ?? 'message'
 }
 
-/** Whether an item is of a kind that is read. */
+/** Whether an item has a known type. */
 export function isKnown(item: InputItem): boolean {
   return known.includes(kindOf(item))
 }
 
-/** Whether an item is a call of a tool that the gateway ran. */
+/** Whether an item is a call of a gateway tool. */
 export function isRun(item: InputItem): boolean {
   return /^web_search_call$|^mcp_/.test(kindOf(item))
 }
@@ -291,7 +291,7 @@ export const responseObject = z.looseObject({
   warnings: z.array(z.object({ param: text, message: text })).optional(),
 })
 
-/** An event of a stream; `type` says which. */
+/** An event of a stream. */
 export const responseEvent = z.looseObject({
   type: text,
   sequence_number: tokens,

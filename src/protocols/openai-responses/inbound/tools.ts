@@ -28,13 +28,13 @@ export function readTool(tool: FunctionToolItem): FunctionTool {
     description: tool.description ?? undefined,
     parameters: tool.parameters == null ? undefined : (tool.parameters as JsonObject),
     strict: tool.strict ?? undefined,
-    // The protocol makes a strict one of a function that says nothing, where its schema allows it.
+    // By default, a function is strict in this protocol if its schema allows it.
     ...(tool.strict == null ? { strictByDefault: true } : {}),
     cache: undefined,
   }
 }
 
-/** What is declared of tools that the gateway runs, with what the conversation holds of them; undefined where nothing is. */
+/** Declared gateway tools and their earlier calls in the conversation; undefined if none are declared. */
 export function readGatewayTools(
   request: ResponsesRequest,
   history: readonly PlacedItem[] = [],
@@ -52,7 +52,7 @@ export function readGatewayTools(
   })
 }
 
-/** The choice of tools of the gateway, where the request makes one. */
+/** The tool choice among gateway tools, if the request makes one. */
 export function gatewayChoice({ tool_choice: choice }: ResponsesRequest): GatewayChoice | undefined {
   if (choice == null || typeof choice === 'string') return undefined
   const only = selectorOf(choice)
@@ -63,7 +63,7 @@ export function gatewayChoice({ tool_choice: choice }: ResponsesRequest): Gatewa
   return selectors.length === 0 ? undefined : { mode, tools: selectors }
 }
 
-/** undefined also for a choice of tools that are not functions. */
+/** Undefined also for a choice of tools that are not functions. */
 export function readToolChoice(request: ResponsesRequest): ToolChoice | undefined {
   const choice = request.tool_choice
   if (choice == null) return undefined
@@ -83,7 +83,7 @@ export function readToolChoice(request: ResponsesRequest): ToolChoice | undefine
   return served.length === 0 ? undefined : { kind: 'allowed', mode, names: served }
 }
 
-/** The function that a choice names, under the name that models are offered. */
+/** The chosen function, by its name for the model. */
 export function chosenName(choice: object): string {
   const { name, namespace } = choice as { name: string; namespace?: string | null }
   return offeredName(name, namespace)

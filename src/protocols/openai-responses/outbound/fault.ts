@@ -1,4 +1,4 @@
-// What an error of this protocol means. The envelope is OpenAI's; some codes occur only here.
+// Faults for errors of this protocol. The envelope is OpenAI's; some codes occur only here.
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { faultOf as chatFaultOf, faultOfErrorEvent } from '../../openai/fault.ts'
@@ -14,10 +14,10 @@ const kinds: readonly (readonly [RegExp, FaultKind])[] = [
   [/^vector_store_timeout$/, 'timeout'],
 ]
 
-/** `invalid_prompt` is mostly a refusal on grounds of policy, said in its message. */
+/** `invalid_prompt` is mostly a refusal by policy; its message says so. */
 const policyWords = /usage polic(y|ies)|flagged/i
 
-/** The fault that an answer with an error status means. `body` may be JSON of any shape, HTML, or empty. */
+/** The fault for an answer with an error status. `body` may be JSON of any shape, HTML, or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   return refined(chatFaultOf(status, headers, body))
 }
@@ -27,7 +27,7 @@ export function faultOfError(error: unknown): Fault {
   return refined(faultOfErrorEvent(error))
 }
 
-/** The sibling knows every code and wording of chat completions; what it has no rule for may be one of ours. */
+/** The rules of chat completions come first; codes they do not know may be from this protocol. */
 function refined(fault: Fault): Fault {
   if (fault.kind !== 'broken' && fault.kind !== 'invalid-request') return fault
   const code = fault.providerCode ?? ''

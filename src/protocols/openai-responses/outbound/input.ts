@@ -1,4 +1,4 @@
-// The conversation as input items: messages, calls, their outputs, and reasoning where it belongs.
+// The conversation as input items: messages, calls, their outputs and reasoning.
 
 import type {
   AssistantMessage,
@@ -21,8 +21,8 @@ export interface InputContext {
 }
 
 /**
- * All input items, in order, and what was left out of them. Throws GatewayError `unsupported_parameter` for a part
- * that the provider cannot be given.
+ * All input items, in order, and warnings for what was left out. Throws GatewayError `unsupported_parameter` for a
+ * part that the provider does not accept.
  */
 export function lowerInput(
   messages: readonly Message[],
@@ -31,7 +31,7 @@ export function lowerInput(
   const input: JsonObject[] = []
   const warnings: Warning[] = []
   const ids = new CallIds()
-  // Where a result holds text alone, what else a tool returned follows its run of results as the user's.
+  // If results can only hold text, images and files of a run of results follow it in a user message.
   let beside: JsonObject[] = []
   for (const [at, message] of messages.entries()) {
     if (message.role !== 'tool' && beside.length > 0) {
@@ -94,7 +94,7 @@ function lowerAssistant(
   return placed.items
 }
 
-/** Reasoning goes directly before the item it led to; without such an item the provider would refuse it. */
+/** Reasoning goes directly before the item it led to: the provider refuses reasoning without such an item. */
 function interleaved(
   items: readonly JsonObject[],
   carried: readonly CarriedItem[],
@@ -156,8 +156,8 @@ function lowerOutput(
 }
 
 /**
- * Ids of calls, each used once: some providers count them anew in each answer (`call_0`), and one input with two
- * calls of the same id could not say which result is whose. A result answers the latest call of its id.
+ * Makes call ids unique within the input: some providers number them anew in each answer (`call_0`), and a result
+ * could belong to either of two calls with the same id. A result belongs to the latest call with its id.
  */
 class CallIds {
   readonly #written = new Map<string, string>()
@@ -179,7 +179,7 @@ class CallIds {
 
 // ---- parts ------------------------------------------------------------------------------------------------
 
-/** Plain text stays a string, which every server reads; anything else becomes parts. */
+/** Plain text stays a string, which every server accepts; anything else becomes parts. */
 function lowerContent(
   parts: readonly ContentPart[],
   at: number,

@@ -1,4 +1,4 @@
-// The calls of a response by the positions of their items, so that finding one costs the same however many there are.
+// The calls of a response by the positions of their items. Finding one takes constant time.
 
 import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../../../conversation/event.ts'
@@ -7,12 +7,12 @@ import { type CallContext, type CallState, continueCall } from '../../openai/cal
 
 export class ItemCalls {
   readonly #byPosition = new Map<number, CallState>()
-  /** How many calls have an id. */
+  /** The number of calls with each id. */
   readonly #ids = new Map<string, number>()
-  /** How many calls have been started. */
+  /** The number of calls that have been started. */
   #started = 0
 
-  /** In the order in which they were first named. */
+  /** In the order in which they first appeared. */
   get all(): readonly CallState[] {
     return [...this.#byPosition.values()]
   }
@@ -21,7 +21,7 @@ export class ItemCalls {
     return this.#byPosition.get(position)
   }
 
-  /** Takes an entry, in the shape of chat completions, of the call at a position. */
+  /** Continues the call at a position with an entry in the format of chat completions. */
   take(position: number, entry: JsonObject, context: CallContext): readonly ChatEvent[] {
     const before = this.#byPosition.get(position)
     const [next, events] = continueCall(before, entry, {
@@ -44,7 +44,7 @@ export class ItemCalls {
   }
 }
 
-/** An id for a call that came without one, or with another's: the same for the same answer. */
+/** An id for a call without one, or with one that is taken: always the same for the same answer. */
 export function mintedId(seed: string, call: number): string {
   return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
 }

@@ -1,5 +1,4 @@
-// The output of a response, item by item, as events: deltas as they come, and at the end of each item the
-// rest.
+// The output items of a response as events: deltas as they arrive, and at the end of each item what they left out.
 
 import type { ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -15,17 +14,17 @@ import { type DetailPart, encryptedPart, summaryPart, textPart } from './reasoni
 /** A response has one answer. */
 export const choice = 0
 
-/** The output so far, and the events that what is taken of it makes. */
+/** The output so far, and the events that have not been read yet. */
 export class Output {
   readonly #quirks: ResponsesQuirks
-  /** Generated call ids are derived from this: the response's id, or a random text. */
+  /** Generated call ids are derived from this: the response's id, or a random string. */
   #seed: string = crypto.randomUUID()
-  /** UTF-16 units of the text so far, over all messages and their parts. */
+  /** Length of the text of all messages so far, in UTF-16 units. */
   #textLength = 0
   readonly #parts = new StreamedParts()
   readonly #calls = new ItemCalls()
   readonly #positions = new ItemPositions()
-  /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
+  /** The index of the next reasoning detail; messages and calls count as well (see upstream-reasoning.ts). */
   #nextIndex = 0
   /** Positions of messages and calls that have been counted. */
   readonly #counted = new Set<number>()
@@ -38,19 +37,19 @@ export class Output {
     this.#quirks = quirks
   }
 
-  /** Names the response that the output is of. */
+  /** Sets the id of the response. */
   begin(id: string | undefined): void {
     this.#seed = id ?? this.#seed
   }
 
-  /** The events of all that was taken since the last time. */
+  /** The events since the last time this was called. */
   events(): readonly ChatEvent[] {
     const made = this.#events
     this.#events = []
     return made
   }
 
-  /** Web searches that the provider ran. */
+  /** The number of web searches that the provider ran. */
   get searches(): number {
     return this.#searches
   }
@@ -61,11 +60,11 @@ export class Output {
 
   // ---- events of a stream ---------------------------------------------------------------------------------
 
-  /** `response.output_item.added`: a call can be started, everything else waits for its parts. */
+  /** `response.output_item.added`: starts a call; every other item starts with its first part. */
   itemAdded(event: JsonObject): void {
     const item = isObject(event.item) ? event.item : {}
     const position = this.#positions.of(event, item)
-    // Reasoning is not read here: what is encrypted so far is not what must be sent back.
+    // Reasoning is not read here: only the encrypted content of the finished item can be sent back.
     if (item.type === 'function_call') this.#call(position, item)
     if (item.type === 'message') this.#count(position)
     if (item.type === 'web_search_call')
@@ -79,7 +78,7 @@ export class Output {
     this.#logprobs(key, event.logprobs)
   }
 
-  /** `response.output_text.done`: some servers send the log probabilities only here. */
+  /** `response.output_text.done`: some servers send log probabilities only here. */
   textDone(event: JsonObject): void {
     this.#completeText(this.#partKey('text', event), this.#positions.of(event), event.text, event.logprobs)
   }
@@ -122,7 +121,7 @@ export class Output {
     this.#call(this.#positions.of(event), { arguments: event.delta ?? '' })
   }
 
-  /** `response.function_call_arguments.done`: what the deltas left out. It may name the function, but never the call. */
+  /** `response.function_call_arguments.done`: what the deltas left out. It may have the function's name. */
   argumentsDone(event: JsonObject): void {
     this.#completeCall(this.#positions.of(event), { arguments: event.arguments ?? '' })
   }
@@ -134,9 +133,9 @@ export class Output {
   // ---- whole items ----------------------------------------------------------------------------------------
 
   /**
-   * The output that comes with the end of a response: the whole of it where nothing was streamed, else what no event
-   * brought. Servers that give their items other ids in the end must not have them sent twice, so an unknown item
-   * counts only when there was none of its type.
+   * The output in the terminal event: all of it if nothing was streamed, otherwise what no event contained. Some
+   * servers change the ids of their items at the end: to send nothing twice, an unknown item counts only if no item of
+   * its type was streamed.
    */
   output(items: Json | undefined): void {
     const seen = this.#typesSeen()
@@ -169,7 +168,7 @@ export class Output {
       case 'image_generation_call':
         return this.#image(item)
       default:
-      // Other tools that the provider ran itself are no business of the client.
+      // Clients do not see other tools that the provider ran.
     }
   }
 
@@ -216,14 +215,14 @@ export class Output {
     this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))
   }
 
-  /** Shown to the client. Opening a page of the results is not billed, and a search that failed is not either. */
+  /** Shown to the client. Failed searches and opened pages are not billed. */
   #search({ action: raw, arguments: args, status }: JsonObject, position: number): void {
     const action = isObject(raw) ? raw : searchedFor(args)
     const shown = { type: 'web_search_call', status: status === 'failed' ? status : 'completed', action }
     this.#events.push({ kind: 'gateway-item', choice, item: shown, search: String(position) })
     if (status === 'failed' || action.type !== 'search') return
     this.#searches += 1
-    // It is owed even if nothing of the answer comes any more; tokens are counted at the end.
+    // The search is charged even if the answer breaks off after it; tokens are counted at the end.
     const toolCalls = { web_search: this.#searches }
     this.#events.push({
       kind: 'usage',
@@ -259,7 +258,7 @@ export class Output {
 
   #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
     const rest = this.#parts.rest(key, text)
-    // An empty text is an answer, too, once.
+    // An empty text is an answer, too, so it is sent once.
     if (rest !== '' || !this.#parts.has(key)) this.#text(key, position, rest)
     if (!this.#parts.part(key).logprobs) this.#logprobs(key, logprobs)
   }
@@ -270,7 +269,7 @@ export class Output {
     this.#events.push({ kind: 'refusal-delta', choice, text })
   }
 
-  /** Offsets are those of the part; the answer's text is all parts joined. */
+  /** The provider's offsets are within the part, ours within the text of all parts. */
   #annotation(key: string, raw: JsonObject): void {
     const part = this.#parts.begun(key, this.#textLength)
     part.annotations += 1
@@ -305,13 +304,13 @@ export class Output {
     })
   }
 
-  /** Takes what an event says of a call: calls are known by their position, whatever their ids are. */
+  /** Continues a call with an event or item. Calls are identified by their position, not by their id. */
   #call(position: number, item: JsonObject): void {
     this.#count(position)
     const known = this.#calls.at(position)
     const entry: JsonObject = {
       index: position,
-      // The first id holds: the sibling would take another id under the same index for another call.
+      // Keep the first id: in chat completions, another id under the same index means another call.
       id: known?.id || (nonEmpty(item.call_id) ?? ''),
       function: { name: known?.name ? '' : (nonEmpty(item.name) ?? ''), arguments: item.arguments ?? '' },
     }
@@ -347,7 +346,7 @@ export class Output {
   }
 }
 
-/** The action of a search that comes without one: xAI writes its searches as calls of a function. */
+/** The action of a search without one: xAI sends its searches as function calls. */
 function searchedFor(json: Json | undefined): JsonObject {
   const args = typeof json === 'string' ? parseJson(json) : undefined
   return { type: 'search', query: (isObject(args) && nonEmpty(args.query)) || '' }

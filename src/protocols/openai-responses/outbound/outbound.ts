@@ -1,4 +1,4 @@
-// How to talk to a provider that speaks the Responses protocol, statelessly: reasoning travels with the client.
+// Requests to providers that speak the Responses protocol. Nothing is stored there: clients send reasoning back.
 
 import { embeddings } from '../../openai/embeddings.ts'
 import type { Outbound } from '../../protocol.ts'

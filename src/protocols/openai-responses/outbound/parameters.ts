@@ -1,4 +1,4 @@
-// Everything of a request beside its messages. What OpenAI's protocols share is lowered there.
+// The parameters of a request. Those that OpenAI's protocols share are lowered in ../../openai.
 
 import type {
   ChatRequest,
@@ -23,7 +23,7 @@ import { searchBound, searchTools } from './web-search.ts'
 
 type ResponsesTarget = Target<ResponsesQuirks>
 
-/** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
+/** Throws GatewayError `unsupported_parameter` for parameters that would change the format of the answer. */
 export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget): void {
   refuseShared(request, parameterTarget(target))
   const { modalities } = request.rest
@@ -36,7 +36,7 @@ export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget)
   }
 }
 
-/** The target with the quirks that say how parameters are named. */
+/** The target, with the quirks for the names of parameters. */
 function parameterTarget(target: ResponsesTarget): ParameterTarget {
   const { refusedWhileReasoning, efforts, drops, passes, logprobs } = target.quirks
   return {
@@ -75,8 +75,8 @@ export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: Res
 }
 
 /**
- * What the answer shall hold beyond its text. Models that do not reason refuse to be asked for reasoning, so the
- * catalog must say that this one does, or the client.
+ * The `include` field. Models that do not reason refuse a request for reasoning, so it is only made if the catalog or
+ * the client says that this one does.
  */
 export function lowerInclude(request: ChatRequest, target: ResponsesTarget): JsonObject {
   const include = [
@@ -94,7 +94,7 @@ function reasons({ reasoning }: ChatRequest, target: ResponsesTarget): boolean {
   )
 }
 
-/** Whether the catalog says so; of a model that it does not know the client may know more. */
+/** Whether the catalog says that the model does not reason. Of a model it does not know, the client may know more. */
 function doesNotReason({ reasoning, efforts }: ResponsesTarget): boolean {
   return !reasoning && efforts !== undefined && Object.keys(efforts).length === 0
 }
@@ -104,8 +104,8 @@ function wantsLogprobs({ sampling }: ChatRequest): boolean {
 }
 
 /**
- * How hard to think, and whether to show it. A summary is asked for only when the request says that it wants to see
- * the reasoning: OpenAI refuses the whole request of an organisation that has not proven its identity.
+ * The effort, and whether reasoning is shown. A summary is requested only if the client asks to see the reasoning:
+ * OpenAI refuses the whole request if the organisation has not verified its identity.
  */
 export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): LoweredFields {
   const { reasoning } = request
@@ -126,7 +126,7 @@ export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): L
   }
 }
 
-/** The shape of the text: its format and its verbosity. */
+/** The format of the text and its verbosity. */
 export function lowerText(request: ChatRequest, target: ResponsesTarget): JsonObject {
   const { verbosity } = request.labels
   const text: JsonObject = {
@@ -177,7 +177,7 @@ function lowerTool(tool: FunctionTool): JsonObject {
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
     parameters: parametersOf(tool),
-    // Here a function is strict unless it says otherwise, in chat completions it is not.
+    // Here a function is strict by default; in chat completions it is not.
     ...(tool.strictByDefault === true ? {} : { strict: tool.strict ?? false }),
   }
 }
@@ -202,10 +202,10 @@ function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): 
 
 // ---- everything else --------------------------------------------------------------------------------------
 
-/** Fields of chat completions that this protocol refuses as unknown. */
+/** Fields of chat completions that providers of this protocol refuse as unknown. */
 const chatOnly = ['audio', 'modalities', 'prediction'] as const
 
-/** The client's own fields, passed on or dropped: see `lowerRest` of openai/parameters.ts. */
+/** Unknown fields of the client, passed on or dropped: see `lowerRest` of openai/parameters.ts. */
 export function lowerRest(rest: JsonObject, target: ResponsesTarget): LoweredFields {
   const shared = parameterTarget(target)
   const drops = [...shared.quirks.drops, ...chatOnly]

@@ -1,4 +1,4 @@
-// What providers that speak the Responses protocol do differently, as data: a provider row sets what deviates.
+// Differences between providers that speak the Responses protocol. A provider row sets what deviates.
 
 import type { ReasoningFormat } from '../../../conversation/request.ts'
 import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
@@ -10,24 +10,24 @@ export interface ResponsesQuirks
     MessageQuirks,
     UsageQuirks {
   // ---- the request ----
-  /** Whether every model spoken to in this way reasons, also those of which the catalog does not know it. */
+  /** Whether every model of this provider reasons, also where the catalog does not say so. */
   readonly alwaysReasons: boolean
-  /** Whether reasoning models are asked for their encrypted reasoning, which a stateless client must send back. */
+  /** Whether encrypted reasoning is requested, which a stateless client must send back. */
   readonly encryptedReasoning: boolean
   /**
-   * Whose reasoning this is. What is encrypted can only be read by the one who encrypted it, so reasoning of another
-   * format never goes back here.
+   * The format of this provider's reasoning. Only the provider that encrypted reasoning can read it, so details of
+   * another format are not sent.
    */
   readonly reasoningFormat: ReasoningFormat
   /** Whether a summary of the reasoning may be requested; xAI always sends one. */
   readonly summaries: boolean
-  /** The least `max_output_tokens` that is accepted: OpenAI refuses less than 16. */
+  /** The minimum of `max_output_tokens`: OpenAI refuses less than 16. */
   readonly leastOutputTokens: number
-  /** Whether a tool result may hold images and files; else they follow the results as the user's. */
+  /** Whether a tool result may hold images and files; otherwise they follow the results in a user message. */
   readonly toolResultMedia: boolean
   /** Whether answers may carry log probabilities. */
   readonly logprobs: boolean
-  /** Whose `web_search` tool it has, if any: they take different fields. */
+  /** Which provider's `web_search` tool it has, if any: their fields differ. */
   readonly webSearch: 'none' | 'openai' | 'xai'
 }
 
@@ -50,7 +50,7 @@ export const defaultQuirks: ResponsesQuirks = {
   developerRole: true,
   refusedWhileReasoning: ['temperature', 'top_p', 'logprobs'],
   efforts: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'],
-  // Another tier has another price than the catalog knows.
+  // The catalog has no prices of other tiers.
   drops: ['service_tier'],
   passes: [],
   bodyExtras: {},

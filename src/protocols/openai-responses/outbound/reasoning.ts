@@ -1,8 +1,8 @@
-// Reasoning items of the protocol and the details that clients carry for us from one turn to the next.
+// Reasoning items of the protocol, and the reasoning details that clients send back with the next turn.
 
 import type { JsonObject, ReasoningDetail, ReasoningFormat } from '../../../conversation/request.ts'
 
-/** A part of a reasoning item as a detail, but for its place in the answer. */
+/** A part of a reasoning item as a detail, without its index in the answer. */
 export type DetailPart = Omit<ReasoningDetail, 'index'>
 
 export function summaryPart(format: ReasoningFormat, id: string | undefined, summary: string): DetailPart {
@@ -24,18 +24,18 @@ function idField(id: string | undefined): { id?: string } {
 /** An item rebuilt from details. */
 export interface CarriedItem {
   readonly item: JsonObject
-  /** How many items that are not reasoning stood before it in its answer, as far as is known. */
+  /** The number of items before it in its answer that are not reasoning, as far as is known. */
   readonly before: number
-  /** A compaction may end a turn; reasoning is refused without the item it led to. */
+  /** A compaction may end a turn; reasoning without the item it led to is refused. */
   readonly mayEndTurn: boolean
 }
 
 /**
- * The items that details of a turn were made from, in order, and whether any detail had to be left out: made by
- * another provider, or nothing but a summary, which is refused without what it summarises.
+ * The items of a turn, rebuilt from its details, in order, and whether none had to be left out. Left out are details
+ * of another provider, and summaries alone, which are refused without the reasoning that they summarise.
  *
- * The index of a detail counts everything before it in its answer, messages and calls too, so what is missing between
- * the indices is what stood there. Clients that number anew lose only this: all their reasoning comes first.
+ * The index of a detail also counts messages and calls before it in its answer, so gaps between the indices show where
+ * those were. If a client numbers the details anew, all reasoning comes first.
  */
 export function carriedItems(
   details: readonly ReasoningDetail[],
@@ -67,7 +67,7 @@ export function carriedItems(
   return { items, complete }
 }
 
-/** Compactions are known by their ids: a detail has no other place for the type of its item. */
+/** The id says that an item is a compaction: a detail has no field for the type of its item. */
 const compactionId = /^cmp_/
 
 function itemOf(group: readonly ReasoningDetail[]): JsonObject | undefined {

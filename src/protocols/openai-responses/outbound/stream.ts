@@ -21,8 +21,8 @@ import { choice, Output } from './items.ts'
 import { usageOf } from './usage.ts'
 
 /**
- * The parser of one provider's streams. What an event is, its data says: `event:` may be missing, or come after.
- * A stream is over at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
+ * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.
+ * A stream ends at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
  */
 export function streamParser(quirks: ResponsesQuirks): StreamParser {
   return new ResponseParser(quirks)
@@ -45,7 +45,7 @@ function wholeFailure(body: unknown): Fault | undefined {
 
 // ---- events -----------------------------------------------------------------------------------------------
 
-/** What each event that brings output does. Events of other types are passed over: there are new ones every season. */
+/** How each event with output is read. Unknown events are ignored: new ones are added often. */
 const deltas: Readonly<Record<string, (output: Output, event: JsonObject) => void>> = {
   'response.output_item.added': (output, event) => output.itemAdded(event),
   'response.output_item.done': (output, event) => output.itemDone(event),
@@ -78,7 +78,7 @@ class ResponseParser implements StreamParser {
   push(frame: Frame): readonly ChatEvent[] {
     const data = frame.data.trim()
     if (this.#over || data === '') return []
-    // OpenRouter closes with it, after the terminal event; in its place it is no end.
+    // OpenRouter sends it after the terminal event; without a terminal event the stream is incomplete.
     if (data === '[DONE]') return this.#ending([cut()])
     const event = parseJson(data)
     if (!isObject(event)) {
@@ -114,7 +114,7 @@ class ResponseParser implements StreamParser {
       case 'response.failed':
       case 'response.cancelled': {
         const response: JsonObject = isObject(event.response) ? event.response : {}
-        // Its last word names the status even where the response beside it does not, or still the one before.
+        // The status in the response may be missing or still the previous one; then the event's type decides.
         const stands = response.status === 'in_progress' || response.status === 'queued'
         const status = stands ? undefined : response.status
         return this.#ending(this.whole({ ...response, status: status ?? type.slice('response.'.length) }))
@@ -138,14 +138,14 @@ class ResponseParser implements StreamParser {
     return events
   }
 
-  /** What a finished response still owes, then the one terminal event. */
+  /** What has not been sent of a finished response, then the one terminal event. */
   #conclude(response: JsonObject): readonly ChatEvent[] {
     const output = this.#output
     output.output(response.output)
     const events = output.events()
     const usage = usageEvents(response, output.searches, this.#quirks)
     const failure = failureOf(response)
-    // What the provider counted up to its failure is owed all the same.
+    // The provider charges for what it counted before it failed.
     if (failure) return [...events, ...usage, errorEvent(failure)]
     const calls: CallsState = { ...noCalls, calls: output.calls }
     if (hasNamelessCall(calls)) {
@@ -177,14 +177,14 @@ function failureOf(response: JsonObject): Fault | undefined {
   }
 }
 
-/** Why a response ended, in the words of the sibling protocol, and in the provider's own. */
+/** Why a response ended, as a finish reason of chat completions and in the provider's own word. */
 function endingOf(response: JsonObject): { readonly reason: string; readonly native: string } {
   const details = isObject(response.incomplete_details) ? response.incomplete_details : undefined
   const reason = nonEmpty(details?.reason)
   if (response.status !== 'incomplete' && reason === undefined) {
     return { reason: 'stop', native: nonEmpty(response.status) ?? 'completed' }
   }
-  // An answer that is incomplete for an unknown reason must not look finished.
+  // An answer that is incomplete for an unknown reason must not look complete.
   return { reason: reason === 'content_filter' ? reason : 'length', native: reason ?? 'incomplete' }
 }
 

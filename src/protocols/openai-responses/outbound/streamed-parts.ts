@@ -1,20 +1,20 @@
-// What of each item and its parts has been streamed, so that the finished item brings only the rest.
+// Which part of each item has been streamed, so that only the rest of a finished item is sent.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { nonEmpty } from '../../json.ts'
 import { keyOf } from './parts.ts'
 
-/** What is known of one part of an item: a text, a summary, the arguments of a call. */
+/** One part of an item: a text, a summary, the arguments of a call. */
 export interface PartState {
-  /** UTF-16 units of it that have been streamed. */
+  /** UTF-16 units streamed so far. */
   streamed: number
-  /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
+  /** Where it starts in the answer's text; for reasoning, the index of its detail. */
   readonly start: number
   annotations: number
   logprobs: boolean
 }
 
-/** By how much the stream's number of a part may exceed the place that the finished item gives it. */
+/** By how much a part's index in the stream may exceed its index in the finished item. */
 const furthestSkip = 8
 
 const freshPart: Readonly<PartState> = { streamed: 0, start: 0, annotations: 0, logprobs: false }
@@ -40,7 +40,7 @@ export class StreamedParts {
     return Array.from(this.#parts.keys(), (key) => typesOfParts[key.split('/')[0]!]!)
   }
 
-  /** What of a whole text has not been streamed. */
+  /** The end of a whole text that has not been streamed. */
   rest(key: string, whole: Json | undefined): string {
     return typeof whole === 'string' ? whole.slice(this.part(key).streamed) : ''
   }
@@ -49,7 +49,7 @@ export class StreamedParts {
     return this.#parts.get(key) ?? freshPart
   }
 
-  /** The part, begun at `start` where nothing of it has been streamed. */
+  /** The part; a new one starts at `start`. */
   begun(key: string, start: number): PartState {
     const known = this.#parts.get(key)
     if (known) return known
@@ -59,8 +59,8 @@ export class StreamedParts {
   }
 
   /**
-   * By which index the stream called a part of a finished item: its own, or, where nothing was streamed under that, the
-   * next that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
+   * The index in the stream of a part of a finished item: its own or, if nothing was streamed under that, the next one
+   * that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
    */
   streamedAs(
     kind: string,
@@ -72,7 +72,7 @@ export class StreamedParts {
     const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
     const unknown = [...own].filter((at) => !isStreamed(at))
     if (unknown.length === 0) return (at) => at
-    // Checks a few further indexes: no known stream skips more of them.
+    // A few further indexes are enough: no known stream skips more.
     const others = [...Array(parts.length + furthestSkip).keys()].filter(
       (at) => !own.has(at) && isStreamed(at),
     )
@@ -81,7 +81,7 @@ export class StreamedParts {
   }
 }
 
-/** The positions of items by their ids, for events that name no position. */
+/** The positions of items by their ids, for events without a position. */
 export class ItemPositions {
   readonly #positions = new Map<string, number>()
   /** The position after those of all items with an id. */
@@ -102,7 +102,6 @@ export class ItemPositions {
     this.#positions.set(id, position)
   }
 
-  /** What is known now. */
   byId(): ReadonlyMap<string, number> {
     return new Map(this.#positions)
   }

@@ -1,4 +1,4 @@
-// The counters of a response as disjoint buckets: those of chat completions under other names.
+// The usage of a response in disjoint counters. Its fields are those of chat completions under other names.
 
 import type { JsonObject } from '../../../conversation/request.ts'
 import { count, type Usage } from '../../../conversation/usage.ts'
@@ -6,7 +6,7 @@ import { isObject } from '../../json.ts'
 import { usageOf as chatUsageOf } from '../../openai/upstream-usage.ts'
 import type { UsageQuirks } from '../../openai/quirks.ts'
 
-/** Their names here, and what chat completions calls them. */
+/** Their names in this protocol and in chat completions. */
 const names = {
   input_tokens: 'prompt_tokens',
   output_tokens: 'completion_tokens',
@@ -15,8 +15,8 @@ const names = {
 } as const
 
 /**
- * The usage of a response; undefined when it counts nothing. `searches` is how many web searches its output shows: they
- * are billed by the call, and only xAI counts them itself.
+ * The usage of a response; undefined if it has none. `searches` is the number of web searches in its output: they are
+ * billed by the call, and only xAI counts them itself.
  */
 export function usageOf(response: JsonObject, searches: number, quirks: UsageQuirks): Usage | undefined {
   const raw = response.usage

@@ -5,7 +5,7 @@ import type { ChatRequest, JsonObject } from '../../../conversation/request.ts'
 import { ableTo, approximateLocation, bareDomain, type OwnSearch, unable } from '../../own-search.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 
-/** The most domains that xAI takes in a list. */
+/** xAI's limit for a list of domains. */
 const xaiDomains = 5
 
 export function ownSearch(
@@ -40,7 +40,7 @@ export function searchTools({ webSearch }: ChatRequest, quirks: ResponsesQuirks)
   const filtered: JsonObject = Object.keys(filters).length > 0 ? { filters } : {}
   if (quirks.webSearch === 'xai') return [{ type: 'web_search', ...filtered }]
   const { contextSize, optional } = webSearch
-  // Codex declares it so with every request: stored pages alone.
+  // Codex declares the tool like this with every request: cached pages only.
   const stored: JsonObject = optional === true ? { external_web_access: false } : {}
   return [
     {
@@ -53,7 +53,7 @@ export function searchTools({ webSearch }: ChatRequest, quirks: ResponsesQuirks)
   ]
 }
 
-/** OpenAI counts all calls of its own tools together; search is the only one that is offered. */
+/** OpenAI's limit is for all calls of its own tools together; search is the only one that we offer. */
 export function searchBound({ webSearch }: ChatRequest, quirks: ResponsesQuirks): JsonObject {
   return quirks.webSearch === 'openai' && webSearch?.maxUses !== undefined
     ? { max_tool_calls: webSearch.maxUses }
