@@ -1,4 +1,4 @@
-// What takes the requests of clients: this process, or workers beside it.
+// Takes the requests of clients: in this process, or in workers.
 
 import type { Config } from '../config.ts'
 import type { Log } from '../observe/log.ts'
@@ -11,9 +11,9 @@ import { stopServing } from './stop.ts'
 
 export interface Front {
   readonly listening: ListeningServer
-  /** Stops in good order, and closes the store. */
+  /** Finishes the calls in flight, then closes the store. */
   stop(): Promise<void>
-  /** Stops at once, for a start that failed. */
+  /** Stops at once, after a failed start. */
   close(): Promise<void>
 }
 
@@ -24,7 +24,7 @@ export interface FrontParts {
   readonly gateway: Gateway
 }
 
-/** This process takes them all. Throws an error that says why the address cannot be listened on. */
+/** Serves in this process. Throws an error that says why the address cannot be listened on. */
 export function serveAlone({ config, log, store, gateway }: FrontParts): Front {
   const { port } = config.server
   try {

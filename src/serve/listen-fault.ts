@@ -11,7 +11,7 @@ export function listenFault(
   cause: unknown,
 ): Error {
   const isDenied = cause instanceof Error && Reflect.get(cause, 'code') === 'EACCES'
-  // Bun suggests that the port is in use even if the address does not exist.
+  // Bun says that the port is in use even if the address does not exist.
   const why = !isDenied
     ? 'another program uses the port, or this machine has no such address'
     : port < firstFreePort

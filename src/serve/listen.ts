@@ -1,26 +1,24 @@
-// Listens for a gateway.
-
 import type { Config } from '../config.ts'
-import type { Servant } from './gateway/gateway.ts'
+import type { GatewayCore } from './gateway/gateway.ts'
 
 export type Server = ReturnType<typeof Bun.serve>
 
 export interface Address {
   readonly port: number
-  /** Whether other processes of this gateway listen there too. */
+  /** Whether other processes of this gateway listen on the same port. */
   readonly shared: boolean
 }
 
-/** Throws what the runtime throws where it cannot; see `listenFault`. */
+/** Throws the runtime's error if it cannot listen; see `listenFault`. */
 export function listen(
   { server }: Pick<Config, 'server'>,
-  { fetch }: Pick<Servant, 'fetch'>,
+  { fetch }: Pick<GatewayCore, 'fetch'>,
   { port, shared }: Address,
 ): Server {
   return Bun.serve({
     hostname: server.host,
     port,
-    // Two gateways on one port would share it, and the database, without a word.
+    // Otherwise a second gateway would share the port unnoticed.
     reusePort: shared,
     ...common,
     idleTimeout: idleSeconds({ server }),
@@ -28,10 +26,10 @@ export function listen(
   })
 }
 
-/** The same on a Unix socket: for other processes of this gateway. */
-export function listenBeside({ fetch }: Pick<Servant, 'fetch'>, path: string): Server {
-  // Its connections stay while an answer takes its time: `timeout` has no effect on a Unix socket, and Bun's types leave
-  // this out for one. Those who wait for the answer have deadlines of their own.
+/** Listens on a Unix socket, for other processes of this gateway. */
+export function listenOnSocket({ fetch }: Pick<GatewayCore, 'fetch'>, path: string): Server {
+  // No idle timeout: slow answers must not be cut off, and `server.timeout` has no effect on Unix sockets. The clients
+  // have deadlines of their own. Bun's types lack this option for Unix sockets.
   const options: Parameters<typeof Bun.serve>[0] = {
     unix: path,
     ...common,
@@ -47,6 +45,6 @@ export function idleSeconds({ server }: Pick<Config, 'server'>): number {
 
 const common = {
   development: false,
-  // The routes count what they read and refuse in the contract's shape; Bun would answer without a body.
+  // The routes limit bodies themselves and answer with our error format; Bun would answer without a body.
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
 }

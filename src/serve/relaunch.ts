@@ -1,4 +1,4 @@
-// Bun reads the limit of concurrent fetch requests only at process start: 256, the rest wait in silence. So `serve`
+// Bun reads its limit of concurrent fetch requests (by default 256, others wait) only at process start. So `serve`
 // replaces its process once, with the limit and other start-up settings in its environment.
 
 import { availableParallelism } from 'node:os'
@@ -7,14 +7,14 @@ import type { Environment } from '../config/read/environment.ts'
 const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
 /**
- * Bun refuses headers above 16 kB with an empty 431 of its own. Raised, so that `server.max_header_bytes` decides and
- * the answer has the contract's shape.
+ * Bun refuses headers above 16 kB with an empty 431. Raised, so that `server.max_header_bytes` decides and the answer
+ * has our error format.
  */
 const runtimeOptions = '--max-http-header-size=1048576'
 
 const poolName = 'UV_THREADPOOL_SIZE'
 
-/** Threads for blocking work. Two hash passwords at a time, for 70 ms each: ledger syncs must not wait for those. */
+/** Threads for blocking work. At most two hash passwords, for 70 ms each, so ledger syncs do not wait for those. */
 const leastThreads = 4
 
 /** Bun's maximum. The actual limit is `limits.max_connections_upstream`. */

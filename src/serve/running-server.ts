@@ -11,7 +11,7 @@ function noticePath(dataDir: string): string {
   return join(dataDir, 'serve.json')
 }
 
-/** Writes where this process serves the data directory. Throws file system errors. */
+/** Writes the address of this process. Throws file system errors. */
 export function announceServer(dataDir: string, baseUrl: string): void {
   const path = noticePath(dataDir)
   const unfinished = `${path}.unfinished`

@@ -1,4 +1,4 @@
-// What `weir serve` says when it is up, gathered from what it was started with and what it found.
+// The facts for the start-up banner, from the configuration and the local servers that were found.
 
 import type { Config } from '../config.ts'
 import { providers as rows } from '../providers/registry.ts'
@@ -6,7 +6,7 @@ import { version } from '../version.ts'
 import { baseUrlOf, consoleOrigin, type OwnerKey, type ProviderFact, type StartFacts } from './banner.ts'
 import { answering, type Live } from './gateway/live.ts'
 
-/** The facts of a start; `port` is the one that is really listened on. */
+/** The facts of a start; `port` is the actual port. */
 export function startFacts(
   config: Config,
   port: number,

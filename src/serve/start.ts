@@ -1,4 +1,4 @@
-// Starts the gateway: configuration and store become a gateway that listens, finds local servers, and stops in good order.
+// Starts the gateway: opens the store, listens, finds local servers, and stops.
 
 import type { StartFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
@@ -25,7 +25,7 @@ export interface RunningGateway {
   stop(): Promise<void>
 }
 
-/** Opens the store, serves, and resolves with everything for the banner. `settings`: for display; `env`: for workers. */
+/** Opens the store, serves, and resolves with the facts for the banner. `settings`: for display; `env`: for workers. */
 export async function startGateway(
   config: Config,
   log: Log,
@@ -33,7 +33,7 @@ export async function startGateway(
   env: Environment = {},
 ): Promise<RunningGateway> {
   const count = workerCount(config)
-  const crew = count === 1 ? undefined : new (await import('./workers/crew.ts')).Crew()
+  const workers = count === 1 ? undefined : new (await import('./workers/pool.ts')).WorkerPool()
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const store = await openStore(config.data_dir, {
     retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
@@ -47,8 +47,8 @@ export async function startGateway(
       log.error('the disk has failed to keep what was committed; the gateway ends', { error })
       process.exit(1)
     },
-    lives: (name) => crew?.lives(name) ?? false,
-    accountsChanged: () => crew?.forget(),
+    lives: (name) => workers?.isAlive(name) ?? false,
+    accountsChanged: () => workers?.accountsChanged(),
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
@@ -63,8 +63,8 @@ export async function startGateway(
     log.warn('configuration', { name, problem })
   let listening: ListeningServer | undefined
   const gateway = createGateway({
-    // Workers answer pages of other origins themselves.
-    config: crew ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
+    // Workers handle CORS themselves.
+    config: workers ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
     settings,
     store,
     live,
@@ -72,16 +72,16 @@ export async function startGateway(
     owner,
     clock: Date.now,
     server: () => listening,
-    workers: crew?.views,
+    workers: workers?.views,
   })
   let front: Front
   try {
     const parts = { config, log, store, gateway }
     const listens = (server: ListeningServer) => void (listening = server)
-    front = crew
+    front = workers
       ? await (
           await import('./workers/front.ts')
-        ).serveWithWorkers({ ...parts, crew, count, env, clock: Date.now, listens })
+        ).serveWithWorkers({ ...parts, workers, count, env, clock: Date.now, listens })
       : serveAlone(parts)
   } catch (error) {
     await store.close()
@@ -90,7 +90,7 @@ export async function startGateway(
   listening = front.listening
   const port = listening.port ?? config.server.port
   try {
-    // Only after the port is ours: a key that was made and never shown would be lost.
+    // Only after the port is ours: if the start failed later, the key would never be shown.
     const ownerKey = await firstRun(
       store,
       {
@@ -102,12 +102,12 @@ export async function startGateway(
     )
     const discovery = new Discovery(config, port)
     const servers = await discovery.scan()
-    // Parsing the catalog again for nothing would double what it takes of the memory.
+    // Only if needed: parsing the catalog again doubles its memory.
     if (servers.length > 0) Object.assign(live, liveOf(config, servers))
-    crew?.serversAre(servers)
+    workers?.setLocalServers(servers)
     const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) => {
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
-      crew?.serversAre(live.servers)
+      workers?.setLocalServers(live.servers)
     })
     // Start-up garbage would otherwise stay until the first burst of calls.
     Bun.gc(true)
@@ -139,14 +139,14 @@ export async function startGateway(
       },
     }
   } catch (error) {
-    // A failed start must end: otherwise it would serve although nobody has seen its banner or key.
+    // A failed start must not serve: nobody has seen its banner or key.
     await front.close()
     await store.close()
     throw error
   }
 }
 
-/** Without it commands ask at the configured address, which is not worth a start that fails. */
+/** If it fails, commands use the configured address; the start goes on. */
 function announce({ data_dir }: Config, log: Log, baseUrl: string): void {
   try {
     announceServer(data_dir, baseUrl)

@@ -1,17 +1,17 @@
-// How many processes serve.
+// The number of processes that serve.
 
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config.ts'
 
 /**
- * The most that `auto` starts. Of the processor time of a call the ledger's process takes a third to a half of what a
- * gateway without workers takes: this many keep it busy, and more wait for it.
+ * The maximum for `auto`. The ledger's process needs a third to a half of the processor time that a gateway without
+ * workers needs for a call: this many workers keep it busy, and more would wait for it.
  */
 const mostByItself = 4
 
 /**
- * The workers of a configuration; 1 is this process alone. `auto` leaves a core to the ledger. Throws where several are
- * asked for and the system cannot share a port among processes fairly.
+ * The number of workers; 1 means that this process serves. `auto` leaves one core to the ledger. Throws if several are
+ * configured and the system cannot distribute connections among processes.
  */
 export function workerCount(
   { server }: Pick<Config, 'server'>,

@@ -1,4 +1,4 @@
-// The gateway without a process: provides `fetch`, does not listen, opens nothing, and takes its clock as a parameter.
+// The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
 import { InFlight } from '../../chat/in-flight.ts'
 import type { HttpParts } from '../../http/parts.ts'
@@ -15,26 +15,26 @@ import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
-/** What takes requests and can be stopped in good order: a gateway, or the part of one that a worker has. */
-export interface Servant extends Pick<Serving, 'memory' | 'drain' | 'cutOff' | 'close'> {
+/** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
+export interface GatewayCore extends Pick<Serving, 'memory' | 'drain' | 'cutOff' | 'close'> {
   fetch(request: Request): Response | Promise<Response>
   readonly inFlight: Pick<InFlight, 'size'>
 }
 
-export interface Gateway extends Servant {
+export interface Gateway extends GatewayCore {
   /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
   /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
-  /** What workers use of it. */
+  /** The parts that workers use through this process. */
   readonly shared: Shared
   /** Starts sending webhook messages and watching accounts with webhooks. */
   notify(): { stop(): void }
 }
 
-/** What exists once, however many processes serve. */
+/** Parts that exist once, however many processes serve. */
 export interface Shared {
   readonly limiter: Limiter
   readonly ended: EndedCalls

@@ -1,42 +1,42 @@
-// Requests for what a worker does not serve: passed on to the ledger's process, and its answers passed back.
+// Forwards requests for what a worker does not serve to the ledger's process.
 
 import { GatewayError } from '../../errors.ts'
 import { readRaw } from '../../http/intake/read-body.ts'
 
-/** Where the client is, in what workers pass on; nobody else reaches the socket, so nobody else can say it. */
-export const clientHeader = 'x-weir-client'
+/** The client's address in forwarded requests. It can be trusted: only workers reach the socket. */
+export const clientAddressHeader = 'x-weir-client'
 
 export interface ForwardParts {
   /** The socket of the ledger's process. */
   readonly socket: string
-  /** The address of whoever is connected. */
+  /** The address of the connected client. */
   readonly peerOf: (request: Request) => string
-  /** How long the connection of a request may be idle from now on, seconds; 0 for as long as it likes. */
+  /** Sets how long the connection of a request may be idle from now on, seconds; 0 for no limit. */
   readonly allowIdle: (request: Request, seconds: number) => void
-  /** How long it may be otherwise. */
+  /** The limit of other connections. */
   readonly idleSeconds: number
   readonly maxBodyBytes: number
 }
 
-/** What belongs to the connection, and not to the request. */
+/** Headers of the connection, not of the request. */
 const ofConnection = ['connection', 'keep-alive', 'transfer-encoding', 'te', 'upgrade']
 
 /**
- * Answers as the ledger's process does. Rejects with `payload_too_large` and `invalid_request` for a body that cannot be
- * read, and with `store_unavailable` when that process cannot be reached.
+ * The answer of the ledger's process. Rejects with `payload_too_large` and `invalid_request` for a body that cannot be
+ * read, and with `store_unavailable` if that process cannot be reached.
  */
-export async function forwarded(parts: ForwardParts, request: Request): Promise<Response> {
+export async function forward(parts: ForwardParts, request: Request): Promise<Response> {
   const { method, url, signal } = request
   const headers = new Headers(request.headers)
   for (const name of ofConnection) headers.delete(name)
-  headers.set(clientHeader, parts.peerOf(request))
+  headers.set(clientAddressHeader, parts.peerOf(request))
   const body = request.body && new Uint8Array(await readRaw(request, parts.maxBodyBytes))
-  // The other process may take its time.
+  // The ledger's process has time limits of its own.
   parts.allowIdle(request, 0)
   let answer: Response
   try {
     const options = { unix: parts.socket, decompress: false, redirect: 'manual', timeout: false } as const
-    // Without a Host, which load balancers leave out, the address is a path.
+    // Without a Host header, which some load balancers leave out, the URL is only a path.
     const address = URL.canParse(url) ? url : `http://localhost${url}`
     answer = await fetch(address, { method, headers, body, signal, ...options })
   } catch (cause) {

@@ -1,40 +1,44 @@
-// Workers take the requests of clients; this process answers what they pass on, and keeps the ledger.
+// Workers take the requests of clients. This process answers what they forward, and keeps the ledger.
 
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment } from '../../config/read/environment.ts'
 import type { Config } from '../../config.ts'
 import type { Front, FrontParts } from '../front.ts'
-import { listen, listenBeside } from '../listen.ts'
+import { listen, listenOnSocket } from '../listen.ts'
 import { listenFault } from '../listen-fault.ts'
 import { stopServing } from '../stop.ts'
-import type { Crew } from './crew.ts'
-import { clientHeader } from './forward.ts'
+import type { WorkerPool } from './pool.ts'
+import { clientAddressHeader } from './forward.ts'
 
-/** What an address of a Unix socket may measure, its last zero left out. */
+/** The maximum path length of a Unix socket in bytes, without the terminating zero. */
 const longestPath = 107
 
 export interface WorkerFrontParts extends FrontParts {
-  readonly crew: Crew
+  readonly workers: WorkerPool
   readonly count: number
   readonly env: Environment
   readonly clock: () => number
-  /** Called with what listens, before the first worker asks. */
+  /** Called with the listening server, before the first worker sends requests. */
   readonly listens: (front: Front['listening']) => void
 }
 
-/** Rejects with an error that says why the address cannot be listened on, and then nothing is left running. */
+/** Rejects with an error that says why the address cannot be listened on; then no process is left running. */
 export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> {
-  const { config, log, store, gateway, crew, count, env, clock } = parts
+  const { config, log, store, gateway, workers, count, env, clock } = parts
   const port = await freePort(config)
   const socket = socketIn(config.data_dir)
-  const server = listenBeside(gateway, socket)
-  // Whoever may write here may say where a client is.
+  const server = listenOnSocket(gateway, socket)
+  // Whoever can write to the socket can claim any client address.
   chmodSync(socket, 0o600)
   const listening: Front['listening'] = {
     port,
     timeout: (request, seconds) => server.timeout(request, seconds),
-    requestIP: (request) => ({ address: request.headers.get(clientHeader) ?? '', port: 0, family: 'IPv4' }),
+    requestIP: (request) => ({
+      address: request.headers.get(clientAddressHeader) ?? '',
+      port: 0,
+      family: 'IPv4',
+    }),
   }
   parts.listens(listening)
   const close = async () => {
@@ -43,7 +47,7 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
   }
   try {
     const { shared } = gateway
-    await crew.start({ config, log, env, clock, store, shared, port, forwardTo: socket }, [], count)
+    await workers.start({ config, log, env, clock, store, shared, port, forwardTo: socket }, [], count)
   } catch (error) {
     await close()
     throw error
@@ -52,21 +56,21 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
     listening,
     async stop() {
       gateway.drain()
-      await crew.stop(config.timeouts.shutdown_ms)
+      await workers.stop(config.timeouts.shutdown_ms)
       await stopServing({ config, log, server, gateway, store })
       rmSync(socket, { force: true })
     },
     async close() {
-      await crew.stop(0)
+      await workers.stop(0)
       await close()
     },
   }
 }
 
-/** The port that is configured, or a free one, which nobody else has at this moment. Throws like `serveAlone`. */
+/** The configured port, or a free one. Throws like `serveAlone` if it is in use. */
 async function freePort(config: Config): Promise<number> {
   try {
-    // Alone, for workers would share it with whoever shares.
+    // Not shared: workers listen with SO_REUSEPORT and would share the port with another gateway.
     const probe = listen(config, { fetch: () => new Response() }, { port: config.server.port, shared: false })
     const port = probe.port!
     await probe.stop(true)
@@ -80,7 +84,7 @@ function socketIn(dataDir: string): string {
   const path = join(dataDir, 'serve.sock')
   if (Buffer.byteLength(path) > longestPath)
     throw new Error(`${path} is too long for a socket, which workers need: choose a shorter data directory`)
-  // What a killed process left behind: the lock says that nobody serves here.
+  // A killed process leaves its socket behind. The lock on the data directory is ours, so nobody uses it.
   rmSync(path, { force: true })
   return path
 }

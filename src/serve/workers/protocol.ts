@@ -1,4 +1,4 @@
-// What the ledger's process and a worker ask of each other.
+// Requests and notifications between the ledger's process and a worker.
 
 import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
@@ -14,47 +14,47 @@ import type { LocalServer } from '../../providers/local-servers.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
 import type { Mcp } from '../gateway/mcp.ts'
 
-/** What a worker asks of the ledger's process. All of it may be answered later, and nothing out of a memory of its own. */
-export interface LedgerAnswers
+/** Requests of a worker to the ledger's process. */
+export interface LedgerRequests
   extends
     Omit<CallLedger, 'recordPrice' | 'startHold'>,
     Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>,
     Pick<IdentityStore, 'touchSession'>,
     Pick<IdempotencyStore, 'claim' | 'finish'> {
-  /** Answered when the hold is decided; `holdDurable` is said with the number when a power cut would not undo it. */
+  /** Answered when the hold is decided; `holdDurable` follows with this number once a power cut would not undo it. */
   startHold(command: HoldCommand, number: number): Promise<HoldResult>
   keepAnswer: IdempotencyStore['keep']
   keepResponse: ResponseStore['keep']
   findResponse: ResponseStore['find']
   conversation: ResponseStore['conversation']
-  /** How much the account has stored, bytes. */
+  /** What the account has stored, bytes. */
   storedBytes(account: string): Promise<number>
   recallSignature(toolCallId: string): Promise<string | undefined>
   freeCredit: FreeCredit['ensure']
-  /** Lets a paid request in; see RequestLimiter. */
+  /** Admits a paid request; see RequestLimiter. */
   enter(caller: LimitedCaller, requestId: string): void
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>
-  /** Where a registered MCP server is, and what it wants to see: its headers, credentials among them. */
+  /** The URL of a registered MCP server and its headers, credentials included. */
   mcpServer(account: string, name: string): Promise<RegisteredServer>
-  /** The server has refused a request with that token, which came from `mcpServer`. */
+  /** The server has refused a request with this token, which `mcpServer` gave. */
   mcpRefused: Mcp['noteRefusal']
 }
 
 export interface RegisteredServer {
   readonly url: string
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** The token among them, where it was authorised. */
+  /** The OAuth token in the headers, if the server was authorised with OAuth. */
   readonly token: string | undefined
 }
 
-/** What a worker only says. */
-export interface LedgerHears {
+/** Notifications of a worker. */
+export interface LedgerNotifications {
   recordPrice: CallLedger['recordPrice']
-  /** A request that was let in has ended. */
-  left(requestId: string): void
+  /** An admitted request has ended. */
+  requestEnded(requestId: string): void
   spentTokens(key: string | null, tokens: number): void
   callEnded(row: RequestLogRow): void
-  /** A call that was refused before it began; `model` is empty for one that there is not. */
+  /** A call that was refused before it began; `model` is empty if it does not exist. */
   callRefused(row: RequestLogRow, model: string): void
   rememberSignature(toolCallId: string, signature: string): void
 }
@@ -62,33 +62,33 @@ export interface LedgerHears {
 /** What a worker starts with. */
 export interface WorkerStart {
   readonly config: Config
-  /** Its name in holds. */
+  /** Its owner name in holds. */
   readonly owner: string
-  /** Where it listens, together with the others. */
+  /** The port that all workers share. */
   readonly port: number
-  /** The socket on which the ledger's process answers what workers do not serve. */
+  /** The socket on which the ledger's process takes forwarded requests. */
   readonly forwardTo: string
   readonly servers: readonly LocalServer[]
 }
 
-/** What the ledger's process asks of a worker. */
-export interface WorkerAnswers {
-  /** Resolves when it serves; rejects with the reason why it cannot. */
+/** Requests of the ledger's process to a worker. */
+export interface WorkerRequests {
+  /** Resolves when the worker serves; rejects with the reason if it cannot. */
   start(start: WorkerStart): Promise<void>
-  /** The calls in flight of an account. */
+  /** The account's calls in flight. */
   callsOf(account: string): Promise<readonly LiveCall[]>
-  /** How a provider is doing; undefined where it is not known. */
+  /** The health of a provider; undefined if the provider is unknown. */
   healthOf(provider: string, account: string): Promise<ProviderHealth | undefined>
 }
 
-/** What the ledger's process only says. */
-export interface WorkerHears {
-  /** The number is that of a `startHold`. */
+/** Notifications of the ledger's process. */
+export interface WorkerNotifications {
+  /** The hold with this number in `startHold` is durable. */
   holdDurable(number: number): void
-  /** Accounts, keys or sessions have changed: what is remembered of them may be wrong. */
-  forget(): void
-  /** The inference servers that are there now. */
-  serversAre(servers: readonly LocalServer[]): void
-  /** Take nothing new, finish what there is, and end. */
+  /** Cached accounts, keys and sessions may be out of date. */
+  accountsChanged(): void
+  /** The local inference servers that answer now. */
+  setLocalServers(servers: readonly LocalServer[]): void
+  /** Take no new requests, finish the others, and exit. */
   drain(): void
 }

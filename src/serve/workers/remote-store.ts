@@ -1,4 +1,4 @@
-// What a worker serves by: the store, the limits and what else there is once, in the ledger's process.
+// A worker's access to the store, the limits and everything else that exists once, in the ledger's process.
 
 import { LRUCache } from 'lru-cache'
 import type { InFlight } from '../../chat/in-flight.ts'
@@ -7,25 +7,25 @@ import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../htt
 import type { CallStore, CountingLimiter } from '../gateway/serving.ts'
 import type { Mcp } from '../gateway/mcp.ts'
 import type { AppParts } from '../../http/parts.ts'
-import { KnownAccounts } from './known-accounts.ts'
+import { AccountCache } from './account-cache.ts'
 import type { Link } from './link/link.ts'
-import type { LedgerAnswers, LedgerHears } from './protocol.ts'
+import type { LedgerRequests, LedgerNotifications } from './protocol.ts'
 
-export type LedgerLink = Pick<Link<LedgerAnswers, LedgerHears>, 'ask' | 'tell' | 'congested'>
+export type LedgerLink = Pick<Link<LedgerRequests, LedgerNotifications>, 'request' | 'notify' | 'congested'>
 
 export interface Remote {
   readonly store: CallStore
   readonly limiter: CountingLimiter
   readonly freeCredit: AppParts['freeCredit']
   readonly mcpServer: Mcp['registered']
-  /** A hold is durable, by the number it was started with. */
+  /** The hold with this number in `startHold` is durable. */
   holdDurable(number: number): void
-  /** Accounts, keys or sessions have changed. */
-  forget(): void
+  /** Cached accounts, keys and sessions may be out of date. */
+  accountsChanged(): void
 }
 
 const rememberedAccounts = 10_000
-/** How many prices are known to have been sent, and for how long; one that is sent twice is recorded once. */
+/** A price that was sent is not sent again for a while. Sending it twice does no harm: it is recorded once. */
 const rememberedPrices = { max: 10_000, ttl: 60_000 }
 
 export interface RemoteParts {
@@ -36,13 +36,13 @@ export interface RemoteParts {
   readonly clock: () => number
 }
 
-/** Everything rejects with `store_unavailable` when the ledger's process has gone. */
+/** All methods reject with `store_unavailable` if the ledger's process has died. */
 export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemoteParts): Remote {
-  const accounts = new KnownAccounts(
+  const accounts = new AccountCache(
     {
-      findKey: (id) => link.ask('findKey', id),
-      findAccount: (idOrEmail) => link.ask('findAccount', idOrEmail),
-      findSession: (id) => link.ask('findSession', id),
+      findKey: (id) => link.request('findKey', id),
+      findAccount: (idOrEmail) => link.request('findAccount', idOrEmail),
+      findSession: (id) => link.request('findSession', id),
     },
     clock,
   )
@@ -50,42 +50,45 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
   return {
     store: {
       accounts,
-      identities: { touchSession: (...given) => link.ask('touchSession', ...given) },
+      identities: { touchSession: (...given) => link.request('touchSession', ...given) },
       ledger: remoteLedger(link, holds),
       idempotency: {
-        claim: (command) => link.ask('claim', command),
-        keep: (claim, answer) => link.ask('keepAnswer', claim, answer),
-        finish: ({ account, key, call }) => link.ask('finish', { account, key, call }),
+        claim: (command) => link.request('claim', command),
+        keep: (claim, answer) => link.request('keepAnswer', claim, answer),
+        finish: ({ account, key, call }) => link.request('finish', { account, key, call }),
       },
       responses: remoteResponses(link),
       signatures: {
-        remember: (id, signature) => link.tell('rememberSignature', id, signature),
-        recall: (id) => link.ask('recallSignature', id).catch(() => undefined),
+        remember: (id, signature) => link.notify('rememberSignature', id, signature),
+        recall: (id) => link.request('recallSignature', id).catch(() => undefined),
       },
       ended: {
-        append: (row) => link.tell('callEnded', row),
-        appendRefused: (row, model) => link.tell('callRefused', row, model),
+        append: (row) => link.notify('callEnded', row),
+        appendRefused: (row, model) => link.notify('callRefused', row, model),
       },
     },
     limiter: remoteLimiter(link, inFlight, limits),
-    freeCredit: { ensure: (account) => link.ask('freeCredit', account) },
+    freeCredit: { ensure: (account) => link.request('freeCredit', account) },
     mcpServer: async (account, name) => {
-      const { url, headers, token } = await link.ask('mcpServer', account, name)
+      const { url, headers, token } = await link.request('mcpServer', account, name)
       const server = { url, headers: new Headers(headers.map(([header, value]) => [header, value])) }
       if (token === undefined) return server
-      return { ...server, refused: (challenge) => link.ask('mcpRefused', account, name, token, challenge) }
+      return {
+        ...server,
+        refused: (challenge) => link.request('mcpRefused', account, name, token, challenge),
+      }
     },
     holdDurable: (number) => holds.durable(number),
-    forget: () => accounts.forget(),
+    accountsChanged: () => accounts.clear(),
   }
 }
 
-/** Holds that are decided, and perhaps not durable yet. */
+/** Holds that may not be durable yet. */
 class Holds {
   #last = 0
   readonly #waiting = new Map<number, () => void>()
 
-  /** A new number, and what resolves when its hold is durable. */
+  /** A new number, and a promise that resolves when its hold is durable. */
   begin(): { readonly number: number; readonly durable: Promise<void> } {
     const number = ++this.#last
     const { promise: durable, resolve } = Promise.withResolvers<void>()
@@ -105,45 +108,45 @@ function remoteLedger(link: LedgerLink, holds: Holds): CallStore['ledger'] {
     async startHold(command) {
       const { number, durable } = holds.begin()
       try {
-        return { result: await link.ask('startHold', command, number), durable }
+        return { result: await link.request('startHold', command, number), durable }
       } catch (error) {
-        // Nothing is held, so nobody waits for it.
+        // Nothing is held, so there is nothing to wait for.
         holds.durable(number)
         throw error
       }
     },
-    extend: (call, owner, more) => link.ask('extend', call, owner, more),
-    checkpoint: (command) => link.ask('checkpoint', command),
-    settle: (command) => link.ask('settle', command),
-    release: (command) => link.ask('release', command),
-    balance: (account) => link.ask('balance', account),
-    keySpend: (key, windowStart) => link.ask('keySpend', key, windowStart),
+    extend: (call, owner, more) => link.request('extend', call, owner, more),
+    checkpoint: (command) => link.request('checkpoint', command),
+    settle: (command) => link.request('settle', command),
+    release: (command) => link.request('release', command),
+    balance: (account) => link.request('balance', account),
+    keySpend: (key, windowStart) => link.request('keySpend', key, windowStart),
     recordPrice(version, model, price) {
       const name = `${version} ${model}`
       if (sent.has(name)) return
       sent.set(name, true)
-      link.tell('recordPrice', version, model, price)
+      link.notify('recordPrice', version, model, price)
     },
   }
 }
 
 function remoteResponses(link: LedgerLink): CallStore['responses'] {
-  /** Bytes that were sent to be kept, by account, since this process knows of it. */
+  /** Bytes of responses that this process has sent, by account. */
   const sent = new LRUCache<string, number>({ max: rememberedAccounts })
   return {
-    find: (account, id) => link.ask('findResponse', account, id),
-    conversation: (account, id, maxBytes) => link.ask('conversation', account, id, maxBytes),
+    find: (account, id) => link.request('findResponse', account, id),
+    conversation: (account, id, maxBytes) => link.request('conversation', account, id, maxBytes),
     keep(command) {
       const { account, input, answer } = command
       let bytes = sent.get(account) ?? 0
       for (const piece of [...input, ...answer]) bytes += Buffer.byteLength(piece)
       sent.set(account, bytes)
-      return link.ask('keepResponse', command)
+      return link.request('keepResponse', command)
     },
     async stored(account) {
-      // What was sent before the question is in its answer.
+      // The answer includes what was sent before the request.
       const before = sent.get(account) ?? 0
-      const bytes = await link.ask('storedBytes', account)
+      const bytes = await link.request('storedBytes', account)
       return { bytes: () => bytes + Math.max(0, (sent.get(account) ?? 0) - before) }
     },
   }
@@ -153,13 +156,14 @@ function remoteLimiter(link: LedgerLink, inFlight: InFlight, limits: RequestLimi
   return {
     async enter(caller, requestId) {
       if (link.congested) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
-      // It is in flight from now on: a process that drains must not end before it.
+      // In flight from now on: a draining process must wait for it.
       inFlight.enter(requestId, caller.account.id)
-      await link.ask('enter', limitedBy(caller), requestId)
+      await link.request('enter', limitedBy(caller), requestId)
     },
     leave: (requestId) => inFlight.leave(requestId),
-    headers: (caller) => (isRateLimited(limits, caller) ? link.ask('limitHeaders', limitedBy(caller)) : {}),
-    spentTokens: (key, tokens) => link.tell('spentTokens', key, tokens),
+    headers: (caller) =>
+      isRateLimited(limits, caller) ? link.request('limitHeaders', limitedBy(caller)) : {},
+    spentTokens: (key, tokens) => link.notify('spentTokens', key, tokens),
   }
 }
 

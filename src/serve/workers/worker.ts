@@ -1,4 +1,4 @@
-// The process of a worker: it serves models, and asks the ledger's process for all that there is once.
+// The worker process: it serves models, and sends requests to the ledger's process for everything that exists once.
 
 import { InFlight } from '../../chat/in-flight.ts'
 import { secretsOf } from '../../config.ts'
@@ -11,17 +11,23 @@ import { listenFault } from '../listen-fault.ts'
 import { stopServing } from '../stop.ts'
 import { connectLink } from './link/connect.ts'
 import type { Link } from './link/link.ts'
-import type { LedgerAnswers, LedgerHears, WorkerAnswers, WorkerHears, WorkerStart } from './protocol.ts'
+import type {
+  LedgerRequests,
+  LedgerNotifications,
+  WorkerRequests,
+  WorkerNotifications,
+  WorkerStart,
+} from './protocol.ts'
 import { type Remote, remoteOf } from './remote-store.ts'
-import { createWorkerServant, type WorkerServant } from './servant.ts'
+import { createWorkerGateway, type WorkerGateway } from './worker-gateway.ts'
 
-/** The descriptor of the socket to the ledger's process, which has opened it. */
+/** The descriptor of the socket to the ledger's process, inherited from it. */
 const linkFd = 3
 
-type LedgerLink = Link<LedgerAnswers, LedgerHears>
+type LedgerLink = Link<LedgerRequests, LedgerNotifications>
 
 /**
- * Serves until it is told to stop, and ends at once when the ledger's process does: without it nothing can be charged.
+ * Serves until it is stopped, and exits at once if the ledger's process dies: without it nothing can be charged.
  * `clock` gives milliseconds since 1970.
  */
 export async function runWorker(clock: () => number): Promise<void> {
@@ -33,12 +39,12 @@ export async function runWorker(clock: () => number): Promise<void> {
   const stop = async () => {
     if (stopping) return
     stopping = true
-    // Whoever cannot start has nothing to stop.
+    // If the start failed there is nothing to stop.
     const running = await starting?.catch(() => undefined)
     await running?.stop()
     link.end()
   }
-  const handlers: WorkerAnswers & WorkerHears = {
+  const handlers: WorkerRequests & WorkerNotifications = {
     async start(start) {
       const { config } = start
       log = createLog(config.log, { sink: standardErrorSink(), clock, secrets: secretsOf(config) })
@@ -48,8 +54,8 @@ export async function runWorker(clock: () => number): Promise<void> {
     callsOf: async (account) => working?.servant.inFlight.callsOf(account) ?? [],
     healthOf: async (provider, account) => working?.servant.healthOf(provider, account),
     holdDurable: (number) => working?.remote.holdDurable(number),
-    forget: () => working?.remote.forget(),
-    serversAre: (servers) => working?.serversAre(servers),
+    accountsChanged: () => working?.remote.accountsChanged(),
+    setLocalServers: (servers) => working?.setLocalServers(servers),
     drain: () => void stop(),
   }
   const link: LedgerLink = await connectLink({
@@ -58,16 +64,16 @@ export async function runWorker(clock: () => number): Promise<void> {
     failed: (what, error) => log?.error('a message of the ledger failed', { what, error }),
     closed: () => (stopping ? ended.resolve() : process.exit(1)),
   })
-  // A terminal sends these to all processes of the gateway: the ledger's decides what they mean.
+  // A terminal sends these signals to all processes of the gateway; the ledger's process handles them.
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
   process.on('SIGTERM', () => void stop())
   await ended.promise
 }
 
 interface Working {
-  readonly servant: WorkerServant
+  readonly servant: WorkerGateway
   readonly remote: Remote
-  serversAre(servers: WorkerStart['servers']): void
+  setLocalServers(servers: WorkerStart['servers']): void
   stop(): Promise<void>
 }
 
@@ -81,11 +87,11 @@ async function startWorking(
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const live = liveOf(config, servers)
-  const inFlight = new InFlight(clock, (requestId) => link.tell('left', requestId))
+  const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
   const remote = remoteOf(link, { inFlight, limits: requestLimits(config), clock })
   let listening: Server | undefined
   const server = () => listening
-  const servant = createWorkerServant({
+  const servant = createWorkerGateway({
     config,
     live,
     log,
@@ -107,7 +113,7 @@ async function startWorking(
   return {
     servant,
     remote,
-    serversAre: (now) => void Object.assign(live, liveOf(config, now)),
+    setLocalServers: (now) => void Object.assign(live, liveOf(config, now)),
     stop() {
       leaveMemory()
       return stopServing(serving)

@@ -1,7 +1,7 @@
 // What a worker does not serve is asked of the ledger's process, and answered as it answers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { clientHeader, forwarded } from '../../../src/serve/workers/forward.ts'
+import { clientAddressHeader, forward } from '../../../src/serve/workers/forward.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 const home = tempDir('weir-forward-')
@@ -41,14 +41,18 @@ const parts = {
   idleSeconds: 10,
   maxBodyBytes: 1_000,
 }
-const forward = (path: string, init?: RequestInit) =>
-  forwarded(parts, new Request(`http://gateway.example:8787${path}`, init))
+const send = (path: string, init?: RequestInit) =>
+  forward(parts, new Request(`http://gateway.example:8787${path}`, init))
 
 describe('a request that is passed on', () => {
   test('arrives with its method, address, headers and bytes, and with the address of its client, whatever that says', async () => {
     const body = new Uint8Array([0, 255, 10, 13])
-    const headers = { authorization: 'Bearer x', [clientHeader]: '10.0.0.1', host: 'gateway.example:8787' }
-    const answer = await forward('/admin/v1/keys?a=%2F', { method: 'PATCH', body, headers })
+    const headers = {
+      authorization: 'Bearer x',
+      [clientAddressHeader]: '10.0.0.1',
+      host: 'gateway.example:8787',
+    }
+    const answer = await send('/admin/v1/keys?a=%2F', { method: 'PATCH', body, headers })
     expect(answer.status).toBe(200)
     const seen = (await answer.json()) as Record<'method' | 'url' | 'body', string> & {
       headers: Record<string, string>
@@ -56,22 +60,22 @@ describe('a request that is passed on', () => {
     expect(seen.method).toBe('PATCH')
     expect(seen.url).toBe('http://gateway.example:8787/admin/v1/keys?a=%2F')
     expect(seen.body).toBe('00ff0a0d')
-    expect(seen.headers).toMatchObject({ authorization: 'Bearer x', [clientHeader]: '192.0.2.7' })
+    expect(seen.headers).toMatchObject({ authorization: 'Bearer x', [clientAddressHeader]: '192.0.2.7' })
     // The connection may be idle while the other process works, and not while the client reads.
     expect(idle).toEqual([0, 10])
   })
 
   test('is answered in the encoding, and with the status and the headers, that it was answered with', async () => {
-    const packed = await forward('/packed')
+    const packed = await send('/packed')
     expect([packed.headers.get('content-encoding'), packed.headers.get('etag')]).toEqual(['gzip', '"1"'])
     expect(Buffer.from(Bun.gunzipSync(await packed.bytes())).toString()).toBe('packed')
-    const moved = await forward('/moved')
+    const moved = await send('/moved')
     expect([moved.status, moved.headers.get('location')]).toEqual([302, '/console'])
   })
 
   test('is given up when its client disconnects', async () => {
     const client = new AbortController()
-    const answer = await forward('/endless', { signal: client.signal })
+    const answer = await send('/endless', { signal: client.signal })
     const reader = answer.body!.getReader()
     expect(new TextDecoder().decode((await reader.read()).value)).toBe('begun')
     client.abort()
@@ -79,15 +83,12 @@ describe('a request that is passed on', () => {
   })
 
   test('is refused when it is too large, before anybody else has to read it', async () => {
-    const sent = forward('/x', { method: 'POST', body: new Uint8Array(1_001) })
+    const sent = send('/x', { method: 'POST', body: new Uint8Array(1_001) })
     await expect(sent).rejects.toMatchObject({ code: 'payload_too_large' })
   })
 
   test('is refused for now when nobody is there', async () => {
-    const sent = forwarded(
-      { ...parts, socket: home.join('none.sock') },
-      new Request('http://gateway.example/'),
-    )
+    const sent = forward({ ...parts, socket: home.join('none.sock') }, new Request('http://gateway.example/'))
     await expect(sent).rejects.toMatchObject({ code: 'store_unavailable', details: { retryAfterMs: 1000 } })
   })
 })

@@ -101,9 +101,9 @@ describe('a link', () => {
       7,
     )
     const answered: string[] = []
-    const asked = [ours.ask('slow', 'a'), ours.ask('quick', 'b')]
-    ours.tell('note', 'c')
-    asked.push(ours.ask('slow', 'd'), ours.ask('quick', 'e'))
+    const asked = [ours.request('slow', 'a'), ours.request('quick', 'b')]
+    ours.notify('note', 'c')
+    asked.push(ours.request('slow', 'd'), ours.request('quick', 'e'))
     await Promise.all(asked.map(async (each) => answered.push(await each)))
     expect(order).toEqual(['a', 'b', 'c', 'd', 'e'])
     expect(answered.slice(0, 2)).toEqual(['b', 'e'])
@@ -116,10 +116,10 @@ describe('a link', () => {
       { twice: (bytes: Uint8Array): Uint8Array => Buffer.concat([bytes, bytes]) },
       100,
     )
-    expect(await ours.ask('add', 2n ** 62n, 1n)).toBe(2n ** 62n + 1n)
-    expect(await ours.ask('nothing')).toBeUndefined()
+    expect(await ours.request('add', 2n ** 62n, 1n)).toBe(2n ** 62n + 1n)
+    expect(await ours.request('nothing')).toBeUndefined()
     const large = new Uint8Array(3_000).fill(7)
-    expect(await theirs.ask('twice', large)).toEqual(new Uint8Array(6_000).fill(7))
+    expect(await theirs.request('twice', large)).toEqual(new Uint8Array(6_000).fill(7))
   })
 
   test('a refusal crosses with its code and its details, and without its cause; what is no refusal is a fault here', async () => {
@@ -142,7 +142,7 @@ describe('a link', () => {
       },
       {},
     )
-    const refused = await ours.ask('refuse').catch((error: unknown) => error)
+    const refused = await ours.request('refuse').catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(GatewayError)
     expect(refused).toMatchObject({
       code: 'rate_limit_exceeded',
@@ -150,24 +150,24 @@ describe('a link', () => {
     })
     expect((refused as GatewayError).cause).toBeUndefined()
     expect(faults).toEqual([])
-    await expect(ours.ask('refuseLater')).rejects.toMatchObject({ code: 'store_unavailable' })
-    await expect(ours.ask('break')).rejects.toThrow('a bug')
+    await expect(ours.request('refuseLater')).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(ours.request('break')).rejects.toThrow('a bug')
     expect(faults).toHaveLength(1)
   })
 
   test('only what is offered can be asked for', async () => {
     const { ours } = joined({} as { toString(): string }, {})
-    await expect(ours.ask('toString')).rejects.toThrow('nobody answers toString')
+    await expect(ours.request('toString')).rejects.toThrow('nobody answers toString')
   })
 
   test('when it breaks, whoever waits is refused at once, and so is whoever asks later', async () => {
     const never = Promise.withResolvers<number>()
     const { ours, cut } = joined({ wait: () => never.promise }, {})
-    const waiting = ours.ask('wait')
+    const waiting = ours.request('wait')
     await Bun.sleep(1)
     cut()
     await expect(waiting).rejects.toMatchObject({ code: 'store_unavailable' })
-    await expect(ours.ask('wait')).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(ours.request('wait')).rejects.toMatchObject({ code: 'store_unavailable' })
   })
 
   test('what was told before its end arrives, and what was begun is settled', async () => {
@@ -183,8 +183,8 @@ describe('a link', () => {
       {},
       50,
     )
-    const done = ours.ask('work').catch((error: { code: string }) => error.code)
-    for (let number = 0; number < 100; number++) ours.tell('note', number)
+    const done = ours.request('work').catch((error: { code: string }) => error.code)
+    for (let number = 0; number < 100; number++) ours.notify('note', number)
     ours.end()
     expect(await done).toBe('store_unavailable')
     await theirs.settled()
@@ -195,7 +195,7 @@ describe('a link', () => {
     const { ours, pause, resume } = joined({ take: (text: string) => text.length }, {}, 8 * 1024 ** 2)
     pause()
     const text = 'x'.repeat(1024 ** 2)
-    const asked = Array.from({ length: 40 }, () => ours.ask('take', text))
+    const asked = Array.from({ length: 40 }, () => ours.request('take', text))
     await Bun.sleep(1)
     expect(ours.congested).toBe(true)
     resume()

@@ -2,7 +2,7 @@
 
 import { InFlight } from '../../../src/chat/in-flight.ts'
 import type { LedgerStore, LedgerUpkeep } from '../../../src/credits/ledger/ledger.ts'
-import { deskOf } from '../../../src/serve/workers/answers.ts'
+import { ledgerHandlers } from '../../../src/serve/workers/handlers.ts'
 import { remoteOf } from '../../../src/serve/workers/remote-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { ledgerStoreConformance } from '../../conformance/ledger-store.ts'
@@ -20,7 +20,7 @@ ledgerStoreConformance('across the link', async (clock) => {
       const { ledger } = store
       // What calls do goes as it goes for a worker; the rest of the suite goes the same way, so that all keeps its order.
       const holdDurable = (number: number) => remote.holdDurable(number)
-      const { handlers } = deskOf({ store, shared: noShared, holdDurable })
+      const { handlers } = ledgerHandlers({ store, shared: noShared, holdDurable })
       const { ours } = joined({ ...handlers, ...upkeepOf(ledger) }, {}, 1_000)
       const remote = remoteOf(ours, { inFlight: new InFlight(), limits: noLimits, clock })
       return {
@@ -33,16 +33,16 @@ ledgerStoreConformance('across the link', async (clock) => {
         now: () => ledger.now(),
         writable: () => ledger.writable(),
         close: () => ledger.close(),
-        grant: (command) => ours.ask('grant', command),
-        setCreditLine: (account, most) => ours.ask('setCreditLine', account, most),
-        refund: (command) => ours.ask('refund', command),
-        adjust: (command) => ours.ask('adjust', command),
-        expire: (now) => ours.ask('expire', now),
-        recover: (now) => ours.ask('recover', now),
-        totals: (account) => ours.ask('totals', account),
-        call: (account, id) => ours.ask('call', account, id),
-        audit: () => ours.ask('audit'),
-        auditDay: (day) => ours.ask('auditDay', day),
+        grant: (command) => ours.request('grant', command),
+        setCreditLine: (account, most) => ours.request('setCreditLine', account, most),
+        refund: (command) => ours.request('refund', command),
+        adjust: (command) => ours.request('adjust', command),
+        expire: (now) => ours.request('expire', now),
+        recover: (now) => ours.request('recover', now),
+        totals: (account) => ours.request('totals', account),
+        call: (account, id) => ours.request('call', account, id),
+        audit: () => ours.request('audit'),
+        auditDay: (day) => ours.request('auditDay', day),
       }
     },
     async dispose() {

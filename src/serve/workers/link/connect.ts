@@ -1,19 +1,19 @@
-// A link over a socket that both processes were born with.
+// A link over a socket pair that the worker inherits.
 
 import { Link, type LinkParts } from './link.ts'
 
 export interface ConnectParts extends Pick<LinkParts, 'handlers' | 'failed'> {
   readonly fd: number
-  /** Called when the other side has closed, or is gone; all that it sent has been taken. */
+  /** Called when the other side has closed or died; everything that it sent has been received. */
   readonly closed: () => void
 }
 
-/** The link over an open socket, whose descriptor is its own from now on. */
+/** A link over an open socket; the link owns the descriptor from now on. */
 export async function connectLink<
-  Theirs extends { [K in keyof Theirs]: (...given: never[]) => unknown },
-  Hears extends { [K in keyof Hears]: (...given: never[]) => unknown },
->({ fd, handlers, failed, closed }: ConnectParts): Promise<Link<Theirs, Hears>> {
-  const link = new Link<Theirs, Hears>({
+  Requests extends { [K in keyof Requests]: (...given: never[]) => unknown },
+  Notifications extends { [K in keyof Notifications]: (...given: never[]) => unknown },
+>({ fd, handlers, failed, closed }: ConnectParts): Promise<Link<Requests, Notifications>> {
+  const link = new Link<Requests, Notifications>({
     handlers,
     failed,
     wire: { write: (bytes) => socket?.write(bytes) ?? 0, end: () => void socket?.end() },
@@ -37,7 +37,7 @@ export async function connectLink<
       },
     },
   }
-  // Bun takes a descriptor; its types do not say so.
+  // Bun accepts a descriptor, but its types do not.
   socket = await Bun.connect(options as unknown as Bun.UnixSocketOptions)
   link.drained()
   return link

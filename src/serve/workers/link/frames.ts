@@ -1,7 +1,7 @@
 // Messages on a stream of bytes: each frame is its length, four bytes, and a JSON array of messages.
 
 const headerBytes = 4
-/** What one frame may hold: a length beyond it is no length, but a fault. */
+/** The size limit of a frame; a greater length means that the stream is broken. */
 const mostFrameBytes = 512 * 1024 ** 2
 
 /** Messages, each as JSON text, as one frame. */
@@ -14,14 +14,14 @@ export function frameOf(messages: readonly string[]): Buffer {
   return frame
 }
 
-/** Puts frames together from the pieces in which they arrive. */
+/** Assembles frames from chunks of the stream. */
 export class FrameReader {
   #pieces: Buffer[] = []
   #bytes = 0
 
-  /** The content of the frames that are whole now. Throws RangeError where no frame can begin so. */
+  /** The contents of the frames that are complete now. Throws RangeError for an impossible length. */
   take(piece: Uint8Array): string[] {
-    // The socket uses its buffer again.
+    // Copied: the socket reuses its buffer.
     this.#pieces.push(Buffer.from(piece))
     this.#bytes += piece.byteLength
     const contents: string[] = []
@@ -35,7 +35,7 @@ export class FrameReader {
     return contents
   }
 
-  /** Of the frame that has begun; undefined while that is not known. */
+  /** The length of the current frame; undefined until its header has arrived. */
   #length(): number | undefined {
     if (this.#bytes < headerBytes) return undefined
     if (this.#pieces[0]!.length < headerBytes) this.#joined()
@@ -44,7 +44,7 @@ export class FrameReader {
     return length
   }
 
-  /** All that waits in one piece: once for each frame, however many pieces it came in. */
+  /** All chunks joined: once for each frame, however many chunks it came in. */
   #joined(): Buffer {
     const all = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
     this.#pieces = [all]

@@ -1,38 +1,38 @@
-// One end of the connection between the ledger's process and a worker: either side asks the other, and tells it things.
+// One end of the connection between the ledger's process and a worker: requests and notifications in both directions.
 
 import { GatewayError, type ErrorCode, type ErrorDetails } from '../../../errors.ts'
 import { FrameReader, frameOf } from './frames.ts'
 import { packed, unpacked } from './values.ts'
 
-/** What the link needs of a socket. */
+/** The socket of a link. */
 export interface Wire {
-  /** Takes as many of the bytes as it can now, and says how many; fewer than zero when it is closed. */
+  /** Writes as many of the bytes as it can now and returns their number; negative if it is closed. */
   write(bytes: Uint8Array): number
-  /** Closes when all that was written is on its way. */
+  /** Closes after everything written has been sent. */
   end(): void
 }
 
 export interface LinkParts {
   readonly wire: Wire
-  /** What the other side may ask for: functions by name. What they throw, or reject with, is what the asker gets. */
+  /** Handlers for the other side's requests, by method. Their errors are sent back. */
   readonly handlers: object
-  /** Called with what broke inside a handler, and is no answer: a fault of ours. */
+  /** Called with errors of handlers other than GatewayError: faults of ours. */
   readonly failed: (method: string, error: unknown) => void
 }
 
-/** Messages of one turn of the loop go as one frame, or as several of about this many characters. */
+/** The messages of one turn of the event loop are sent as one frame, or as several of about this many characters. */
 const frameCharacters = 1024 ** 2
-/** More than this not yet taken by the other side, bytes: it is too slow, or it hangs. */
+/** With more unsent bytes than this, the other side is too slow or hangs. */
 const congestedBytes = 32 * 1024 ** 2
 
-/** A message: a request has a number above zero and asks for a reply, 0 asks for none; a reply has the number negated. */
+/** A request has a number above zero, a notification has 0; a reply has the negated number of its request. */
 type Message =
   | readonly [number: number, method: string, given: unknown[]]
   | readonly [number: number, ok: true, value: unknown]
   | readonly [number: number, ok: false, error: SentError]
 
 interface SentError {
-  /** null for what is no GatewayError. */
+  /** null for errors other than GatewayError. */
   readonly code: ErrorCode | null
   readonly details: ErrorDetails
 }
@@ -43,12 +43,12 @@ interface Asked {
 }
 
 /**
- * Requests are carried out in the order they were sent; replies come as they are made. `Theirs` is what the other side
- * answers, `Hears` what it is only told.
+ * Requests are handled in the order in which they were sent; replies are sent when they are ready. `Requests` and
+ * `Notifications` are the methods of the other side.
  */
 export class Link<
-  Theirs extends { [K in keyof Theirs]: (...given: never[]) => unknown },
-  Hears extends { [K in keyof Hears]: (...given: never[]) => unknown },
+  Requests extends { [K in keyof Requests]: (...given: never[]) => unknown },
+  Notifications extends { [K in keyof Notifications]: (...given: never[]) => unknown },
 > {
   readonly #parts: LinkParts
   readonly #reader = new FrameReader()
@@ -67,11 +67,11 @@ export class Link<
     this.#parts = parts
   }
 
-  /** Asks the other side. Rejects with what its handler threw, and with `store_unavailable` when the link breaks. */
-  ask<K extends keyof Theirs & string>(
+  /** Rejects with the handler's error, or with `store_unavailable` if the link breaks. */
+  request<K extends keyof Requests & string>(
     method: K,
-    ...given: Parameters<Theirs[K]>
-  ): Promise<Awaited<ReturnType<Theirs[K]>>> {
+    ...given: Parameters<Requests[K]>
+  ): Promise<Awaited<ReturnType<Requests[K]>>> {
     return new Promise((resolve, reject) => {
       if (this.#closed || this.#ending) {
         reject(broken())
@@ -83,23 +83,23 @@ export class Link<
     })
   }
 
-  /** Tells the other side something; dropped once the link has ended. */
-  tell<K extends keyof Hears & string>(method: K, ...given: Parameters<Hears[K]>): void {
+  /** Sends a notification; it is dropped if the link has ended. */
+  notify<K extends keyof Notifications & string>(method: K, ...given: Parameters<Notifications[K]>): void {
     if (!this.#closed && !this.#ending) this.#send([0, method, given])
   }
 
-  /** Whether much waits that the other side has not taken. */
+  /** Whether too many bytes are waiting to be sent. */
   get congested(): boolean {
     return this.#unsentBytes + this.#outgoingCharacters > congestedBytes
   }
 
-  /** Bytes of the other side have arrived. Throws where they are no frames: the link is then to be closed. */
+  /** To be called with received bytes. Throws if they are not frames; then the link must be closed. */
   received(bytes: Uint8Array): void {
     for (const content of this.#reader.take(bytes))
       for (const message of JSON.parse(content) as Message[]) this.#take(message)
   }
 
-  /** The socket takes more. */
+  /** To be called when the socket can take more bytes. */
   drained(): void {
     while (this.#unsent.length > 0) {
       const bytes = this.#unsent[0]!
@@ -114,7 +114,7 @@ export class Link<
     if (this.#ending && !this.#scheduled) this.#parts.wire.end()
   }
 
-  /** The socket is gone: nobody answers any more. */
+  /** To be called when the socket has closed. */
   closed(): void {
     this.#closed = true
     for (const { reject } of this.#asked.values()) reject(broken())
@@ -123,12 +123,12 @@ export class Link<
     this.#outgoing = []
   }
 
-  /** Resolves when all that the other side has asked for until now is carried out. */
+  /** Resolves when all requests received so far have been handled. */
   async settled(): Promise<void> {
     await Promise.all(this.#working)
   }
 
-  /** Sends what is waiting, then closes. */
+  /** Sends what is waiting, then closes the socket. */
   end(): void {
     this.#ending = true
     this.#flush()
@@ -189,7 +189,7 @@ export class Link<
     this.#outgoingCharacters += text.length
     if (this.#scheduled) return
     this.#scheduled = true
-    // It runs when every callback of this turn has run: what they all send is one frame, and one write.
+    // After all callbacks of this turn: their messages become one frame and one write.
     setImmediate(() => this.#flush())
   }
 
@@ -212,7 +212,7 @@ export class Link<
   }
 }
 
-/** What is asked of a process that has gone may be asked again: of its successor. */
+/** The client may try again: the process will be replaced. */
 function broken(): GatewayError {
   return new GatewayError('store_unavailable', { retryAfterMs: 1000 })
 }

@@ -1,11 +1,11 @@
-// Values as JSON text between two processes of one gateway: what JSON has no word for is a string that begins with `~`.
+// Values in JSON between two processes of one gateway. Types that JSON lacks are strings that begin with `~`.
 
 const mark = '~'
 const markCode = mark.charCodeAt(0)
 
 /**
- * A value as JSON has it: bigint, bytes and `undefined` marked, strings that begin with the mark escaped. Throws TypeError for what the other side could not have back: functions, instances of
- * classes, numbers that are not finite.
+ * A value for JSON: bigint, bytes and `undefined` are marked, strings that begin with the mark are escaped. Throws
+ * TypeError for what cannot be restored: functions, class instances, numbers that are not finite.
  */
 export function packed(value: unknown): unknown {
   switch (typeof value) {
@@ -34,13 +34,13 @@ function packedObject(value: object): unknown {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null)
     throw new TypeError('an instance of a class cannot be sent')
-  // Without a prototype `__proto__` is a name like any other.
+  // Without a prototype, `__proto__` is an ordinary name.
   const copy: Record<string, unknown> = Object.create(null)
   for (const [name, each] of Object.entries(value)) copy[name] = packed(each)
   return copy
 }
 
-/** What `packed` was given, from JSON that was parsed. Changes `value`, whose parts the answer is made of. */
+/** The value that `packed` was given, from parsed JSON. Modifies `value`. */
 export function unpacked(value: unknown): unknown {
   if (typeof value === 'string') return value.charCodeAt(0) === markCode ? unmarked(value) : value
   if (typeof value !== 'object' || value === null) return value
@@ -49,7 +49,7 @@ export function unpacked(value: unknown): unknown {
     return value
   }
   const fields = value as Record<string, unknown>
-  // What was parsed has each of these as a property of its own, `__proto__` too.
+  // JSON.parse makes own properties of all names, also of `__proto__`.
   for (const name of Object.keys(fields)) fields[name] = unpacked(fields[name])
   return fields
 }

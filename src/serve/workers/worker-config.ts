@@ -1,4 +1,4 @@
-// What each of several processes has of limits that are for the whole gateway.
+// The configuration of one worker: its share of the gateway's limits.
 
 import type { Config } from '../../config.ts'
 
@@ -6,10 +6,10 @@ const leastBufferBytes = 1024 ** 2
 const leastArrivedBytes = 65_536
 
 /**
- * The configuration of one of `workers` processes: memory and connections are divided, evenly, for connections of
- * clients come to each alike. What is counted in one place (rates, requests in flight, credit) stays whole.
+ * The configuration of one of `workers` processes. Memory and connections are divided evenly, as connections of clients
+ * are. Limits that the ledger's process counts (rates, requests in flight, credit) stay as they are.
  */
-export function shareOf(config: Config, workers: number): Config {
+export function workerConfig(config: Config, workers: number): Config {
   const { limits, stream } = config
   return {
     ...config,

@@ -1,36 +1,36 @@
-// How the ledger's process answers one worker, and what that worker leaves behind when it dies.
+// The requests of one worker, handled in the ledger's process, and the clean-up when the worker has died.
 
 import type { ClaimedCall } from '../../credits/ledger/idempotency.ts'
 import type { Store } from '../../store/store.ts'
 import type { Shared } from '../gateway/gateway.ts'
-import type { LedgerAnswers, LedgerHears } from './protocol.ts'
+import type { LedgerRequests, LedgerNotifications } from './protocol.ts'
 
-export interface AnswerParts {
+export interface LedgerHandlersParts {
   readonly store: Pick<
     Store,
     'accounts' | 'identities' | 'idempotency' | 'ledger' | 'responses' | 'signatures'
   >
   readonly shared: Shared
-  /** Tells the worker that a hold is durable, by the number that it gave it. */
+  /** Notifies the worker that a hold is durable; `number` is from its request. */
   readonly holdDurable: (number: number) => void
 }
 
-export interface WorkerDesk {
-  readonly handlers: LedgerAnswers & LedgerHears
-  /** The worker is gone: what it had begun is nobody's any more. To be called once its calls have been recovered. */
-  abandon(): Promise<void>
+export interface LedgerHandlers {
+  readonly handlers: LedgerRequests & LedgerNotifications
+  /** Ends what a dead worker left open: rate limits, Idempotency-Keys. To be called after its calls were recovered. */
+  cleanUp(): Promise<void>
 }
 
-/** Answers for one worker. */
-export function deskOf({ store, shared, holdDurable }: AnswerParts): WorkerDesk {
+/** The handlers for one worker. */
+export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersParts): LedgerHandlers {
   const { accounts, identities, idempotency, ledger, responses, signatures } = store
   const { limiter, ended } = shared
-  /** The requests of the worker that are in flight. */
+  /** The worker's requests in flight. */
   const entered = new Set<string>()
-  /** The Idempotency-Keys that its calls hold, by call. */
+  /** The Idempotency-Keys that its calls have claimed, by call. */
   const claims = new Map<string, ClaimedCall>()
   let isGone = false
-  const abandonClaims = async () => {
+  const releaseClaims = async () => {
     const left = [...claims.values()]
     claims.clear()
     await Promise.allSettled(left.map((claim) => idempotency.finish(claim)))
@@ -60,8 +60,8 @@ export function deskOf({ store, shared, holdDurable }: AnswerParts): WorkerDesk 
         if (claim.kind === 'fresh') {
           const { account, key, call } = command
           claims.set(call, { account, key, call })
-          // Nobody will make the call: the key is not to wait for it.
-          if (isGone) await abandonClaims()
+          // The worker died meanwhile and will not make the call.
+          if (isGone) await releaseClaims()
         }
         return claim
       },
@@ -83,7 +83,7 @@ export function deskOf({ store, shared, holdDurable }: AnswerParts): WorkerDesk 
         limiter.enter(caller, requestId)
         entered.add(requestId)
       },
-      left(requestId) {
+      requestEnded(requestId) {
         if (entered.delete(requestId)) limiter.leave(requestId)
       },
       limitHeaders: (caller) => limiter.headers(caller),
@@ -97,11 +97,11 @@ export function deskOf({ store, shared, holdDurable }: AnswerParts): WorkerDesk 
       callEnded: (row) => ended.append(row),
       callRefused: (row, model) => ended.appendRefused(row, model),
     },
-    async abandon() {
+    async cleanUp() {
       isGone = true
       for (const requestId of entered) limiter.leave(requestId)
       entered.clear()
-      await abandonClaims()
+      await releaseClaims()
     },
   }
 }

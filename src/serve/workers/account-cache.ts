@@ -1,4 +1,4 @@
-// Accounts, keys and sessions as a worker knows them: remembered for a moment, for each call asks for two of them.
+// A worker's cache of accounts, keys and sessions, since each call looks up two of them.
 
 import { LRUCache } from 'lru-cache'
 import type { Account, AccountStore } from '../../accounts/account.ts'
@@ -9,15 +9,15 @@ import type { Awaitable } from '../../awaitable.ts'
 type Lookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
 
 const remembered = 10_000
-/** How old an answer may be, milliseconds: what another program has changed is not announced. */
-const trustMs = 250
+/** How long a row is cached, milliseconds: changes by other processes are not announced. */
+const maxAgeMs = 250
 
 interface Known<T> {
   readonly row: T | undefined
   readonly at: number
 }
 
-/** One kind of row. Strangers' ids are remembered as well: they must not cost a question each time. */
+/** One kind of row. Unknown ids are cached as well, so that they do not cost a request each time. */
 class Rows<T> {
   readonly #find: (id: string) => Awaitable<T | undefined>
   readonly #clock: () => number
@@ -31,13 +31,13 @@ class Rows<T> {
 
   find(id: string): Awaitable<T | undefined> {
     const known = this.#known.get(id)
-    if (known !== undefined && this.#clock() - known.at < trustMs) return known.row
+    if (known !== undefined && this.#clock() - known.at < maxAgeMs) return known.row
     return this.#asked.get(id) ?? this.#ask(id)
   }
 
-  forget(): void {
+  clear(): void {
     this.#known.clear()
-    // Answers that are on their way may be from before the change.
+    // Pending answers may be from before the change.
     this.#asked.clear()
   }
 
@@ -55,7 +55,7 @@ class Rows<T> {
   }
 }
 
-export class KnownAccounts implements Lookups {
+export class AccountCache implements Lookups {
   readonly #keys: Rows<ApiKey>
   readonly #accounts: Rows<Account>
   readonly #sessions: Rows<Session>
@@ -79,8 +79,8 @@ export class KnownAccounts implements Lookups {
     return this.#sessions.find(id)
   }
 
-  /** Something has changed: the next answers come from the store. */
-  forget(): void {
-    for (const rows of [this.#keys, this.#accounts, this.#sessions]) rows.forget()
+  /** To be called after a change: the next answers come from the store. */
+  clear(): void {
+    for (const rows of [this.#keys, this.#accounts, this.#sessions]) rows.clear()
   }
 }

@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { ProviderHealth } from '../../../src/chat/routing/health.ts'
 import { loadConfig } from '../../../src/config.ts'
-import { mergedHealth } from '../../../src/serve/workers/merge.ts'
-import { shareOf } from '../../../src/serve/workers/share.ts'
+import { mergedHealth } from '../../../src/serve/workers/merged-health.ts'
+import { workerConfig } from '../../../src/serve/workers/worker-config.ts'
 import { workerCount } from '../../../src/serve/worker-count.ts'
 
 const well: ProviderHealth = {
@@ -71,7 +71,7 @@ function configOf(env: Record<string, string>) {
 describe('a worker’s share', () => {
   test('memory and connections are divided, what is counted in one place is not', () => {
     const config = configOf({})
-    const share = shareOf(config, 3)
+    const share = workerConfig(config, 3)
     expect(share.limits).toEqual({
       ...config.limits,
       max_connections_upstream: Math.ceil(config.limits.max_connections_upstream / 3),
@@ -82,7 +82,7 @@ describe('a worker’s share', () => {
   })
 
   test('is never too little to work with', () => {
-    const share = shareOf(
+    const share = workerConfig(
       configOf({ WEIR_LIMITS_ARRIVED_BYTES: '65536', WEIR_STREAM_TOTAL_BUFFER_BYTES: '1048576' }),
       8,
     )

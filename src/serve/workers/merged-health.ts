@@ -1,4 +1,4 @@
-// What several processes have seen of one provider, as one report.
+// Merges the health reports of several processes about one provider.
 
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 
@@ -8,8 +8,8 @@ const worst: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, d
 const standings: Readonly<Record<Trouble['standing'], number>> = { healthy: 0, cooling: 1, open: 2 }
 
 /**
- * The worst state of all, each trouble as the process sees it that has the most of it, and rates weighed by answers: of
- * medians the mean, which is near the median of all as long as the processes have about the same work.
+ * The worst state of all, each trouble as reported by the process with the worst of it, and rates weighted by answers.
+ * The median is the weighted mean of medians, which is close if the processes have about the same load.
  */
 export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
   const answers = seen.reduce((sum, each) => sum + each.answers, 0)
@@ -28,7 +28,7 @@ export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
   }
 }
 
-/** The mean of a figure over those that have it, by how many answers each has seen. */
+/** The mean of a figure over the reports that have it, weighted by answers; null if none has. */
 function weighed(
   seen: readonly ProviderHealth[],
   figure: (health: ProviderHealth) => number | null,

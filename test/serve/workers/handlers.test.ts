@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { InFlight } from '../../../src/chat/in-flight.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { deskOf, type WorkerDesk } from '../../../src/serve/workers/answers.ts'
+import { ledgerHandlers, type LedgerHandlers } from '../../../src/serve/workers/handlers.ts'
 import { type Remote, remoteOf } from '../../../src/serve/workers/remote-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { grantOf, holdOf, settleOf } from '../../credits/support.ts'
@@ -11,30 +11,30 @@ import { tempDir } from '../../support/tmp.ts'
 import { joined } from './pair.ts'
 import { noLimits, sharedOf } from './parts.ts'
 
-const home = { current: tempDir('weir-desk-') }
+const home = { current: tempDir('weir-handlers-') }
 const living = new Set<string>()
 let store: Store
 let inFlight: InFlight
 
 interface Worker {
   readonly remote: Remote
-  readonly desk: WorkerDesk
+  readonly ledger: LedgerHandlers
   readonly inFlight: InFlight
 }
 
 /** A worker of that name in holds, which is alive from now on. */
 function workerOf(owner: string, limits = noLimits): Worker {
   living.add(owner)
-  const own = new InFlight(Date.now, (id) => link.ours.tell('left', id))
+  const own = new InFlight(Date.now, (id) => link.ours.notify('requestEnded', id))
   const holdDurable = (number: number) => remote.holdDurable(number)
-  const desk = deskOf({ store, shared: sharedOf(limits, inFlight), holdDurable })
-  const link = joined(desk.handlers, {})
+  const ledger = ledgerHandlers({ store, shared: sharedOf(limits, inFlight), holdDurable })
+  const link = joined(ledger.handlers, {})
   const remote = remoteOf(link.ours, { inFlight: own, limits, clock: () => performance.now() })
-  return { remote, desk, inFlight: own }
+  return { remote, ledger, inFlight: own }
 }
 
 beforeEach(async () => {
-  home.current = tempDir('weir-desk-')
+  home.current = tempDir('weir-handlers-')
   living.clear()
   inFlight = new InFlight()
   store = await openStore(home.current.path, {
@@ -77,7 +77,7 @@ describe('a worker that has died', () => {
     await expect(other.remote.limiter.enter(caller, 'three')).rejects.toMatchObject({
       code: 'rate_limit_exceeded',
     })
-    await dying.desk.abandon()
+    await dying.ledger.cleanUp()
     await other.remote.limiter.enter(caller, 'four')
     expect(inFlight.of('anna')).toBe(1)
   })
@@ -104,7 +104,7 @@ describe('a worker that has died', () => {
     expect(await other.claim(claimOf('held', 'c'))).toEqual({ kind: 'running' })
     living.delete('dying')
     await store.ledger.recover(Date.now())
-    await dying.desk.abandon()
+    await dying.ledger.cleanUp()
     expect(await other.claim(claimOf('held', 'd'))).toEqual({ kind: 'fresh' })
     expect(await other.claim(claimOf('charged', 'e'))).toEqual({ kind: 'lost', call: 'b' })
     // A claim of its that is carried out only now is nobody's from the beginning.

@@ -1,15 +1,15 @@
-// What a worker serves: models by itself, and everything else through the ledger's process.
+// The gateway in a worker: it serves models itself and forwards everything else to the ledger's process.
 
 import type { InFlight } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import { crossOrigin } from '../../http/intake/cors.ts'
 import { createServingRoutes } from '../../http/routes.ts'
-import type { Servant } from '../gateway/gateway.ts'
+import type { GatewayCore } from '../gateway/gateway.ts'
 import type { GatewayParts } from '../gateway/gateway-parts.ts'
 import { mcpBeside } from '../gateway/mcp.ts'
 import { servingOf } from '../gateway/serving.ts'
 import { idleSeconds } from '../listen.ts'
-import { forwarded } from './forward.ts'
+import { forward } from './forward.ts'
 import type { Remote } from './remote-store.ts'
 
 export interface WorkerParts extends Pick<
@@ -18,17 +18,17 @@ export interface WorkerParts extends Pick<
 > {
   readonly remote: Remote
   readonly inFlight: InFlight
-  /** The socket of the ledger's process. */
+  /** The socket of the ledger's process for forwarded requests. */
   readonly forwardTo: string
 }
 
-export interface WorkerServant extends Servant {
+export interface WorkerGateway extends GatewayCore {
   readonly inFlight: InFlight
-  /** How a provider is doing for the calls of an account here; undefined for one that there is not. */
+  /** The health of a provider for an account's calls in this process; undefined if the provider is unknown. */
   healthOf(provider: string, account: string): ProviderHealth | undefined
 }
 
-export function createWorkerServant(given: WorkerParts): WorkerServant {
+export function createWorkerGateway(given: WorkerParts): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
   const { store, limiter, freeCredit } = remote
   const mcp = mcpBeside(config, remote.mcpServer)
@@ -40,7 +40,7 @@ export function createWorkerServant(given: WorkerParts): WorkerServant {
     idleSeconds: idleSeconds(config),
     maxBodyBytes: config.server.max_body_bytes,
   }
-  const { fetch } = createServingRoutes(parts, (request) => forwarded(forwarding, request))
+  const { fetch } = createServingRoutes(parts, (request) => forward(forwarding, request))
   return {
     fetch: crossOrigin(config.server.cors_origins, fetch),
     inFlight,

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../../src/accounts/api-key.ts'
-import { KnownAccounts } from '../../../src/serve/workers/known-accounts.ts'
+import { AccountCache } from '../../../src/serve/workers/account-cache.ts'
 
 const key = (revokedAt: number | null): ApiKey => ({
   id: 'key1',
@@ -28,7 +28,7 @@ function lab() {
   let now = 0
   const asked: PromiseWithResolvers<ApiKey | undefined>[] = []
   const nobody = () => Promise.resolve(undefined)
-  const known = new KnownAccounts(
+  const known = new AccountCache(
     {
       findKey: () => {
         asked.push(Promise.withResolvers())
@@ -68,7 +68,7 @@ describe('what a worker remembers', () => {
   test('is forgotten when it changes, and so is an answer that was on its way then', async () => {
     const { known, asked } = lab()
     const before = known.findKey('key1')
-    known.forget()
+    known.clear()
     const after = known.findKey('key1')
     asked[1]!.resolve(key(7))
     expect(await after).toMatchObject({ revokedAt: 7 })
