@@ -73,11 +73,16 @@ export function readKey(text: string): ReadKey {
   return { kind: 'key', id: read.id, mode: read.kind === 'test' ? 'test' : 'live' }
 }
 
+const hashBytes = 32
+// Every call compares two hashes, and nothing waits in between.
+const stored = Buffer.alloc(hashBytes)
+const presented = Buffer.alloc(hashBytes)
+
 /** Whether the text is this key, in constant time. */
-export function matches(key: Pick<ApiKey, 'hash'>, text: string): boolean {
-  const stored = Buffer.from(key.hash)
-  const presented = Buffer.from(hashOfKey(text))
-  return stored.length === presented.length && timingSafeEqual(stored, presented)
+export function matches({ hash }: Pick<ApiKey, 'hash'>, text: string): boolean {
+  if (hash.length !== 2 * hashBytes || stored.write(hash, 'hex') !== hashBytes) return false
+  Bun.SHA256.hash(text, presented)
+  return timingSafeEqual(stored, presented)
 }
 
 export function hashOfKey(text: string): string {

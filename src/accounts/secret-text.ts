@@ -37,7 +37,7 @@ export function readSecret(
 ): { readonly kind: string | undefined; readonly id: string } | 'form' | 'checksum' {
   const read = form.pattern.exec(text)
   if (!read) return 'form'
-  if (checksumOf(text.slice(0, -checksumLength)) !== text.slice(-checksumLength)) return 'checksum'
+  if (!endsWithChecksum(text)) return 'checksum'
   return { kind: read[1] === '' ? undefined : read[1], id: read[2]! }
 }
 
@@ -50,6 +50,17 @@ function checksumOf(body: string): string {
     rest = Math.floor(rest / 62)
   }
   return digits
+}
+
+/** Whether the last six characters are the checksum of those before. */
+function endsWithChecksum(text: string): boolean {
+  const bodyLength = text.length - checksumLength
+  let rest = crc32(text.slice(0, bodyLength))
+  for (let at = text.length - 1; at >= bodyLength; at--) {
+    if (text[at] !== alphabet[rest % 62]) return false
+    rest = Math.floor(rest / 62)
+  }
+  return true
 }
 
 /** Unbiased random characters: bytes beyond the last multiple of 62 are discarded. */

@@ -18,16 +18,6 @@ export interface LiveCall {
   hold: bigint
 }
 
-const nothing: Omit<LiveCall, 'id' | 'account' | 'startedAt'> = {
-  phase: 'admitted',
-  model: '',
-  key: null,
-  channel: 'api',
-  firstByteMs: null,
-  outputTokens: null,
-  hold: 0n,
-}
-
 /** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
   readonly #calls = new Map<string, LiveCall>()
@@ -73,7 +63,18 @@ export class InFlight {
 
   enter(requestId: string, account: string): void {
     if (this.#calls.has(requestId)) return
-    const call: LiveCall = { id: requestId, account, startedAt: this.#clock(), ...nothing }
+    const call: LiveCall = {
+      id: requestId,
+      account,
+      startedAt: this.#clock(),
+      phase: 'admitted',
+      model: '',
+      key: null,
+      channel: 'api',
+      firstByteMs: null,
+      outputTokens: null,
+      hold: 0n,
+    }
     this.#calls.set(requestId, call)
     const others = this.#perAccount.get(account)
     if (others) others.add(call)

@@ -39,7 +39,10 @@ export class Turns {
       this.#begunAt = performance.now()
       this.#arm()
     }
-    if (this.#hasTime && this.#isNext(urgency)) return work()
+    return this.#hasTime && this.#isNext(urgency) ? work() : this.#later(work, urgency)
+  }
+
+  #later<T>(work: () => T, urgency: Urgency): Promise<T> {
     const queue = this.#queues[urgency]
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     queue.add(() => {

@@ -2,7 +2,7 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
-import { type Awaitable, whenDone } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Identify, Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
@@ -46,15 +46,13 @@ export async function answered<Parts extends ServingParts>(
 
 /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
 function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
-  return whenDone(
-    () => (identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)),
-    (caller) => {
-      const networks = caller.key?.networks
-      if (networks && !isWithin(parts.site.addressOf(request), networks))
-        throw new GatewayError('network_not_allowed')
-      return caller
-    },
-  )
+  const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
+  return andThen(identified, (caller) => {
+    const networks = caller.key?.networks
+    if (networks && !isWithin(parts.site.addressOf(request), networks))
+      throw new GatewayError('network_not_allowed')
+    return caller
+  })
 }
 
 /** A handler that answers its caller with JSON. */

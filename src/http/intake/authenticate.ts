@@ -4,7 +4,7 @@ import type { AccountStore } from '../../accounts/account.ts'
 import { matches, readKey } from '../../accounts/api-key.ts'
 import type { Caller } from '../../accounts/caller.ts'
 import { type Session, sessionIdOf } from '../../accounts/session.ts'
-import { type Awaitable, whenDone } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
@@ -33,21 +33,15 @@ export function authenticateEither(
 function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Caller> {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
-  return whenDone(
-    () => accounts.findKey(read.id),
-    (key) => {
-      if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
-      if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
-      if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-      return whenDone(
-        () => accounts.findAccount(key.account),
-        (account): Caller => {
-          if (!account) throw new GatewayError('invalid_api_key')
-          return { account, key, channel: 'api', mode: key.mode }
-        },
-      )
-    },
-  )
+  return andThen(accounts.findKey(read.id), (key) => {
+    if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+    if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+    if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+    return andThen(accounts.findAccount(key.account), (account): Caller => {
+      if (!account) throw new GatewayError('invalid_api_key')
+      return { account, key, channel: 'api', mode: key.mode }
+    })
+  })
 }
 
 /** Who is signed in, and by which session. */

@@ -41,5 +41,5 @@ function allowed({ code, details }: GatewayError): Record<string, string> {
 
 /** A new request id: ordered by time, so that rows of the same moment are stored together. */
 export function newRequestId(): string {
-  return `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
+  return `req_${Bun.randomUUIDv7('buffer').toHex()}`
 }

@@ -5,8 +5,10 @@ import { GatewayError } from '../../errors.ts'
 import type { Turns } from '../../chat/streaming/turns.ts'
 import { decodeSteps } from '../../json/decode.ts'
 import { parseSteps } from '../../json/parse.ts'
-import { plainStringEnd, stringEnd, stringEndSteps } from '../../json/shape.ts'
-import { atOnce, type Steps, stepCharacters } from '../../json/steps.ts'
+import { stringEnd } from '../../json/shape.ts'
+import { atOnce, isSteps, type Steps, stepCharacters } from '../../json/steps.ts'
+import { isObject } from '../../protocols/json.ts'
+import { colonsIn, maxParts } from './body-shape.ts'
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
@@ -49,19 +51,9 @@ export async function readJson(
   }
   const read =
     bytes.length <= stepCharacters
-      ? turns.run(() => atOnce(parsedBody(bytes, limits, maxCommas)))
+      ? turns.run(() => parseJson(decoded(bytes), limits.maxDepth, maxCommas))
       : turns.through(parsedBody(bytes, limits, maxCommas))
   return { json: read instanceof Promise ? await read : read, bytes: bytes.length }
-}
-
-/** Each of these takes a while for ten megabytes, so other requests run between them. */
-function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: number): Steps<JsonObject> {
-  const text = yield* decodeUtf8(bytes)
-  const colons = yield* checkedShape(text, maxDepth, maxCommas)
-  const parsed = yield* parsedObject(text)
-  refuseLongLists(parsed)
-  yield
-  return yield* checkedKeys(parsed, text, colons)
 }
 
 /** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */
@@ -109,13 +101,18 @@ function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 
-function* decodeUtf8(bytes: Uint8Array): Steps<string> {
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
+
+function decoded(bytes: Uint8Array): string {
   try {
-    if (bytes.length <= stepCharacters) return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    return yield* decodeSteps([bytes], { fatal: true })
+    return strictUtf8.decode(bytes)
   } catch (cause) {
-    throw new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
+    throw notUtf8(cause)
   }
+}
+
+function notUtf8(cause: unknown): GatewayError {
+  return new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
 }
 
 /** Limit of messages or input items: no model's context holds more, and each is checked and translated. */
@@ -133,8 +130,6 @@ function refuseLongLists(parsed: JsonObject): void {
   }
 }
 
-/** Limit of objects, arrays and keys: checking more would block other calls. */
-const maxParts = 100_000
 /**
  * Commas that `maxParts` keys can need, plus as many for lists of texts and numbers. In a list that should hold
  * messages, each number would be reported as a fault: five million took fourteen seconds.
@@ -146,108 +141,46 @@ const conversationCommas = 2 * maxParts
  * on which of two counts. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
-  const colons = atOnce(checkedShape(text, maxDepth, maxCommas))
-  return atOnce(checkedKeys(atOnce(parsedObject(text)), text, colons))
+  return atOnce(parsedText(text, maxDepth, maxCommas))
 }
 
-/** The number of colons outside of strings, in a text within the bounds. */
-function* checkedShape(text: string, maxDepth: number, maxCommas: number): Steps<number> {
+function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: number): Steps<JsonObject> {
+  let text: string
+  try {
+    text = yield* decodeSteps([bytes], { fatal: true })
+  } catch (cause) {
+    throw notUtf8(cause)
+  }
+  return yield* parsedText(text, maxDepth, maxCommas)
+}
+
+/** Each of these takes a while for ten megabytes, so other requests run between them. */
+function* parsedText(text: string, maxDepth: number, maxCommas: number): Steps<JsonObject> {
   // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
-  const shape = yield* shapeSteps(text, maxDepth, maxCommas)
-  if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
-  return shape.colons
-}
-
-function* parsedObject(text: string): Steps<JsonObject> {
+  const counted = colonsIn(text, maxDepth, maxCommas)
+  const colons = isSteps(counted) ? yield* counted : counted
   let parsed: unknown
   try {
-    parsed = yield* parseSteps(text)
+    parsed = text.length <= stepCharacters ? JSON.parse(text) : yield* parseSteps(text)
   } catch (cause) {
     throw new GatewayError('invalid_request', {
       message: text.trim() === '' ? 'The body is empty.' : 'The body is not valid JSON.',
       cause,
     })
   }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+  if (!isObject(parsed))
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  }
-  return parsed as JsonObject
-}
-
-function* checkedKeys(parsed: JsonObject, text: string, colons: number): Steps<JsonObject> {
+  refuseLongLists(parsed)
+  yield
   // JSON.parse keeps the last of two members with one name; then there are fewer members than colons.
   if (membersIn(parsed) < colons) throw repeatedKey(text)
   yield
-  if ((yield* mayPollute(text)) && pollutes(parsed)) {
+  let mayPollute = text.includes('__proto__') || text.includes('"prototype"')
+  yield
+  mayPollute ||= /\\u00[57]/i.test(text)
+  if (mayPollute && pollutes(parsed))
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
-  }
   return parsed
-}
-
-const quote = 0x22
-
-/** What is wrong with the shape of a text, or the number of colons outside of its strings. */
-type Shape = { readonly fault: string } | { readonly colons: number }
-
-const tooManyParts = { fault: `The body has more than ${maxParts} objects, arrays and keys.` }
-const anyBlanks = /[ \t\r\n]+/y
-
-/**
- * Checks the shape of a JSON text before it is parsed: nesting deeper than `maxDepth`, too many parts, more than
- * `maxCommas`, or a number beyond the range of a double. Reads the text once, without recursion; whether it is valid
- * JSON is left to the parser.
- */
-export function* shapeSteps(
-  text: string,
-  maxDepth: number,
-  maxCommas = Number.POSITIVE_INFINITY,
-): Steps<Shape> {
-  let depth = 0
-  let opened = 0
-  let colons = 0
-  let commas = 0
-  let exponents = 0
-  for (let at = 0, pause = stepCharacters; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case quote:
-        at = plainStringEnd(text, at + 1) ?? (yield* stringEndSteps(text, at + 1))
-        if (at < 0) return { colons }
-        break
-      case 0x5b: // [
-      case 0x7b: // {
-        if (++depth > maxDepth) return { fault: `The body is nested deeper than ${maxDepth} levels.` }
-        if (++opened + colons > maxParts) return tooManyParts
-        break
-      case 0x5d: // ]
-      case 0x7d: // }
-        depth--
-        break
-      case 0x3a: // :
-        if (opened + ++colons > maxParts) return tooManyParts
-        break
-      case 0x2c: // ,
-        if (++commas > maxCommas) return { fault: `The body has more than ${maxCommas} values.` }
-        break
-      case 0x20:
-      case 0x0a: {
-        // Skipping ten million blanks one by one would take as long as the rest of the body.
-        anyBlanks.lastIndex = at
-        if (anyBlanks.test(text)) at = anyBlanks.lastIndex - 1
-        break
-      }
-      case 0x45: // E
-      case 0x65: // e
-        if (isInfinite(text, at)) return { fault: 'The body holds a number that is too large.' }
-        // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
-        if (++exponents > commas + colons + opened + 1) return { colons }
-        break
-    }
-    if (at >= pause) {
-      pause = at + stepCharacters
-      yield
-    }
-  }
-  return { colons }
 }
 
 /** How many members the objects of a parsed body have in total. */
@@ -317,22 +250,6 @@ function repeatedKey(text: string): GatewayError {
     }
   }
   return new GatewayError('invalid_request', { message: 'The body has a key twice in one object.' })
-}
-
-/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
-function isInfinite(text: string, at: number): boolean {
-  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
-  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
-  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
-}
-
-/** Whether a text may contain a key that `pollutes` looks for, literally or escaped. */
-function* mayPollute(text: string): Steps<boolean> {
-  if (text.includes('__proto__')) return true
-  yield
-  if (text.includes('"prototype"')) return true
-  yield
-  return /\\u00[57]/i.test(text)
 }
 
 /** Whether any object inside has a key `__proto__`, or a `constructor` with a `prototype`. */

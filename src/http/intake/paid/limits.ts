@@ -153,10 +153,10 @@ export class Limiter implements RequestLimiter {
     if (key !== null) this.#keyTokens.spend(this.#lines.get(key) ?? key, tokens)
   }
 
-  headers(caller: LimitedCaller): Record<string, string> {
-    const headers: Record<string, string> = {}
+  headers(caller: LimitedCaller): Readonly<Record<string, string>> {
     const applied = this.#appliedTo(caller)
-    if (applied.length === 0) return headers
+    if (applied.length === 0) return noHeaders
+    const headers: Record<string, string> = {}
     for (const unit of ['requests', 'tokens'] as const) {
       const closest = applied
         .filter((limit) => limit.unit === unit)
@@ -170,22 +170,34 @@ export class Limiter implements RequestLimiter {
     return headers
   }
 
-  #appliedTo({ account, key }: LimitedCaller): readonly Applied[] {
-    const { accountRequestsPerMinute, keyRequestsPerMinute, keyTokensPerMinute } = this.#limits
-    const applied: Applied[] = []
-    const add = (unit: Applied['unit'], rates: Rates, perMinute: number, name: string) => {
-      if (perMinute > 0) applied.push({ unit, rates, perMinute, name, needs: 1 })
-    }
-    add('requests', this.#accountRequests, accountRequestsPerMinute, account.id)
-    if (key === null) return applied
+  #appliedTo(caller: LimitedCaller): readonly Applied[] {
+    const { account, key } = caller
     // Both keys of an overlapping rotation use one bucket; otherwise a rotation would double the limit.
-    const line = lineOf(key)
-    if (line !== key.id) this.#lines.set(key.id, line)
-    add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), line)
-    add('tokens', this.#keyTokens, lower(keyTokensPerMinute, key.tokensPerMinute), line)
-    return applied
+    const line = key === null ? '' : lineOf(key)
+    if (key !== null && line !== key.id) this.#lines.set(key.id, line)
+    if (!isRateLimited(this.#limits, caller)) return unlimited
+    const { accountRequestsPerMinute, keyRequestsPerMinute, keyTokensPerMinute } = this.#limits
+    const applied: Applied[] = [
+      {
+        unit: 'requests',
+        rates: this.#accountRequests,
+        perMinute: accountRequestsPerMinute,
+        name: account.id,
+        needs: 1,
+      },
+    ]
+    if (key !== null) {
+      const requests = lower(keyRequestsPerMinute, key.requestsPerMinute)
+      const tokens = lower(keyTokensPerMinute, key.tokensPerMinute)
+      applied.push({ unit: 'requests', rates: this.#keyRequests, perMinute: requests, name: line, needs: 1 })
+      applied.push({ unit: 'tokens', rates: this.#keyTokens, perMinute: tokens, name: line, needs: 1 })
+    }
+    return applied.filter(({ perMinute }) => perMinute > 0)
   }
 }
+
+const unlimited: readonly Applied[] = []
+const noHeaders: Readonly<Record<string, string>> = {}
 
 function remaining({ rates, name, perMinute }: Applied): number {
   return rates.remaining(name, perMinute)

@@ -91,10 +91,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findAccount(idOrEmail: string): Account | undefined {
-    return this.#cached(this.#accounts, idOrEmail, () => {
-      const row = this.#sql.accountById.get(idOrEmail) ?? this.#sql.accountByEmail.get(normalized(idOrEmail))
-      return row ? accountOf(row) : undefined
-    })
+    return this.#cached(this.#accounts, idOrEmail, this.#readAccount)
   }
 
   listAccounts(): readonly Account[] {
@@ -155,10 +152,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findKey(id: string): ApiKey | undefined {
-    return this.#cached(this.#keys, id, () => {
-      const row = this.#sql.keyById.get(id)
-      return row ? keyOf(row) : undefined
-    })
+    return this.#cached(this.#keys, id, this.#readKey)
   }
 
   listKeys(account: string): readonly ApiKey[] {
@@ -201,10 +195,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findSession(id: string): Session | undefined {
-    return this.#cached(this.#sessions, id, () => {
-      const row = this.#sql.sessionById.get(id)
-      return row ? sessionOf(row) : undefined
-    })
+    return this.#cached(this.#sessions, id, this.#readSession)
   }
 
   listSessions(account: string): readonly Session[] {
@@ -222,22 +213,34 @@ export class SqliteAccounts implements AccountStore {
     return Number(changes) === 1
   }
 
-  #cached<T>(cache: LRUCache<string, Found<T>>, id: string, load: () => T | undefined): T | undefined {
-    return reading(() => {
-      this.#validate()
-      const found = cache.get(id)
-      if (found) return found.row
-      const row = load()
-      cache.set(id, { row })
-      return row
-    })
+  readonly #readAccount = (idOrEmail: string): Account | undefined => {
+    const row = this.#sql.accountById.get(idOrEmail) ?? this.#sql.accountByEmail.get(normalized(idOrEmail))
+    return row ? accountOf(row) : undefined
+  }
+
+  readonly #readKey = (id: string): ApiKey | undefined => {
+    const row = this.#sql.keyById.get(id)
+    return row ? keyOf(row) : undefined
+  }
+
+  readonly #readSession = (id: string): Session | undefined => {
+    const row = this.#sql.sessionById.get(id)
+    return row ? sessionOf(row) : undefined
+  }
+
+  #cached<T>(
+    cache: LRUCache<string, Found<T>>,
+    id: string,
+    read: (id: string) => T | undefined,
+  ): T | undefined {
+    const now = performance.now()
+    if (now - this.#checkedAt >= trustMs) this.#validate(now)
+    return (cache.get(id) ?? load(cache, id, read)).row
   }
 
   // If the file cannot be checked, the error is passed on: an unreadable database is a 503, never a 401.
-  #validate(): void {
-    const now = performance.now()
-    if (now - this.#checkedAt < trustMs) return
-    const version = this.#sql.dataVersion.values()[0]?.[0]
+  #validate(now: number): void {
+    const version = reading(() => this.#sql.dataVersion.values()[0]?.[0])
     this.#checkedAt = now
     if (version === this.#dataVersion) return
     this.#dataVersion = version
@@ -256,6 +259,16 @@ export class SqliteAccounts implements AccountStore {
     cache.clear()
     this.#heard.changed()
   }
+}
+
+function load<T>(
+  cache: LRUCache<string, Found<T>>,
+  id: string,
+  read: (id: string) => T | undefined,
+): Found<T> {
+  const found = { row: reading(() => read(id)) }
+  cache.set(id, found)
+  return found
 }
 
 /** Runs a write; throws `store_unavailable` if the database cannot be written. */
