@@ -7,7 +7,8 @@ import { KeyLimit, KeyState } from '../pages/keys/keys.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
 import { useAct } from '../session/signed-out.tsx'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Failure, Loading, Section, Table, Time } from '../ui/basics.tsx'
+import { Badge, Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
+import { rightAligned, Table } from '../ui/table.tsx'
 
 /** A list below the account's path, and what takes an entry of it away. */
 function useEntries<Entry extends { readonly id: string }>(path: string) {
@@ -40,17 +41,7 @@ export function AccountKeys({ path }: { path: string }) {
       {rows.length > 0 && (
         <Table
           label={t('Keys')}
-          head={
-            <tr>
-              <th scope="col">{t('Key')}</th>
-              <th scope="col">{t('Limit')}</th>
-              <th scope="col">{t('Last used')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col" className="text-right">
-                {t('Acts')}
-              </th>
-            </tr>
-          }
+          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Acts'))]}
         >
           {rows.map((key) => (
             <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>

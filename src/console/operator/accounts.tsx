@@ -8,10 +8,11 @@ import type { Page } from '../api/wire.ts'
 import { useAct } from '../session/signed-out.tsx'
 import { moment } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Badge, Button, Code, Empty, Failure, Loading, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
+import { Table } from '../ui/table.tsx'
 import type { AccountRow, SignInLink } from './wire.ts'
 
 export function Accounts() {
@@ -50,17 +51,7 @@ export function Accounts() {
       {list.isPending && <Loading />}
       {list.data && rows.length === 0 && <Empty title={t('No account is like that.')} />}
       {rows.length > 0 && (
-        <Table
-          label={t('Accounts')}
-          head={
-            <tr>
-              <th scope="col">{t('E-mail')}</th>
-              <th scope="col">{t('Role')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Opened')}</th>
-            </tr>
-          }
-        >
+        <Table label={t('Accounts')} columns={[t('E-mail'), t('Role'), t('State'), t('Opened')]}>
           {rows.map((account) => (
             <tr key={account.id}>
               <td>

@@ -6,7 +6,8 @@ import { Link } from 'wouter'
 import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Fact, Failure, Loading, Note, PageHead, Section, Table } from '../ui/basics.tsx'
+import { Badge, Button, Code, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
+import { Table } from '../ui/table.tsx'
 import type { CatalogChanges, CatalogState } from './wire.ts'
 
 /** Rows shown at first; the rest is a click away. */
@@ -67,15 +68,7 @@ function Whole({ state }: { state: CatalogState }) {
         {overrides.length === 0 ? (
           <p className="text-muted">{t('None: models are added and changed under “models” in weir.yaml.')}</p>
         ) : (
-          <Table
-            label={t('Entries of the configuration')}
-            head={
-              <tr>
-                <th scope="col">{t('Model')}</th>
-                <th scope="col">{t('What it sets')}</th>
-              </tr>
-            }
-          >
+          <Table label={t('Entries of the configuration')} columns={[t('Model'), t('What it sets')]}>
             {overrides.map(({ id, ...fields }) => (
               <tr key={id} className="align-top">
                 <td className="font-mono text-[12.5px]">{id}</td>
@@ -105,16 +98,7 @@ function Changes({ changes: { added, removed, changed } }: { changes: CatalogCha
   if (rows.length === 0) return <Note>{t('Nothing: it is as the bundled one.')}</Note>
   return (
     <>
-      <Table
-        label={t('Changes')}
-        head={
-          <tr>
-            <th scope="col">{t('Model')}</th>
-            <th scope="col">{t('Change')}</th>
-            <th scope="col">{t('From and to')}</th>
-          </tr>
-        }
-      >
+      <Table label={t('Changes')} columns={[t('Model'), t('Change'), t('From and to')]}>
         {shown.map(({ id, tone, what, text }) => (
           <tr key={id} className="align-top">
             <td className="font-mono text-[12.5px]">{id}</td>
@@ -138,15 +122,7 @@ function Unsold({ rows }: { rows: CatalogState['unpriced'] }) {
         <p className="text-muted">{t('Every known model has a price.')}</p>
       ) : (
         <>
-          <Table
-            label={t('Known, and not sold')}
-            head={
-              <tr>
-                <th scope="col">{t('Model')}</th>
-                <th scope="col">{t('Why')}</th>
-              </tr>
-            }
-          >
+          <Table label={t('Known, and not sold')} columns={[t('Model'), t('Why')]}>
             {shown.map(({ id, reason }) => (
               <tr key={id}>
                 <td className="font-mono text-[12.5px]">{id}</td>

@@ -7,8 +7,9 @@ import type { Page } from '../api/wire.ts'
 import { useAct } from '../session/signed-out.tsx'
 import { count, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, Note, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Older } from '../ui/older.tsx'
+import { numeric, Table } from '../ui/table.tsx'
 import type { Act, Audit, Installation, ProviderRow } from './wire.ts'
 
 export function Overview() {
@@ -77,23 +78,15 @@ export function Providers() {
       {data && (
         <Table
           label={t('Providers')}
-          head={
-            <tr>
-              <th scope="col">{t('Provider')}</th>
-              <th scope="col">{t('Protocol')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col" className="num">
-                {t('Answers')}
-              </th>
-              <th scope="col" className="num">
-                {t('Succeeded')}
-              </th>
-              <th scope="col" className="num">
-                {t('Median time')}
-              </th>
-              <th scope="col">{t('Last error')}</th>
-            </tr>
-          }
+          columns={[
+            t('Provider'),
+            t('Protocol'),
+            t('State'),
+            numeric(t('Answers')),
+            numeric(t('Succeeded')),
+            numeric(t('Median time')),
+            t('Last error'),
+          ]}
         >
           {data.map((provider) => (
             <tr key={provider.id}>
@@ -155,15 +148,7 @@ export function Ledger() {
               ? t('The books are proven: {count} entries.', { count: count(audit.journal_entries) })
               : t('The books do not hold: see below.')}
           </Note>
-          <Table
-            label={t('Checks')}
-            head={
-              <tr>
-                <th scope="col">{t('Check')}</th>
-                <th scope="col">{t('Result')}</th>
-              </tr>
-            }
-          >
+          <Table label={t('Checks')} columns={[t('Check'), t('Result')]}>
             {audit.checks.map(({ name, ok, detail }) => (
               <tr key={name}>
                 <td>
@@ -199,19 +184,7 @@ export function Acts() {
       {acts.isPending && <Loading />}
       {acts.data && rows.length === 0 && <Empty title={t('Nothing yet.')} />}
       {rows.length > 0 && (
-        <Table
-          label={t('Acts')}
-          head={
-            <tr>
-              <th scope="col">{t('When')}</th>
-              <th scope="col">{t('Who')}</th>
-              <th scope="col">{t('What')}</th>
-              <th scope="col">{t('Of')}</th>
-              <th scope="col">{t('Before')}</th>
-              <th scope="col">{t('After')}</th>
-            </tr>
-          }
-        >
+        <Table label={t('Acts')} columns={[t('When'), t('Who'), t('What'), t('Of'), t('Before'), t('After')]}>
           {rows.map((row) => (
             <tr key={row.id} className="align-top">
               <td>

@@ -6,10 +6,11 @@ import { call } from '../api/call.ts'
 import { useAct } from '../session/signed-out.tsx'
 import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
+import { Table } from '../ui/table.tsx'
 import type { ManagementKey } from './wire.ts'
 
 const queryKey = ['admin', 'management-keys']
@@ -55,16 +56,7 @@ export function ManagementKeys() {
       {data && data.length > 0 && (
         <Table
           label={t('Management keys')}
-          head={
-            <tr>
-              <th scope="col">{t('Name')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Made')}</th>
-              <th scope="col">{t('Expires')}</th>
-              <th scope="col">{t('From networks')}</th>
-              <th scope="col">{t('Act')}</th>
-            </tr>
-          }
+          columns={[t('Name'), t('State'), t('Made'), t('Expires'), t('From networks'), t('Act')]}
         >
           {data.map((key) => (
             <tr key={key.id}>

@@ -6,7 +6,8 @@ import { useSearchParams } from 'wouter'
 import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Empty, Failure, Loading, PageHead, Table } from '../ui/basics.tsx'
+import { Badge, Empty, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Table } from '../ui/table.tsx'
 import type { Configuration } from './wire.ts'
 
 type Setting = Configuration['settings'][number]
@@ -87,16 +88,7 @@ export function OperatorSettings() {
 
 function Settings({ rows }: { rows: readonly Setting[] }) {
   return (
-    <Table
-      label={t('Settings')}
-      head={
-        <tr>
-          <th scope="col">{t('Setting')}</th>
-          <th scope="col">{t('Value')}</th>
-          <th scope="col">{t('From')}</th>
-        </tr>
-      }
-    >
+    <Table label={t('Settings')} columns={[t('Setting'), t('Value'), t('From')]}>
       {rows.map(({ path, value, origin, env }) => (
         <tr key={path} className="align-top">
           <td>

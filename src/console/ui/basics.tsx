@@ -209,18 +209,6 @@ export function Code({ text, label }: { text: string; label: string }) {
   )
 }
 
-/** A table that scrolls sideways on a narrow screen. */
-export function Table({ label, head, children }: { label: string; head: ReactNode; children: ReactNode }) {
-  return (
-    <div className="card relative overflow-x-auto" role="group" aria-label={label} tabIndex={0}>
-      <table className="w-full border-collapse text-left [&_td]:px-3 [&_td]:py-2 [&_th]:px-3 [&_th]:py-2 [&_tbody_tr]:border-t [&_tbody_tr]:border-line">
-        <thead className="text-[12px] text-muted [&_th]:font-medium [&_th]:whitespace-nowrap">{head}</thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  )
-}
-
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className="min-w-0">

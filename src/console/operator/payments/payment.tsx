@@ -9,21 +9,11 @@ import { useAct } from '../../session/signed-out.tsx'
 import { decimal, exact, plus } from '../../strings/exact.ts'
 import { moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import {
-  Badge,
-  Button,
-  Fact,
-  Failure,
-  Loading,
-  Note,
-  PageHead,
-  Section,
-  Table,
-  Time,
-} from '../../ui/basics.tsx'
+import { Badge, Button, Fact, Failure, Loading, Note, PageHead, Section, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 import { AccountLink, EventTable } from './payments.tsx'
 import type { TopUpWhole } from './wire.ts'
 
@@ -131,20 +121,7 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
     <Section title={t('Taken back')}>
       <Table
         label={t('Taken back')}
-        head={
-          <tr>
-            <th scope="col">{t('When')}</th>
-            <th scope="col">{t('What')}</th>
-            <th scope="col">{t('Id')}</th>
-            <th scope="col" className="num">
-              {t('Amount')}
-            </th>
-            <th scope="col" className="num">
-              {t('Credit')}
-            </th>
-            <th scope="col">{t('Ledger')}</th>
-          </tr>
-        }
+        columns={[t('When'), t('What'), t('Id'), numeric(t('Amount')), numeric(t('Credit')), t('Ledger')]}
       >
         {topUp.reversals.map((reversal) => (
           <tr key={reversal.id}>

@@ -7,8 +7,9 @@ import { call } from '../../api/call.ts'
 import type { Page } from '../../api/wire.ts'
 import { TopUpTable } from '../../pages/payments/top-up-table.tsx'
 import { t } from '../../strings/text.ts'
-import { Badge, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
+import { Badge, Empty, Failure, Loading, PageHead, Time } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
+import { Table } from '../../ui/table.tsx'
 import type { AnyTopUp, PaymentEvent } from './wire.ts'
 
 const parts = [
@@ -114,16 +115,7 @@ export function EventTable({ events }: { events: readonly PaymentEvent[] }) {
   return (
     <Table
       label={t('Messages')}
-      head={
-        <tr>
-          <th scope="col">{t('When')}</th>
-          <th scope="col">{t('Type')}</th>
-          <th scope="col">{t('Outcome')}</th>
-          <th scope="col">{t('Top-up')}</th>
-          <th scope="col">{t('Payment')}</th>
-          <th scope="col">{t('Id')}</th>
-        </tr>
-      }
+      columns={[t('When'), t('Type'), t('Outcome'), t('Top-up'), t('Payment'), t('Id')]}
     >
       {events.map((event) => (
         <tr key={`${event.processor} ${event.id}`}>

@@ -7,10 +7,11 @@ import type { Page } from '../../api/wire.ts'
 import { useAct } from '../../session/signed-out.tsx'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, Table } from '../../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, Loading } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../../ui/form.tsx'
+import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
 import type { AccountRow } from '../wire.ts'
 import type { Period, Product } from './wire.ts'
@@ -54,22 +55,16 @@ export function Subscriptions() {
       {periods && periods.length > 0 && (
         <Table
           label={t('Subscriptions')}
-          head={
-            <tr>
-              <th scope="col">{t('Subscription')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Account')}</th>
-              <th scope="col">{t('Product')}</th>
-              <th scope="col">{t('From')}</th>
-              <th scope="col">{t('To')}</th>
-              <th scope="col" className="num">
-                {t('Credit')}
-              </th>
-              <th scope="col">
-                <span className="sr-only">{t('Acts')}</span>
-              </th>
-            </tr>
-          }
+          columns={[
+            t('Subscription'),
+            t('State'),
+            t('Account'),
+            t('Product'),
+            t('From'),
+            t('To'),
+            numeric(t('Credit')),
+            screenReaderOnly(t('Acts')),
+          ]}
         >
           {periods.map((period) => (
             <tr key={`${period.source} ${period.subscription} ${period.product} ${period.from} ${period.to}`}>

@@ -6,10 +6,11 @@ import { call } from '../../api/call.ts'
 import { useAct } from '../../session/signed-out.tsx'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, Note, Table } from '../../ui/basics.tsx'
+import { Badge, Button, Code, Empty, Failure, Loading, Note } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
+import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
 import type { MadeVoucher, Voucher } from './wire.ts'
 
@@ -51,21 +52,15 @@ export function Vouchers() {
       {data && data.length > 0 && (
         <Table
           label={t('Vouchers')}
-          head={
-            <tr>
-              <th scope="col">{t('Voucher')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col" className="num">
-                {t('Credit')}
-              </th>
-              <th scope="col">{t('Expires')}</th>
-              <th scope="col">{t('Redeemed by')}</th>
-              <th scope="col">{t('Note')}</th>
-              <th scope="col">
-                <span className="sr-only">{t('Acts')}</span>
-              </th>
-            </tr>
-          }
+          columns={[
+            t('Voucher'),
+            t('State'),
+            numeric(t('Credit')),
+            t('Expires'),
+            t('Redeemed by'),
+            t('Note'),
+            screenReaderOnly(t('Acts')),
+          ]}
         >
           {data.map((voucher) => (
             <tr key={voucher.id}>

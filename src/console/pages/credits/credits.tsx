@@ -7,19 +7,9 @@ import { useCredits } from '../../api/queries.ts'
 import type { Credits as CreditsOf, HistoryRow, Page, Pool } from '../../api/wire.ts'
 import { ago, day, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import {
-  Badge,
-  Empty,
-  Failure,
-  Loading,
-  Note,
-  PageHead,
-  Section,
-  Table,
-  Time,
-  Usd,
-} from '../../ui/basics.tsx'
+import { Badge, Empty, Failure, Loading, Note, PageHead, Section, Time, Usd } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 import { Payments } from '../payments/payments.tsx'
 import { Notices } from './notices.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
@@ -174,22 +164,14 @@ function Lots({ credits }: { credits: CreditsOf }) {
     <div className="mt-3">
       <Table
         label={t('Lots')}
-        head={
-          <tr>
-            <th scope="col">{t('Pool')}</th>
-            <th scope="col">{t('Granted')}</th>
-            <th scope="col">{t('Expires')}</th>
-            <th scope="col" className="num">
-              {t('Amount')}
-            </th>
-            <th scope="col" className="num">
-              {t('Held')}
-            </th>
-            <th scope="col" className="num">
-              {t('Remaining')}
-            </th>
-          </tr>
-        }
+        columns={[
+          t('Pool'),
+          t('Granted'),
+          t('Expires'),
+          numeric(t('Amount')),
+          numeric(t('Held')),
+          numeric(t('Remaining')),
+        ]}
       >
         {credits.lots.map((lot) => (
           <tr key={lot.id}>
@@ -242,17 +224,7 @@ function History() {
       {rows.length > 0 && (
         <Table
           label={t('History')}
-          head={
-            <tr>
-              <th scope="col">{t('When')}</th>
-              <th scope="col">{t('What')}</th>
-              <th scope="col">{t('Pool')}</th>
-              <th scope="col">{t('Of')}</th>
-              <th scope="col" className="num">
-                {t('Amount')}
-              </th>
-            </tr>
-          }
+          columns={[t('When'), t('What'), t('Pool'), t('Of'), numeric(t('Amount'))]}
         >
           {rows.map((row, index) => (
             <tr key={`${row.at}-${index}`}>

@@ -8,8 +8,9 @@ import type { Key, MadeKey } from '../../api/wire.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { count, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, Loading, PageHead, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { numeric, rightAligned, Table } from '../../ui/table.tsx'
 import { useAct } from '../../session/signed-out.tsx'
 import { Misbehave } from './misbehave.tsx'
 import { KeyForm } from './key-form.tsx'
@@ -87,20 +88,14 @@ function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: Open)
   return (
     <Table
       label={t('Keys')}
-      head={
-        <tr>
-          <th scope="col">{t('Key')}</th>
-          <th scope="col" className="num">
-            {t('Can spend now')}
-          </th>
-          <th scope="col">{t('Limit')}</th>
-          <th scope="col">{t('Last used')}</th>
-          <th scope="col">{t('State')}</th>
-          <th scope="col" className="text-right">
-            {t('Acts')}
-          </th>
-        </tr>
-      }
+      columns={[
+        t('Key'),
+        numeric(t('Can spend now')),
+        t('Limit'),
+        t('Last used'),
+        t('State'),
+        rightAligned(t('Acts')),
+      ]}
     >
       {rows.map((key) => (
         <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>

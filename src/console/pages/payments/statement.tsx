@@ -8,8 +8,9 @@ import { useSession } from '../../api/queries.ts'
 import { decimal, exact, plus, sumOf } from '../../strings/exact.ts'
 import { day, monthName, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Failure, Loading, Note, Section, Table } from '../../ui/basics.tsx'
+import { Button, Failure, Loading, Note, Section } from '../../ui/basics.tsx'
 import { Choice } from '../../ui/form.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 import { poolNames } from '../credits/pools.ts'
 import { inr } from './words.tsx'
 
@@ -105,20 +106,7 @@ function Statement({ statement }: { statement: MonthlyStatement }) {
       </header>
       <Table
         label={t('Sums of the month')}
-        head={
-          <tr>
-            <th scope="col">{t('US dollars')}</th>
-            <th scope="col" className="num">
-              {t('Credit')}
-            </th>
-            <th scope="col" className="num">
-              {t('Owed')}
-            </th>
-            <th scope="col" className="num">
-              {t('Balance')}
-            </th>
-          </tr>
-        }
+        columns={[t('US dollars'), numeric(t('Credit')), numeric(t('Owed')), numeric(t('Balance'))]}
       >
         <SumRow name={t('Opening')} sum={opening} strong />
         {totals.map((total) => (
@@ -176,22 +164,14 @@ function Receipts({ statement }: { statement: MonthlyStatement }) {
     <Section title={t('Payments')}>
       <Table
         label={t('Payments')}
-        head={
-          <tr>
-            <th scope="col">{t('Day')}</th>
-            <th scope="col">{t('Receipt')}</th>
-            <th scope="col">{t('Payment')}</th>
-            <th scope="col" className="num">
-              {t('Paid')}
-            </th>
-            <th scope="col" className="num">
-              {t('Paid back since')}
-            </th>
-            <th scope="col" className="num">
-              {t('Credit')}
-            </th>
-          </tr>
-        }
+        columns={[
+          t('Day'),
+          t('Receipt'),
+          t('Payment'),
+          numeric(t('Paid')),
+          numeric(t('Paid back since')),
+          numeric(t('Credit')),
+        ]}
       >
         {statement.receipts.map((receipt) => (
           <tr key={receipt.payment_id}>
@@ -213,22 +193,14 @@ function Days({ statement }: { statement: MonthlyStatement }) {
     <Section title={t('By day')}>
       <Table
         label={t('By day')}
-        head={
-          <tr>
-            <th scope="col">{t('Day')}</th>
-            <th scope="col">{t('What')}</th>
-            <th scope="col">{t('Pool')}</th>
-            <th scope="col" className="num">
-              {t('Entries')}
-            </th>
-            <th scope="col" className="num">
-              {t('Credit')}
-            </th>
-            <th scope="col" className="num">
-              {t('Owed')}
-            </th>
-          </tr>
-        }
+        columns={[
+          t('Day'),
+          t('What'),
+          t('Pool'),
+          numeric(t('Entries')),
+          numeric(t('Credit')),
+          numeric(t('Owed')),
+        ]}
       >
         {statement.days.map((movement) => (
           <tr key={`${movement.day} ${movement.kind} ${movement.pool}`} className="break-inside-avoid">

@@ -5,7 +5,8 @@ import { Link } from 'wouter'
 import type { TopUp } from '../../api/payments.ts'
 import { usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Table, Time } from '../../ui/basics.tsx'
+import { Time } from '../../ui/basics.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 import { inr, processorNames, TopUpBadges } from './words.tsx'
 
 /** `address` is the page of a top-up; `account` adds a column. */
@@ -25,21 +26,15 @@ export function TopUpTable<Row extends TopUp>({
   return (
     <Table
       label={label}
-      head={
-        <tr>
-          <th scope="col">{t('When')}</th>
-          <th scope="col">{t('State')}</th>
-          {account && <th scope="col">{t('Account')}</th>}
-          <th scope="col">{t('Paid with')}</th>
-          <th scope="col" className="num">
-            {t('Amount')}
-          </th>
-          <th scope="col" className="num">
-            {t('Credit')}
-          </th>
-          <th scope="col">{t('Receipt')}</th>
-        </tr>
-      }
+      columns={[
+        t('When'),
+        t('State'),
+        ...(account ? [t('Account')] : []),
+        t('Paid with'),
+        numeric(t('Amount')),
+        numeric(t('Credit')),
+        t('Receipt'),
+      ]}
     >
       {rows.map((topUp) => (
         <tr key={topUp.id}>

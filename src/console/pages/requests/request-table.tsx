@@ -3,7 +3,8 @@ import { useKeys } from '../../api/queries.ts'
 import type { RequestRow } from '../../api/wire.ts'
 import { count, milliseconds, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Table, Time } from '../../ui/basics.tsx'
+import { Badge, Time } from '../../ui/basics.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 
 export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
   const { data: keys } = useKeys()
@@ -12,26 +13,16 @@ export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
   return (
     <Table
       label={t('Requests')}
-      head={
-        <tr>
-          <th scope="col">{t('When')}</th>
-          <th scope="col">{t('Model')}</th>
-          <th scope="col">{t('Key')}</th>
-          <th scope="col">{t('Outcome')}</th>
-          <th scope="col" className="num">
-            {t('Tokens in')}
-          </th>
-          <th scope="col" className="num">
-            {t('Tokens out')}
-          </th>
-          <th scope="col" className="num">
-            {t('Time')}
-          </th>
-          <th scope="col" className="num">
-            {t('Cost')}
-          </th>
-        </tr>
-      }
+      columns={[
+        t('When'),
+        t('Model'),
+        t('Key'),
+        t('Outcome'),
+        numeric(t('Tokens in')),
+        numeric(t('Tokens out')),
+        numeric(t('Time')),
+        numeric(t('Cost')),
+      ]}
     >
       {rows.map((row) => (
         <tr key={row.id} className="hover:bg-paper">

@@ -7,8 +7,9 @@ import { call } from '../../api/call.ts'
 import type { Receipt, RequestWhole } from '../../api/wire.ts'
 import { count, milliseconds, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section, Table } from '../../ui/basics.tsx'
+import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
 import { csvOf, saveFile } from '../../ui/save-file.ts'
+import { numeric, Table } from '../../ui/table.tsx'
 import { poolNames } from '../credits/pools.ts'
 import { addUp } from './add-up.ts'
 import { Explanation } from './explanation.tsx'
@@ -100,20 +101,7 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
     >
       <Table
         label={t('Receipt')}
-        head={
-          <tr>
-            <th scope="col">{t('Item')}</th>
-            <th scope="col" className="num">
-              {t('Quantity')}
-            </th>
-            <th scope="col" className="num">
-              {t('× rate')}
-            </th>
-            <th scope="col" className="num">
-              {t('= amount')}
-            </th>
-          </tr>
-        }
+        columns={[t('Item'), numeric(t('Quantity')), numeric(t('× rate')), numeric(t('= amount'))]}
       >
         {receipt.lines.map((line, index) => (
           <tr key={index}>
@@ -193,17 +181,7 @@ function Attempts({ receipt }: { receipt: Receipt }) {
     <Section title={t('Attempts')}>
       <Table
         label={t('Attempts')}
-        head={
-          <tr>
-            <th scope="col">{t('Provider')}</th>
-            <th scope="col">{t('Outcome')}</th>
-            <th scope="col">{t('Reason')}</th>
-            <th scope="col">{t('Its id')}</th>
-            <th scope="col" className="num">
-              {t('Time')}
-            </th>
-          </tr>
-        }
+        columns={[t('Provider'), t('Outcome'), t('Reason'), t('Its id'), numeric(t('Time'))]}
       >
         {receipt.attempts.map((attempt, index) => (
           <tr key={index}>

@@ -7,7 +7,8 @@ import type { Usage as UsageOf, UsageGroup } from '../../api/wire.ts'
 import { compact, count, day, usd, usdShort } from '../../strings/format.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { t } from '../../strings/text.ts'
-import { Empty, Failure, Loading, PageHead, Section, Table } from '../../ui/basics.tsx'
+import { Empty, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
+import { numeric, Table } from '../../ui/table.tsx'
 import { type Bar, Bars, barClasses } from './bars.tsx'
 
 const groups: readonly (readonly [UsageGroup, string])[] = [
@@ -178,16 +179,10 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
       <Section title={t(groupNames[usage.by])}>
         <Table
           label={t(groupNames[usage.by])}
-          head={
-            <tr>
-              <th scope="col">{t(groupNames[usage.by])}</th>
-              {['Calls', 'Failed', 'Tokens in', 'Tokens out', 'Cost'].map((name) => (
-                <th key={name} scope="col" className="num">
-                  {t(name)}
-                </th>
-              ))}
-            </tr>
-          }
+          columns={[
+            t(groupNames[usage.by]),
+            ...['Calls', 'Failed', 'Tokens in', 'Tokens out', 'Cost'].map((name) => numeric(t(name))),
+          ]}
         >
           {groups.map((group) => (
             <tr key={group.id}>
