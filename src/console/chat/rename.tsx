@@ -1,25 +1,21 @@
 // Another title for the open conversation.
 
-import { type FormEvent, useState } from 'react'
-import { useAct } from '../session/signed-out.tsx'
+import { useState } from 'react'
 import { t } from '../strings/text.ts'
-import { Button, Failure } from '../ui/basics.tsx'
+import { Button } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
+import { ActForm } from '../ui/act-form.tsx'
 
 const longestTitle = 200
 
 export function Rename({ title, onRename }: { title: string; onRename: (title: string) => Promise<void> }) {
   const [open, setOpen] = useState(false)
-  const { error, busy, act } = useAct()
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const name = textOf(new FormData(event.currentTarget), 'title')
+  const rename = async (given: FormData) => {
+    const name = textOf(given, 'title')
     if (name === undefined) return
-    void act(async () => {
-      await onRename(name)
-      setOpen(false)
-    })
+    await onRename(name)
+    setOpen(false)
   }
   return (
     <>
@@ -28,7 +24,7 @@ export function Rename({ title, onRename }: { title: string; onRename: (title: s
       </Button>
       {open && (
         <Dialog title={t('Rename the conversation')} onClose={() => setOpen(false)}>
-          <form onSubmit={submit} className="grid gap-3.5">
+          <ActForm onSubmit={rename} action={t('Save')}>
             <TextField
               label={t('Title')}
               name="title"
@@ -37,13 +33,7 @@ export function Rename({ title, onRename }: { title: string; onRename: (title: s
               required
               autoFocus
             />
-            {error !== null && <Failure error={error} />}
-            <div>
-              <Button type="submit" look="primary" busy={busy}>
-                {t('Save')}
-              </Button>
-            </div>
-          </form>
+          </ActForm>
         </Dialog>
       )}
     </>

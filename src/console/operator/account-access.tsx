@@ -5,10 +5,10 @@ import { call } from '../api/call.ts'
 import type { Key, SessionRow } from '../api/wire.ts'
 import { KeyLimit, KeyState } from '../pages/keys/keys.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
-import { useAct } from '../session/signed-out.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
 import { rightAligned, Table } from '../ui/table.tsx'
+import { useAct } from '../ui/use-act.ts'
 
 /** A list below the account's path, and what takes an entry of it away. */
 function useEntries<Entry extends { readonly id: string }>(path: string) {

@@ -4,12 +4,12 @@ import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { call, faultIn } from '../api/call.ts'
 import type { Credits } from '../api/wire.ts'
-import { useAct } from '../session/signed-out.tsx'
 import { usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Section } from '../ui/basics.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
+import { useAct } from '../ui/use-act.ts'
 
 type Kind = 'none' | 'limited' | 'unlimited'
 

@@ -1,18 +1,19 @@
 // All accounts, and the invitation of new ones.
 
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import { call } from '../api/call.ts'
 import type { Page } from '../api/wire.ts'
-import { useAct } from '../session/signed-out.tsx'
 import { moment } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, PageHead, Time } from '../ui/basics.tsx'
+import { Badge, Button, Code, Empty, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
 import { Table } from '../ui/table.tsx'
+import { QueryState } from '../ui/query-state.tsx'
+import { ActForm } from '../ui/act-form.tsx'
 import type { AccountRow, SignInLink } from './wire.ts'
 
 export function Accounts() {
@@ -47,8 +48,7 @@ export function Accounts() {
         }
         className="control mb-4 max-w-md"
       />
-      {list.error && <Failure error={list.error} retry={() => void list.refetch()} />}
-      {list.isPending && <Loading />}
+      <QueryState query={list} />
       {list.data && rows.length === 0 && <Empty title={t('No account is like that.')} />}
       {rows.length > 0 && (
         <Table label={t('Accounts')} columns={[t('E-mail'), t('Role'), t('State'), t('Opened')]}>
@@ -99,18 +99,15 @@ export function AccountState({ account }: { account: AccountRow }) {
 }
 
 function Invite({ onClose }: { onClose: () => void }) {
-  const { error, busy, act } = useAct()
   const [link, setLink] = useState<SignInLink | null>(null)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget)
-    const body = { email: textOf(form, 'email'), role: textOf(form, 'role') }
-    void act(async () => setLink(await elevated(() => call<SignInLink>('POST', 'admin/invitations', body))))
+  const invite = async (given: FormData) => {
+    const body = { email: textOf(given, 'email'), role: textOf(given, 'role') }
+    setLink(await elevated(() => call<SignInLink>('POST', 'admin/invitations', body)))
   }
   return (
     <Dialog title={t('Invite somebody')} onClose={onClose} firm={link !== null} wide={link !== null}>
       {link === null ? (
-        <form onSubmit={submit} className="grid gap-3.5">
+        <ActForm onSubmit={invite} action={t('Make the link')}>
           <TextField label={t('E-mail')} name="email" type="email" required autoFocus />
           <Choice
             label={t('Role')}
@@ -121,11 +118,7 @@ function Invite({ onClose }: { onClose: () => void }) {
               ['operator', t('operator')],
             ]}
           />
-          {error !== null && <Failure error={error} />}
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Make the link')}
-          </Button>
-        </form>
+        </ActForm>
       ) : (
         <ShownLink link={link} onClose={onClose} />
       )}

@@ -6,8 +6,9 @@ import { Link } from 'wouter'
 import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
+import { Badge, Button, Code, Fact, Note, PageHead, Section } from '../ui/basics.tsx'
 import { Table } from '../ui/table.tsx'
+import { QueryState } from '../ui/query-state.tsx'
 import type { CatalogChanges, CatalogState } from './wire.ts'
 
 /** Rows shown at first; the rest is a click away. */
@@ -25,8 +26,7 @@ export function CatalogPage() {
           {t('All models')}
         </Link>
       </PageHead>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && <Whole state={data} />}
     </>
   )

@@ -4,12 +4,13 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../api/call.ts'
 import type { Page } from '../api/wire.ts'
-import { useAct } from '../session/signed-out.tsx'
 import { count, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Older } from '../ui/older.tsx'
 import { numeric, Table } from '../ui/table.tsx'
+import { useAct } from '../ui/use-act.ts'
+import { QueryState } from '../ui/query-state.tsx'
 import type { Act, Audit, Installation, ProviderRow } from './wire.ts'
 
 export function Overview() {
@@ -21,8 +22,7 @@ export function Overview() {
   return (
     <>
       <PageHead title={t('Installation')} />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && (
         <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
           <Figure name={t('Accounts')} value={count(data.accounts)}>
@@ -73,8 +73,7 @@ export function Providers() {
   return (
     <>
       <PageHead title={t('Providers')} about={t('As this process has seen them since it started.')} />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && (
         <Table
           label={t('Providers')}
@@ -180,8 +179,7 @@ export function Acts() {
   return (
     <>
       <PageHead title={t('Acts')} about={t('What operators did. Rows are only ever added.')} />
-      {acts.error && <Failure error={acts.error} retry={() => void acts.refetch()} />}
-      {acts.isPending && <Loading />}
+      <QueryState query={acts} />
       {acts.data && rows.length === 0 && <Empty title={t('Nothing yet.')} />}
       {rows.length > 0 && (
         <Table label={t('Acts')} columns={[t('When'), t('Who'), t('What'), t('Of'), t('Before'), t('After')]}>

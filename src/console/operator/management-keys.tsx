@@ -1,16 +1,19 @@
 // Keys of the admin API: made, shown once, revoked.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { call } from '../api/call.ts'
-import { useAct } from '../session/signed-out.tsx'
 import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
 import { Table } from '../ui/table.tsx'
+import { useAct } from '../ui/use-act.ts'
+import { QueryState } from '../ui/query-state.tsx'
+import { ActForm } from '../ui/act-form.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 import type { ManagementKey } from './wire.ts'
 
 const queryKey = ['admin', 'management-keys']
@@ -46,8 +49,7 @@ export function ManagementKeys() {
         </Button>
       </PageHead>
       {fault !== null && <Failure error={fault} />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no management keys.')}>
           <p>{t('A key acts as the operator who made it, until it is revoked or expires.')}</p>
@@ -97,34 +99,27 @@ export function ManagementKeys() {
 /** The key lives in this dialog alone: it is gone when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   const [made, setMade] = useState<string | null>(null)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const body = bodyOf(new FormData(event.currentTarget))
-    void act(async () => {
-      const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
-      setMade(key)
-      await client.invalidateQueries({ queryKey })
-    })
+  const make = async (given: FormData) => {
+    const body = bodyOf(given)
+    const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
+    setMade(key)
+    await client.invalidateQueries({ queryKey })
   }
   if (made !== null)
     return (
-      <Dialog title={t('The management key')} onClose={onClose} firm>
-        <div className="grid gap-3">
-          <Note tone="warn">{t('This is the only time that it is shown.')}</Note>
-          <Code text={made} label={t('Key')} />
-          <div>
-            <Button look="primary" onClick={onClose}>
-              {t('I have stored the key')}
-            </Button>
-          </div>
-        </div>
-      </Dialog>
+      <ShownOnce
+        title={t('The management key')}
+        warning={t('This is the only time that it is shown.')}
+        secret={made}
+        label={t('Key')}
+        done={t('I have stored the key')}
+        onClose={onClose}
+      />
     )
   return (
     <Dialog title={t('Make a management key')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
+      <ActForm onSubmit={make} action={t('Make the key')}>
         <TextField label={t('Name')} name="name" required maxLength={100} autoComplete="off" />
         <TextField
           label={t('Expires')}
@@ -138,13 +133,7 @@ function Making({ onClose }: { onClose: () => void }) {
           placeholder="10.0.0.0/8, 203.0.113.7"
           hint={t('Left empty, from anywhere.')}
         />
-        {error !== null && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Make the key')}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

@@ -6,8 +6,9 @@ import { useSearchParams } from 'wouter'
 import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Empty, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Badge, Empty, PageHead } from '../ui/basics.tsx'
 import { Table } from '../ui/table.tsx'
+import { QueryState } from '../ui/query-state.tsx'
 import type { Configuration } from './wire.ts'
 
 type Setting = Configuration['settings'][number]
@@ -44,8 +45,7 @@ export function OperatorSettings() {
           'As the gateway was started. It changes in its file, the environment or flags, and by a restart.',
         )}
       />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && (
         <>
           <p className="mb-3 text-muted">

@@ -6,7 +6,8 @@ import { call } from '../api/call.ts'
 import { useModels } from '../api/queries.ts'
 import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Button, Code, Copy, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Button, Code, Copy, PageHead } from '../ui/basics.tsx'
+import { QueryState } from '../ui/query-state.tsx'
 import { KeyForm } from './keys/key-form.tsx'
 
 export function Connect() {
@@ -32,8 +33,7 @@ export function Connect() {
           'A client needs two things: the base URL and a key. Everything it sends and gets stays as it is.',
         )}
       />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && shown && (
         <>
           <dl className="card grid gap-3 p-4 sm:grid-cols-2">

@@ -6,9 +6,10 @@ import { useModels } from '../api/queries.ts'
 import type { ModelRow } from '../api/wire.ts'
 import { compact, count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Copy, Empty, Fact, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Badge, Copy, Empty, Fact, PageHead } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { useWindow } from '../ui/window.ts'
+import { QueryState } from '../ui/query-state.tsx'
 import { poolNames } from './credits/pools.ts'
 import { reasons } from './reasons.ts'
 
@@ -114,8 +115,7 @@ export function Models() {
           <option value="context">{t('largest context')}</option>
         </select>
       </div>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading rows={10} />}
+      <QueryState query={{ error, isPending, refetch }} rows={10} />
       {data && rows.length === 0 && <Empty title={t('No model is like that.')} />}
       {rows.length > 0 && <Rows key={`${q}|${provider}|${only}|${sort}`} rows={rows} onChoose={setChosen} />}
       {chosen && <ModelDialog model={chosen} onClose={() => setChosen(null)} />}

@@ -6,6 +6,7 @@ import type { Credits } from '../api/wire.ts'
 import { usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Empty, Failure, Loading, PageHead, Section } from '../ui/basics.tsx'
+import { QueryState } from '../ui/query-state.tsx'
 import { Notices } from './credits/notices.tsx'
 import { poolNames } from './credits/pools.ts'
 import { RequestTable } from './requests/request-table.tsx'
@@ -26,8 +27,7 @@ export function Overview() {
           </Link>
         }
       >
-        {recent.error && <Failure error={recent.error} retry={() => void recent.refetch()} />}
-        {recent.isPending && <Loading />}
+        <QueryState query={recent} />
         {recent.data?.data.length === 0 && <NextStep />}
         {recent.data && recent.data.data.length > 0 && <RequestTable rows={recent.data.data} />}
       </Section>

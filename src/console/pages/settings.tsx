@@ -7,13 +7,15 @@ import { call } from '../api/call.ts'
 import { takeSession, useSession } from '../api/queries.ts'
 import type { Passkey, SessionRow, SessionView } from '../api/wire.ts'
 import { canUsePasskeys, newPasskey } from '../session/passkey.ts'
-import { PasswordField, useAct } from '../session/signed-out.tsx'
+import { PasswordField } from '../session/signed-out.tsx'
 import { day } from '../strings/format.ts'
 import { chooseLanguage, language, languages, t } from '../strings/text.ts'
 import { Badge, Button, Failure, Loading, Note, PageHead, Section, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { TextField } from '../ui/form.tsx'
+import { useAct } from '../ui/use-act.ts'
+import { ActForm } from '../ui/act-form.tsx'
 
 type Account = NonNullable<SessionView['account']>
 
@@ -250,13 +252,9 @@ function Language() {
 
 function EndOfAccount({ account }: { account: Account }) {
   const [asking, setAsking] = useState(false)
-  const { error, busy, act } = useAct()
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const confirm = String(new FormData(event.currentTarget).get('confirm'))
-    void act(async () =>
-      takeSession(await elevated(() => call<SessionView>('DELETE', 'account', { confirm }))),
-    )
+  const remove = async (given: FormData) => {
+    const confirm = String(given.get('confirm'))
+    takeSession(await elevated(() => call<SessionView>('DELETE', 'account', { confirm })))
   }
   return (
     <Section title={t('Delete the account')}>
@@ -268,7 +266,7 @@ function EndOfAccount({ account }: { account: Account }) {
       </Button>
       {asking && (
         <Dialog title={t('Delete the account')} onClose={() => setAsking(false)}>
-          <form onSubmit={submit} className="grid gap-3.5">
+          <ActForm onSubmit={remove} action={t('Delete for good')} look="danger">
             <TextField
               label={t('Type {email} to confirm', { email: account.email })}
               name="confirm"
@@ -276,11 +274,7 @@ function EndOfAccount({ account }: { account: Account }) {
               required
               pattern={account.email.replace(/[^\w@]/g, String.raw`\$&`)}
             />
-            {error !== null && <Failure error={error} />}
-            <Button type="submit" look="danger" busy={busy}>
-              {t('Delete for good')}
-            </Button>
-          </form>
+          </ActForm>
         </Dialog>
       )}
     </Section>

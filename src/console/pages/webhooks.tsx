@@ -1,15 +1,18 @@
 // Webhooks: addresses that receive events of the account, and the deliveries to each.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { Link } from 'wouter'
 import { call } from '../api/call.ts'
-import { useAct } from '../session/signed-out.tsx'
 import { milliseconds } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
+import { useAct } from '../ui/use-act.ts'
+import { QueryState } from '../ui/query-state.tsx'
+import { ActForm } from '../ui/act-form.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 
 interface Webhook {
   readonly id: string
@@ -63,8 +66,7 @@ export function WebhooksPage() {
           {t('Add a webhook')}
         </Button>
       </PageHead>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no webhooks.')}>
           <p>{t('A program of yours can be told when credit is low or a key reaches its limit.')}</p>
@@ -180,39 +182,29 @@ function Deliveries({ path, id }: { path: string; id: string }) {
 /** The secret lives in this dialog alone: it is gone when it closes. */
 function Adding({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   const [secret, setSecret] = useState<string | null>(null)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const given = new FormData(event.currentTarget)
+  const add = async (given: FormData) => {
     const body = { url: textOf(given, 'url') ?? '', events: given.getAll('events').map(String) }
-    void act(async () => {
-      const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
-      setSecret(made.secret)
-      await client.invalidateQueries({ queryKey: ['webhooks'] })
-    })
+    const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
+    setSecret(made.secret)
+    await client.invalidateQueries({ queryKey: ['webhooks'] })
   }
   if (secret !== null)
     return (
-      <Dialog title={t('The secret of the webhook')} onClose={onClose} firm>
-        <div className="grid gap-3">
-          <Note tone="warn">
-            {t(
-              'This is the only time that it is shown. Messages are signed with it as Standard Webhooks has it.',
-            )}
-          </Note>
-          <Code text={secret} label={t('Secret')} />
-          <div>
-            <Button look="primary" onClick={onClose}>
-              {t('I have stored the secret')}
-            </Button>
-          </div>
-        </div>
-      </Dialog>
+      <ShownOnce
+        title={t('The secret of the webhook')}
+        warning={t(
+          'This is the only time that it is shown. Messages are signed with it as Standard Webhooks has it.',
+        )}
+        secret={secret}
+        label={t('Secret')}
+        done={t('I have stored the secret')}
+        onClose={onClose}
+      />
     )
   return (
     <Dialog title={t('Add a webhook')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
+      <ActForm onSubmit={add} action={t('Add it')}>
         <TextField
           label={t('Address')}
           name="url"
@@ -230,13 +222,7 @@ function Adding({ onClose }: { onClose: () => void }) {
             </label>
           ))}
         </fieldset>
-        {error !== null && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Add it')}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

@@ -9,6 +9,7 @@ import { t } from '../strings/text.ts'
 import { Button, Failure, Note } from '../ui/basics.tsx'
 import { TextField } from '../ui/form.tsx'
 import { Logo } from '../ui/logo.tsx'
+import { useAct } from '../ui/use-act.ts'
 import { canUsePasskeys, passkeyProof } from './passkey.ts'
 
 export function SignedOut({ session }: { session: SessionView }) {
@@ -44,24 +45,6 @@ export function Panel({ title, children }: { title: string; children: ReactNode 
 
 const minPassword = 10
 const maxPassword = 128
-
-/** A form that asks the gateway, shows what it refuses, and cannot be sent twice. */
-export function useAct() {
-  const [error, setError] = useState<unknown>(null)
-  const [busy, setBusy] = useState(false)
-  const act = async (work: () => Promise<void>) => {
-    setBusy(true)
-    setError(null)
-    try {
-      await work()
-    } catch (thrown) {
-      setError(thrown)
-    } finally {
-      setBusy(false)
-    }
-  }
-  return { error, busy, act }
-}
 
 function SignIn({ session }: { session: SessionView }) {
   const { error, busy, act } = useAct()

@@ -1,11 +1,10 @@
 // One top-up as an operator sees it: every message about it, what was taken back, and what can be done.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { Link, useParams } from 'wouter'
-import { call, faultIn } from '../../api/call.ts'
+import { call } from '../../api/call.ts'
 import { inr, problems, processorNames, TopUpBadges } from '../../pages/payments/words.tsx'
-import { useAct } from '../../session/signed-out.tsx'
 import { decimal, exact, plus } from '../../strings/exact.ts'
 import { moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
@@ -14,6 +13,8 @@ import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
+import { useAct } from '../../ui/use-act.ts'
+import { ActForm } from '../../ui/act-form.tsx'
 import { AccountLink, EventTable } from './payments.tsx'
 import type { TopUpWhole } from './wire.ts'
 
@@ -144,46 +145,38 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
 
 function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   // The same id again, after an answer that was lost, refunds only once.
   const [id] = useState(() => crypto.randomUUID())
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const amount = textOf(new FormData(event.currentTarget), 'amount') ?? rest
-    void act(async () => {
-      await elevated(() => call('POST', `${path}/refund`, { id, amount }))
-      await client.invalidateQueries({ queryKey: ['admin'] })
-      onClose()
-    })
+  const refund = async (given: FormData) => {
+    const amount = textOf(given, 'amount') ?? rest
+    await elevated(() => call('POST', `${path}/refund`, { id, amount }))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
   }
-  const fault = error === null ? undefined : faultIn(error)
-  const ofField = fault?.param === 'amount'
   return (
     <Dialog title={t('Refund')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
-        <p className="text-muted">
-          {t(
-            'The money goes back through {name}; its credit is taken at the rate of the payment. What is spent already becomes a debt.',
-            {
-              name: t(processorNames[topUp.processor]),
-            },
-          )}
-        </p>
-        <TextField
-          label={t('Rupees')}
-          name="amount"
-          inputMode="decimal"
-          hint={t('Empty: all that is left, {amount}.', { amount: inr(rest) })}
-          error={ofField ? fault.message : undefined}
-        />
-        {error !== null && !ofField && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="danger" busy={busy}>
-            {t('Give it back')}
-          </Button>
-        </div>
-      </form>
+      <ActForm onSubmit={refund} action={t('Give it back')} look="danger" fields={['amount']}>
+        {(faultOf) => (
+          <>
+            <p className="text-muted">
+              {t(
+                'The money goes back through {name}; its credit is taken at the rate of the payment. What is spent already becomes a debt.',
+                {
+                  name: t(processorNames[topUp.processor]),
+                },
+              )}
+            </p>
+            <TextField
+              label={t('Rupees')}
+              name="amount"
+              inputMode="decimal"
+              hint={t('Empty: all that is left, {amount}.', { amount: inr(rest) })}
+              error={faultOf('amount')}
+            />
+          </>
+        )}
+      </ActForm>
     </Dialog>
   )
 }

@@ -7,9 +7,10 @@ import { call } from '../../api/call.ts'
 import type { Page } from '../../api/wire.ts'
 import { TopUpTable } from '../../pages/payments/top-up-table.tsx'
 import { t } from '../../strings/text.ts'
-import { Badge, Empty, Failure, Loading, PageHead, Time } from '../../ui/basics.tsx'
+import { Badge, Empty, PageHead, Time } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
 import { Table } from '../../ui/table.tsx'
+import { QueryState } from '../../ui/query-state.tsx'
 import type { AnyTopUp, PaymentEvent } from './wire.ts'
 
 const parts = [
@@ -53,8 +54,7 @@ export function AllPayments() {
   return (
     <>
       <PaymentsHead />
-      {list.error && <Failure error={list.error} retry={() => void list.refetch()} />}
-      {list.isPending && <Loading />}
+      <QueryState query={list} />
       {list.data && rows.length === 0 && <Empty title={t('Nothing was topped up yet.')} />}
       {rows.length > 0 && (
         <TopUpTable
@@ -94,8 +94,7 @@ export function Messages() {
   return (
     <>
       <PaymentsHead />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data?.data.length === 0 && <Empty title={t('No processor has sent a message yet.')} />}
       {data && data.data.length > 0 && <EventTable events={data.data} />}
     </>

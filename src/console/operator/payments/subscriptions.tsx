@@ -1,17 +1,19 @@
 // Periods of subscriptions that are sold elsewhere: granted and ended by hand.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
-import { call, CallError, faultIn } from '../../api/call.ts'
+import { useState } from 'react'
+import { call, CallError } from '../../api/call.ts'
 import type { Page } from '../../api/wire.ts'
-import { useAct } from '../../session/signed-out.tsx'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading } from '../../ui/basics.tsx'
+import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../../ui/form.tsx'
 import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
+import { useAct } from '../../ui/use-act.ts'
+import { QueryState } from '../../ui/query-state.tsx'
+import { ActForm } from '../../ui/act-form.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
 import type { AccountRow } from '../wire.ts'
 import type { Period, Product } from './wire.ts'
@@ -43,8 +45,7 @@ export function Subscriptions() {
           {t('Grant a period')}
         </Button>
       </PaymentsHead>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {periods?.length === 0 && (
         <Empty title={t('There are no subscriptions.')}>
           <p>
@@ -107,35 +108,28 @@ const tenYearsMs = 3_650 * 86_400_000
 
 function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   const [subscription] = useState(() => `sub_${crypto.randomUUID().replaceAll('-', '').slice(0, 18)}`)
   const [typed, setTyped] = useState('')
   const accounts = useAccountsLike(typed)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const given = new FormData(event.currentTarget)
+  const grant = async (given: FormData) => {
     const until = textOf(given, 'to')
     const now = Date.now()
-    void act(async () => {
-      const body = {
-        subscription,
-        source: 'manual',
-        account: await accountIdOf(typed),
-        product: textOf(given, 'product'),
-        period: {
-          from: new Date(now).toISOString(),
-          // The gateway cuts it to the length of the product.
-          to: until === undefined ? new Date(now + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
-        },
-        state: 'active',
-      }
-      await elevated(() => call('POST', 'admin/subscriptions', body))
-      await client.invalidateQueries({ queryKey: ['admin'] })
-      onClose()
-    })
+    const body = {
+      subscription,
+      source: 'manual',
+      account: await accountIdOf(typed),
+      product: textOf(given, 'product'),
+      period: {
+        from: new Date(now).toISOString(),
+        // The gateway cuts it to the length of the product.
+        to: until === undefined ? new Date(now + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
+      },
+      state: 'active',
+    }
+    await elevated(() => call('POST', 'admin/subscriptions', body))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
   }
-  const fault = error === null ? undefined : faultIn(error)
-  const ofAccount = fault?.param === 'account'
   if (products.length === 0)
     return (
       <Dialog title={t('Grant a period')} onClose={onClose}>
@@ -144,42 +138,49 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
     )
   return (
     <Dialog title={t('Grant a period')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
-        <TextField
-          label={t('Account')}
-          name="account"
-          list={accountList}
-          value={typed}
-          onChange={(event) => setTyped(event.target.value)}
-          autoComplete="off"
-          required
-          maxLength={254}
-          hint={t('Its e-mail address or id.')}
-          error={ofAccount ? fault.message : undefined}
-        />
-        <datalist id={accountList}>
-          {accounts.map(({ id, email }) => (
-            <option key={id} value={email}>
-              {id}
-            </option>
-          ))}
-        </datalist>
-        <Choice
-          label={t('Product')}
-          name="product"
-          options={products.map(({ id, credit_usd: credit, months }) => [
-            id,
-            t('{name}: {credit} for {months}', { name: id, credit: usd(credit), months: monthsText(months) }),
-          ])}
-        />
-        <TextField label={t('Ends')} name="to" type="date" hint={t('Empty: as long as the product says.')} />
-        {error !== null && !ofAccount && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Grant')}
-          </Button>
-        </div>
-      </form>
+      <ActForm onSubmit={grant} action={t('Grant')} fields={['account']}>
+        {(faultOf) => (
+          <>
+            <TextField
+              label={t('Account')}
+              name="account"
+              list={accountList}
+              value={typed}
+              onChange={(event) => setTyped(event.target.value)}
+              autoComplete="off"
+              required
+              maxLength={254}
+              hint={t('Its e-mail address or id.')}
+              error={faultOf('account')}
+            />
+            <datalist id={accountList}>
+              {accounts.map(({ id, email }) => (
+                <option key={id} value={email}>
+                  {id}
+                </option>
+              ))}
+            </datalist>
+            <Choice
+              label={t('Product')}
+              name="product"
+              options={products.map(({ id, credit_usd: credit, months }) => [
+                id,
+                t('{name}: {credit} for {months}', {
+                  name: id,
+                  credit: usd(credit),
+                  months: monthsText(months),
+                }),
+              ])}
+            />
+            <TextField
+              label={t('Ends')}
+              name="to"
+              type="date"
+              hint={t('Empty: as long as the product says.')}
+            />
+          </>
+        )}
+      </ActForm>
     </Dialog>
   )
 }

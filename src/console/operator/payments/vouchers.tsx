@@ -1,18 +1,23 @@
 // Vouchers: made, shown once, revoked.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { call } from '../../api/call.ts'
-import { useAct } from '../../session/signed-out.tsx'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Code, Empty, Failure, Loading, Note } from '../../ui/basics.tsx'
+import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
 import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
+import { useAct } from '../../ui/use-act.ts'
+import { QueryState } from '../../ui/query-state.tsx'
+import { ActForm } from '../../ui/act-form.tsx'
+import { ShownOnce } from '../../ui/shown-once.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
 import type { MadeVoucher, Voucher } from './wire.ts'
+
+const queryKey = ['admin', 'vouchers']
 
 const tones: Readonly<Record<Voucher['state'], 'good' | 'plain' | 'warn'>> = {
   valid: 'good',
@@ -26,13 +31,13 @@ export function Vouchers() {
   const { error: fault, busy, act } = useAct()
   const [making, setMaking] = useState(false)
   const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'vouchers'],
+    queryKey,
     queryFn: async () => (await call<{ data: readonly Voucher[] }>('GET', 'admin/vouchers')).data,
   })
   const revoke = (id: string) =>
     act(async () => {
       await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
-      await client.invalidateQueries({ queryKey: ['admin', 'vouchers'] })
+      await client.invalidateQueries({ queryKey })
     })
   return (
     <>
@@ -42,8 +47,7 @@ export function Vouchers() {
         </Button>
       </PaymentsHead>
       {fault !== null && <Failure error={fault} />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no vouchers.')}>
           <p>{t('A voucher is a code that becomes purchased credit once, without any processor.')}</p>
@@ -99,11 +103,8 @@ export function Vouchers() {
 /** The codes live in this dialog alone: they are gone when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   const [codes, setCodes] = useState<readonly string[] | null>(null)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const given = new FormData(event.currentTarget)
+  const make = async (given: FormData) => {
     const until = textOf(given, 'expires_at')
     const body = {
       usd: textOf(given, 'usd') ?? '',
@@ -111,31 +112,26 @@ function Making({ onClose }: { onClose: () => void }) {
       note: textOf(given, 'note') ?? '',
       ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
     }
-    void act(async () => {
-      const { data } = await elevated(() =>
-        call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
-      )
-      setCodes(data.map(({ code }) => code))
-      await client.invalidateQueries({ queryKey: ['admin', 'vouchers'] })
-    })
+    const { data } = await elevated(() =>
+      call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
+    )
+    setCodes(data.map(({ code }) => code))
+    await client.invalidateQueries({ queryKey })
   }
   if (codes !== null)
     return (
-      <Dialog title={t('Vouchers')} onClose={onClose} firm>
-        <div className="grid gap-3">
-          <Note tone="warn">{t('This is the only time that the codes are shown.')}</Note>
-          <Code text={codes.join('\n')} label={t('Codes')} />
-          <div>
-            <Button look="primary" onClick={onClose}>
-              {t('I have stored the codes')}
-            </Button>
-          </div>
-        </div>
-      </Dialog>
+      <ShownOnce
+        title={t('Vouchers')}
+        warning={t('This is the only time that the codes are shown.')}
+        secret={codes.join('\n')}
+        label={t('Codes')}
+        done={t('I have stored the codes')}
+        onClose={onClose}
+      />
     )
   return (
     <Dialog title={t('Make vouchers')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
+      <ActForm onSubmit={make} action={t('Make them')}>
         <TextField
           label={t('US dollars each')}
           name="usd"
@@ -146,13 +142,7 @@ function Making({ onClose }: { onClose: () => void }) {
         <TextField label={t('How many')} name="count" type="number" min={1} max={1000} defaultValue={1} />
         <TextField label={t('Expires')} name="expires_at" type="date" hint={t('Empty: never.')} />
         <TextField label={t('Note')} name="note" maxLength={500} />
-        {error !== null && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Make them')}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

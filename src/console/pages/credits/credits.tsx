@@ -7,9 +7,10 @@ import { useCredits } from '../../api/queries.ts'
 import type { Credits as CreditsOf, HistoryRow, Page, Pool } from '../../api/wire.ts'
 import { ago, day, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Empty, Failure, Loading, Note, PageHead, Section, Time, Usd } from '../../ui/basics.tsx'
+import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
+import { QueryState } from '../../ui/query-state.tsx'
 import { Payments } from '../payments/payments.tsx'
 import { Notices } from './notices.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
@@ -33,8 +34,7 @@ export function Credits() {
           {t('Top up')}
         </Link>
       </PageHead>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {credits && <Whole credits={credits} />}
     </>
   )
@@ -219,8 +219,7 @@ function History() {
         </a>
       }
     >
-      {history.error && <Failure error={history.error} retry={() => void history.refetch()} />}
-      {history.isPending && <Loading />}
+      <QueryState query={history} />
       {rows.length > 0 && (
         <Table
           label={t('History')}

@@ -3,11 +3,11 @@
 import { type FormEvent, useState } from 'react'
 import { call, faultIn } from '../../api/call.ts'
 import type { Key, MadeKey } from '../../api/wire.ts'
-import { useAct } from '../../session/signed-out.tsx'
 import { t } from '../../strings/text.ts'
 import { Button, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Choice, textOf, TextField } from '../../ui/form.tsx'
+import { useAct } from '../../ui/use-act.ts'
 
 interface KeyFormProps {
   readonly existing?: Key

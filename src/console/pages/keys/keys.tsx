@@ -8,10 +8,11 @@ import type { Key, MadeKey } from '../../api/wire.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { count, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, PageHead, Time } from '../../ui/basics.tsx'
+import { Badge, Button, Empty, Failure, PageHead, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { numeric, rightAligned, Table } from '../../ui/table.tsx'
-import { useAct } from '../../session/signed-out.tsx'
+import { useAct } from '../../ui/use-act.ts'
+import { QueryState } from '../../ui/query-state.tsx'
 import { Misbehave } from './misbehave.tsx'
 import { KeyForm } from './key-form.tsx'
 import { RevealedKey } from './revealed-key.tsx'
@@ -43,8 +44,7 @@ export function Keys() {
           {t('Create a key')}
         </Button>
       </PageHead>
-      {keys.error && <Failure error={keys.error} retry={() => void keys.refetch()} />}
-      {keys.isPending && <Loading />}
+      <QueryState query={keys} />
       {keys.data && rows.length === 0 && (
         <Empty title={t('There is no key yet.')}>
           <p>

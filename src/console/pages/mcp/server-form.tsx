@@ -1,14 +1,14 @@
 // A server is registered: where it is, and what it is sent.
 
 import { useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
-import { call, faultIn } from '../../api/call.ts'
+import { useState } from 'react'
+import { call } from '../../api/call.ts'
 import type { McpServer } from '../../api/wire.ts'
-import { useAct } from '../../session/signed-out.tsx'
 import { t } from '../../strings/text.ts'
-import { Button, Failure, Note } from '../../ui/basics.tsx'
+import { Note } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Choice, textOf, TextField } from '../../ui/form.tsx'
+import { ActForm } from '../../ui/act-form.tsx'
 
 type Way = 'nothing' | 'token' | 'oauth'
 
@@ -22,89 +22,87 @@ export async function authorize(name: string): Promise<void> {
 /** `names` are those of the servers that there are. */
 export function ServerForm({ names, onClose }: { names: readonly string[]; onClose: () => void }) {
   const client = useQueryClient()
-  const { error, busy, act } = useAct()
   const [way, setWay] = useState<Way>('nothing')
   const [replacing, setReplacing] = useState<string | null>(null)
-  const fault = error === null ? undefined : faultIn(error)
-  const faultOf = (param: string) => (fault?.param === param ? fault.message : undefined)
-  const isNamed = ['name', 'url', 'token'].includes(fault?.param ?? '')
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const body = bodyOf(new FormData(event.currentTarget), way)
+  const add = async (given: FormData) => {
+    const body = bodyOf(given, way)
     if (names.includes(body.name) && replacing !== body.name) return setReplacing(body.name)
-    void act(async () => {
-      const { name } = await call<McpServer>('POST', 'mcp-servers', body)
-      await client.invalidateQueries({ queryKey: ['mcp-servers'] })
-      if (way === 'oauth') await authorize(name)
-      onClose()
-    })
+    const { name } = await call<McpServer>('POST', 'mcp-servers', body)
+    await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+    if (way === 'oauth') await authorize(name)
+    onClose()
   }
+  const action =
+    replacing !== null ? t('Replace it') : way === 'oauth' ? t('Add it and sign in') : t('Add it')
   return (
     <Dialog title={t('Add a server')} onClose={onClose}>
-      <form onSubmit={submit} className="grid gap-3.5">
-        <TextField
-          label={t('Name')}
-          name="name"
-          required
-          maxLength={64}
-          autoComplete="off"
-          hint={t('How calls name it: letters, digits, underscores and hyphens.')}
-          error={faultOf('name')}
-          onChange={() => setReplacing(null)}
-        />
-        <TextField
-          label={t('Address')}
-          name="url"
-          type="url"
-          required
-          maxLength={2048}
-          placeholder="https://mcp.example.com/mcp"
-          error={faultOf('url')}
-        />
-        <Choice
-          label={t('It knows you by')}
-          value={way}
-          onChange={(event) => setWay(event.target.value as Way)}
-          options={[
-            ['nothing', t('nothing')],
-            ['token', t('a token')],
-            ['oauth', t('a sign-in in the browser')],
-          ]}
-        />
-        {way === 'token' && (
-          <TextField
-            label={t('Token')}
-            name="token"
-            type="password"
-            required
-            maxLength={8192}
-            autoComplete="off"
-            hint={t('Kept encrypted, and never shown again.')}
-            error={faultOf('token')}
-          />
+      <ActForm onSubmit={add} action={action} fields={['name', 'url', 'token']}>
+        {(faultOf) => (
+          <>
+            <TextField
+              label={t('Name')}
+              name="name"
+              required
+              maxLength={64}
+              autoComplete="off"
+              hint={t('How calls name it: letters, digits, underscores and hyphens.')}
+              error={faultOf('name')}
+              onChange={() => setReplacing(null)}
+            />
+            <TextField
+              label={t('Address')}
+              name="url"
+              type="url"
+              required
+              maxLength={2048}
+              placeholder="https://mcp.example.com/mcp"
+              error={faultOf('url')}
+            />
+            <Choice
+              label={t('It knows you by')}
+              value={way}
+              onChange={(event) => setWay(event.target.value as Way)}
+              options={[
+                ['nothing', t('nothing')],
+                ['token', t('a token')],
+                ['oauth', t('a sign-in in the browser')],
+              ]}
+            />
+            {way === 'token' && (
+              <TextField
+                label={t('Token')}
+                name="token"
+                type="password"
+                required
+                maxLength={8192}
+                autoComplete="off"
+                hint={t('Kept encrypted, and never shown again.')}
+                error={faultOf('token')}
+              />
+            )}
+            {way === 'oauth' && <OAuthClient />}
+            <details>
+              <summary className="text-[13px]">{t('More headers')}</summary>
+              <div className="mt-2">
+                <label htmlFor="mcp-headers" className="mb-1 block text-[13px] font-medium">
+                  {t('One a line, such as X-Team: a')}
+                </label>
+                <textarea
+                  id="mcp-headers"
+                  name="headers"
+                  rows={3}
+                  className="control h-auto py-1.5 font-mono"
+                />
+              </div>
+            </details>
+            {replacing !== null && (
+              <Note tone="warn" role="status">
+                {t('There is a server of this name. It is replaced, with what it is sent.')}
+              </Note>
+            )}
+          </>
         )}
-        {way === 'oauth' && <OAuthClient />}
-        <details>
-          <summary className="text-[13px]">{t('More headers')}</summary>
-          <div className="mt-2">
-            <label htmlFor="mcp-headers" className="mb-1 block text-[13px] font-medium">
-              {t('One a line, such as X-Team: a')}
-            </label>
-            <textarea id="mcp-headers" name="headers" rows={3} className="control h-auto py-1.5 font-mono" />
-          </div>
-        </details>
-        {replacing !== null && (
-          <Note tone="warn" role="status">
-            {t('There is a server of this name. It is replaced, with what it is sent.')}
-          </Note>
-        )}
-        {fault && !isNamed && <Failure error={error} />}
-        <div>
-          <Button type="submit" look="primary" busy={busy}>
-            {replacing !== null ? t('Replace it') : way === 'oauth' ? t('Add it and sign in') : t('Add it')}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

@@ -6,22 +6,11 @@ import { useSearchParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import { useMcpServers } from '../../api/queries.ts'
 import type { McpServer } from '../../api/wire.ts'
-import { useAct } from '../../session/signed-out.tsx'
 import { t } from '../../strings/text.ts'
-import {
-  Badge,
-  Button,
-  Code,
-  Empty,
-  Fact,
-  Failure,
-  Loading,
-  Note,
-  PageHead,
-  Section,
-  Time,
-} from '../../ui/basics.tsx'
+import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { useAct } from '../../ui/use-act.ts'
+import { QueryState } from '../../ui/query-state.tsx'
 import { authorize, ServerForm } from './server-form.tsx'
 
 interface Probe {
@@ -45,8 +34,7 @@ export function McpServers() {
         </Button>
       </PageHead>
       <Outcome />
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no servers.')}>
           <p>

@@ -3,8 +3,9 @@
 import { Link } from 'wouter'
 import { type TopUp, useTopUps } from '../../api/payments.ts'
 import { t } from '../../strings/text.ts'
-import { Failure, Loading, Section } from '../../ui/basics.tsx'
+import { Section } from '../../ui/basics.tsx'
 import { Older } from '../../ui/older.tsx'
+import { QueryState } from '../../ui/query-state.tsx'
 import { TopUpTable } from './top-up-table.tsx'
 
 export function Payments() {
@@ -12,8 +13,7 @@ export function Payments() {
   const rows = topUps.data?.pages.flatMap(({ data }) => data) ?? []
   return (
     <Section title={t('Payments')}>
-      {topUps.error && <Failure error={topUps.error} retry={() => void topUps.refetch()} />}
-      {topUps.isPending && <Loading rows={2} />}
+      <QueryState query={topUps} rows={2} />
       {topUps.data && rows.length === 0 && <p className="text-muted">{t('Nothing was topped up yet.')}</p>}
       {rows.length > 0 && (
         <TopUpTable

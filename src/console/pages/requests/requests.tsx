@@ -7,9 +7,10 @@ import { call } from '../../api/call.ts'
 import { useKeys } from '../../api/queries.ts'
 import type { Page, RequestRow } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Empty, Failure, Loading, PageHead } from '../../ui/basics.tsx'
+import { Button, Empty, PageHead } from '../../ui/basics.tsx'
 import { textOf } from '../../ui/form.tsx'
 import { Older } from '../../ui/older.tsx'
+import { QueryState } from '../../ui/query-state.tsx'
 import { LiveCalls } from './live-calls.tsx'
 import { RequestTable } from './request-table.tsx'
 
@@ -104,8 +105,7 @@ export function Requests() {
         </select>
         <Button type="submit">{t('Filter')}</Button>
       </form>
-      {list.error && <Failure error={list.error} retry={() => void list.refetch()} />}
-      {list.isPending && <Loading rows={8} />}
+      <QueryState query={list} rows={8} />
       {list.data && rows.length === 0 && (
         <Empty
           title={chosen.size === 0 ? t('Nothing has been called yet.') : t('No request is like that.')}

@@ -7,8 +7,9 @@ import type { Usage as UsageOf, UsageGroup } from '../../api/wire.ts'
 import { compact, count, day, usd, usdShort } from '../../strings/format.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { t } from '../../strings/text.ts'
-import { Empty, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
+import { Empty, PageHead, Section } from '../../ui/basics.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
+import { QueryState } from '../../ui/query-state.tsx'
 import { type Bar, Bars, barClasses } from './bars.tsx'
 
 const groups: readonly (readonly [UsageGroup, string])[] = [
@@ -74,8 +75,7 @@ export function Usage() {
           CSV
         </a>
       </PageHead>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading rows={6} />}
+      <QueryState query={{ error, isPending, refetch }} rows={6} />
       {data && <Shown usage={data} days={daysBetween(from, span)} />}
     </>
   )
