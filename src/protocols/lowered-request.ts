@@ -17,3 +17,9 @@ export interface LoweredRequest {
   /** Tools renamed because the client's names are not allowed there: wire name to client name. */
   readonly toolNames?: Readonly<Record<string, string>>
 }
+
+/** The warnings of both; no copy where one has none, as most have. */
+export function joined(a: readonly Warning[], b: readonly Warning[]): readonly Warning[] {
+  if (b.length === 0) return a
+  return a.length === 0 ? b : [...a, ...b]
+}

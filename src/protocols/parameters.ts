@@ -62,6 +62,8 @@ const places: Readonly<Record<IgnorableParameter, Place>> = {
 
 export const ignorableParameters = Object.keys(places) as readonly IgnorableParameter[]
 
+const none: readonly Warning[] = []
+
 /** Without these the answer would not be what was asked for. */
 const shaping: ReadonlySet<IgnorableParameter> = new Set(['n', 'logprobs', 'top_logprobs'])
 
@@ -74,6 +76,7 @@ export function withoutIgnored(
   ignored: readonly IgnorableParameter[],
   provider: string,
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
+  if (ignored.length === 0) return { request, warnings: none }
   const warnings: Warning[] = []
   let kept = request
   for (const param of ignored) {
@@ -95,9 +98,9 @@ export function withPricedOutput(
   sold: readonly string[],
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const { modalities } = request.rest
-  if (!Array.isArray(modalities)) return { request, warnings: [] }
+  if (!Array.isArray(modalities)) return { request, warnings: none }
   const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
-  if (kept.length === modalities.length) return { request, warnings: [] }
+  if (kept.length === modalities.length) return { request, warnings: none }
   const { modalities: _, audio, ...others } = request.rest
   const rest: JsonObject = {
     ...others,

@@ -2,6 +2,7 @@
 // between two steps.
 
 import type { Steps } from '../../json/steps.ts'
+import { isLong, textSteps } from '../../json/stringify.ts'
 
 /**
  * How long steps may run before the loop checks its connections again, milliseconds. Work between the steps counts
@@ -60,6 +61,11 @@ export class Turns {
     const first = this.run(() => someOf(steps), urgency)
     if (first instanceof Promise) return this.#rest(steps, first, urgency)
     return first.done ? first.value : this.#rest(steps, first, urgency)
+  }
+
+  /** The JSON text of a value: written at once if it is short, as most are. */
+  text(value: unknown): string | Promise<string> {
+    return isLong(value) ? this.through(textSteps(value)) : JSON.stringify(value)
   }
 
   async #rest<T>(steps: Steps<T>, first: Some<T> | Promise<Some<T>>, urgency: Urgency): Promise<T> {

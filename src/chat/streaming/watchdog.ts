@@ -3,21 +3,27 @@
 /** How often deadlines are checked, milliseconds; a deadline fires at most this much late. */
 const tickMs = 50
 
+/** The slots of the wheel, one per tick: a check only sees the deadlines of its own tick, not those of every call. */
+const slots = 512
+
 export class Deadline {
   readonly #watchdog: Watchdog
   readonly #fire: () => void
-  #due: number
+  #due = Number.POSITIVE_INFINITY
+  #slot: Set<Deadline> | undefined
+  /** Its slot is looked at before this. */
+  #seenBy = 0
 
-  constructor(watchdog: Watchdog, due: number, fire: () => void) {
+  constructor(watchdog: Watchdog, fire: () => void) {
     this.#watchdog = watchdog
-    this.#due = due
     this.#fire = fire
   }
 
   /** Sets the deadline to `ms` from now, even if it was cleared or has fired. */
   extend(ms: number): void {
     this.#due = this.#watchdog.now() + ms
-    this.#watchdog.watch(this)
+    // One that is put off stays in its slot until it is looked at there: streams do so with every read.
+    if (this.#slot === undefined || this.#due < this.#seenBy) this.#place()
   }
 
   /** Never fires unless it is extended: cheaper than `clear` for a deadline that is extended again and again. */
@@ -26,21 +32,43 @@ export class Deadline {
   }
 
   clear(): void {
-    this.#watchdog.forget(this)
+    this.pause()
+    this.#takeOut()
   }
 
-  /** Fires if it is due. */
+  /** Fires if it is due; otherwise waits in the slot where it will be. */
   look(now: number): void {
-    if (this.#due > now) return
-    this.#watchdog.forget(this)
-    this.#fire()
+    if (this.#due <= now) {
+      this.#takeOut()
+      this.#fire()
+    } else if (this.#due === Number.POSITIVE_INFINITY) this.#takeOut()
+    else this.#place()
+  }
+
+  #place(): void {
+    const slot = this.#watchdog.slotOf(this.#due)
+    this.#seenBy = this.#due
+    if (slot === this.#slot) return
+    this.#takeOut()
+    this.#slot = slot
+    this.#watchdog.putIn(this, slot)
+  }
+
+  #takeOut(): void {
+    if (this.#slot === undefined) return
+    this.#watchdog.takeOut(this, this.#slot)
+    this.#slot = undefined
   }
 }
 
 export class Watchdog {
   /** Milliseconds; never goes back. */
   readonly now: () => number
-  readonly #armed = new Set<Deadline>()
+  /** Deadlines by the tick they are due in, one slot for all ticks with the same remainder. */
+  readonly #wheel: readonly Set<Deadline>[] = Array.from({ length: slots }, () => new Set())
+  #armed = 0
+  /** The last tick that was looked at; its slot is looked at once more, because it had not ended. */
+  #looked = 0
   #timer: ReturnType<typeof setInterval> | undefined
 
   constructor(clock: () => number = () => performance.now()) {
@@ -49,26 +77,40 @@ export class Watchdog {
 
   /** Calls `fire` once, `ms` from now, unless the deadline is extended or cleared before. */
   arm(ms: number, fire: () => void): Deadline {
-    const deadline = new Deadline(this, this.now() + ms, fire)
-    this.watch(deadline)
+    const deadline = new Deadline(this, fire)
+    deadline.extend(ms)
     return deadline
   }
 
-  watch(deadline: Deadline): void {
-    this.#armed.add(deadline)
+  /** The slot that is looked at when `due` comes, or at the next look if it has come already. */
+  slotOf(due: number): Set<Deadline> {
+    return this.#wheel[Math.max(tickOf(due), this.#looked) % slots]!
+  }
+
+  putIn(deadline: Deadline, slot: Set<Deadline>): void {
+    slot.add(deadline)
+    this.#armed += 1
     this.#timer ??= setInterval(() => this.look(), tickMs)
   }
 
-  forget(deadline: Deadline): void {
-    this.#armed.delete(deadline)
+  takeOut(deadline: Deadline, slot: Set<Deadline>): void {
+    if (slot.delete(deadline)) this.#armed -= 1
   }
 
   /** Fires everything that is due; called every tick. */
   look(): void {
     const now = this.now()
-    for (const deadline of this.#armed) deadline.look(now)
-    if (this.#armed.size > 0 || this.#timer === undefined) return
+    const until = tickOf(now)
+    const from = Math.max(this.#looked, until - slots + 1)
+    this.#looked = until
+    for (let tick = from; tick <= until; tick++)
+      for (const deadline of this.#wheel[tick % slots]!) deadline.look(now)
+    if (this.#armed > 0 || this.#timer === undefined) return
     clearInterval(this.#timer)
     this.#timer = undefined
   }
+}
+
+function tickOf(ms: number): number {
+  return Math.floor(ms / tickMs)
 }

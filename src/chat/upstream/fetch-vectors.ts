@@ -5,7 +5,6 @@ import {
   type EmbeddingOutbound,
   defaultEmbeddingQuirks,
 } from '../../protocols/embeddings/embeddings.ts'
-import { textSteps } from '../../json/stringify.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Target, Warning } from '../../protocols/protocol.ts'
 import type { EmbeddingCall } from '../call.ts'
@@ -56,7 +55,7 @@ export async function fetchVectors(
   const wanted = call.embedding.inputs.length
   try {
     const { turns } = parts
-    const sent = { ...lowered, body: await turns.through(textSteps(lowered.body)) }
+    const sent = { ...lowered, body: await turns.text(lowered.body) }
     const response = await request.send(candidate, sent, limits.connectMs)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Vectors can be larger than any chat answer; as many are expected as were requested.

@@ -1,11 +1,12 @@
 // Turns the client's request into the provider's: translated, or passed through if both speak the same protocol.
 
-import { andThen, type Awaitable, whenDone } from '../../awaitable.ts'
-import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
-import { textSteps } from '../../json/stringify.ts'
+import { type Awaitable, whenDone } from '../../awaitable.ts'
+import type { ChatRequest } from '../../conversation/request.ts'
+import { stepCharacters } from '../../json/steps.ts'
 import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
-import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
+import { joined, type LoweredRequest, type Warning } from '../../protocols/lowered-request.ts'
+import type { Outbound, Target } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Turns } from '../streaming/turns.ts'
 import { type Media, urlOf } from './inline-media.ts'
@@ -44,8 +45,12 @@ export function loweredFor(
   answer: 'passes' | 'translated' = 'passes',
 ): Awaitable<ProviderRequest> {
   const { fields } = call.request
+  const mayPass = answer === 'passes' && call.inbound.id === outbound.id
+  const lowering: Lowering = { parts, call, candidate, outbound, target, outputBound, mayPass }
+  // Clients of chat completions have no names of their own.
+  if (fields === undefined) return lower(lowering)
   return whenDone(
-    () => lower(parts, call, candidate, outbound, target, outputBound, answer),
+    () => lower(lowering),
     (lowered) =>
       lowered.warnings.length === 0
         ? lowered
@@ -56,77 +61,97 @@ export function loweredFor(
   )
 }
 
-function lower(
-  parts: LoweringParts,
-  call: IncomingCall,
-  candidate: Candidate,
-  outbound: Outbound,
-  target: Target,
-  outputBound: number | undefined,
-  answer: 'passes' | 'translated',
-): Awaitable<ProviderRequest> {
-  const { provider } = candidate
-  const namesAddresses = (call.request.addresses ?? []).length > 0
-  const privacy = namesAddresses ? parts.media.isPrivate(provider.baseUrl) : false
-  const mayPass = answer === 'passes' && call.inbound.id === outbound.id
-  return andThen(privacy, (isPrivate) => {
-    const forwarded =
-      isPrivate || !mayPass ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
-    if (forwarded)
-      return andThen(written(parts, forwarded.body), (body) => ({ ...forwarded, body, passthrough: true }))
-    const passthrough = mayPass && answersPass(outbound)
-    return translated(parts, call, candidate, outbound, target, { outputBound, isPrivate, passthrough })
-  })
-}
-
-interface Translation {
+interface Lowering {
+  readonly parts: LoweringParts
+  readonly call: IncomingCall
+  readonly candidate: Candidate
+  readonly outbound: Outbound
+  readonly target: Target
   readonly outputBound: number | undefined
-  /** The provider is in a private network. */
-  readonly isPrivate: boolean
-  readonly passthrough: boolean
+  /** The client speaks the provider's protocol, and nobody else reads the answer. */
+  readonly mayPass: boolean
 }
 
-/** The request in the provider's protocol: what it takes of it, with its media as it can take them. */
-function translated(
-  parts: LoweringParts,
-  call: IncomingCall,
-  candidate: Candidate,
-  outbound: Outbound,
-  target: Target,
-  { outputBound, isPrivate, passthrough }: Translation,
-): Awaitable<ProviderRequest> {
-  const { turns } = parts
+/** A short request without addresses is lowered at once, as most are: nothing has to be awaited. */
+function lower(lowering: Lowering): Awaitable<ProviderRequest> {
+  const { call, outbound } = lowering
+  if (namesAddresses(call) || call.bodyBytes > stepCharacters) return lowerInSteps(lowering)
+  const forwarded = forwardedBody(lowering)
+  if (forwarded) return written(lowering, forwarded, forwarded.warnings, true)
+  const asked = askedOf(lowering)
+  if (outbound.inlinesUrls && urlsIn(asked.request).length > 0) return lowerInSteps(lowering)
+  return translated(lowering, asked.request, asked.warnings)
+}
+
+async function lowerInSteps(lowering: Lowering): Promise<ProviderRequest> {
+  const { parts, call, candidate } = lowering
+  const { media, turns } = parts
+  const isPrivate = namesAddresses(call) && (await media.isPrivate(candidate.provider.baseUrl))
+  const forwarded = isPrivate ? undefined : forwardedBody(lowering)
+  if (forwarded) return written(lowering, forwarded, forwarded.warnings, true)
+  const asked = await turns.run(() => askedOf(lowering))
+  const request = await withMedia(lowering, asked.request, isPrivate)
+  return turns.run(() => translated(lowering, request, asked.warnings))
+}
+
+function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
+  return addresses !== undefined && addresses.length > 0
+}
+
+interface Asked {
+  readonly request: ChatRequest
+  /** What was left out of it. */
+  readonly warnings: readonly Warning[]
+}
+
+/** What the client asks for and the provider heeds, its output bounded. */
+function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
   const { provider, model } = candidate
-  let warnings: readonly Warning[] = []
-  const asked = andThen(
-    turns.run(() => requestFor(call, outbound)),
-    (common): Awaitable<ChatRequest> => {
-      const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
-      const priced = withPricedOutput(heeded.request, model.outputModalities)
-      warnings = [...common.warnings, ...heeded.warnings, ...priced.warnings]
-      const { request } = priced
-      const bounded = outputBound === undefined ? request : { ...request, maxOutputTokens: outputBound }
-      return withMedia(parts, call, bounded, outbound, target, isPrivate)
-    },
-  )
-  const lowered = andThen(asked, (request) => {
-    refuseUnpricedMedia(request, candidate)
-    return turns.run(() => outbound.lower(request, target))
-  })
-  return andThen(lowered, ({ path, headers, body, warnings: lost, toolNames }) =>
-    andThen(written(parts, body), (text): ProviderRequest => ({
-      path,
-      headers,
-      body: text,
-      warnings: [...warnings, ...lost.filter(({ param }) => call.request.isAdded?.(param) !== true)],
-      ...(toolNames && { toolNames }),
-      passthrough,
-    })),
-  )
+  const common = requestFor(call, outbound)
+  const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
+  const priced = withPricedOutput(heeded.request, model.outputModalities)
+  const { request } = priced
+  const isBounded = outputBound === undefined || outputBound === request.maxOutputTokens
+  return {
+    request: isBounded ? request : { ...request, maxOutputTokens: outputBound },
+    warnings: joined(joined(common.warnings, heeded.warnings), priced.warnings),
+  }
 }
 
-function written({ turns }: { readonly turns: Turns }, body: JsonObject): Awaitable<string> {
-  return turns.through(textSteps(body))
+/** The request in the provider's protocol. */
+function translated(
+  lowering: Lowering,
+  request: ChatRequest,
+  warnings: readonly Warning[],
+): Awaitable<ProviderRequest> {
+  const { call, candidate, outbound, target, mayPass } = lowering
+  refuseUnpricedMedia(request, candidate)
+  const lowered = outbound.lower(request, target)
+  const { isAdded } = call.request
+  const lost = isAdded ? lowered.warnings.filter(({ param }) => !isAdded(param)) : lowered.warnings
+  return written(lowering, lowered, joined(warnings, lost), mayPass && answersPass(outbound))
+}
+
+function written(
+  { parts }: Lowering,
+  lowered: LoweredRequest,
+  warnings: readonly Warning[],
+  passthrough: boolean,
+): Awaitable<ProviderRequest> {
+  const body = parts.turns.text(lowered.body)
+  return body instanceof Promise
+    ? body.then((text) => sent(lowered, text, warnings, passthrough))
+    : sent(lowered, body, warnings, passthrough)
+}
+
+function sent(
+  { path, headers, toolNames }: LoweredRequest,
+  body: string,
+  warnings: readonly Warning[],
+  passthrough: boolean,
+): ProviderRequest {
+  const request = { path, headers, body, warnings, passthrough }
+  return toolNames ? { ...request, toolNames } : request
 }
 
 /** Whether answers are passed through although requests are translated. */
@@ -138,46 +163,29 @@ function answersPass({ passthrough }: Outbound): boolean {
  * The client's own body for a provider of the same protocol whose row allows it; undefined if it must be translated,
  * or the gateway limits the output more tightly than the client.
  */
-function forwardedBody(
-  { request }: IncomingCall,
-  { provider }: Candidate,
-  outbound: Outbound,
-  target: Target,
-  outputBound: number | undefined,
-): LoweredRequest | undefined {
-  if (provider.clientBody !== 'forwarded' || request.translated === true) return undefined
+function forwardedBody({
+  call: { request },
+  candidate: { provider },
+  outbound,
+  target,
+  outputBound,
+  mayPass,
+}: Lowering): LoweredRequest | undefined {
+  if (!mayPass || provider.clientBody !== 'forwarded' || request.translated === true) return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
   const { searches } = request.envelope
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }
 
 /** The client's request without the fields of its own protocol, for a provider of another. */
-function requestFor(
-  { inbound, request }: IncomingCall,
-  outbound: Outbound,
-): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
+function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): Asked {
   const asked = request.toChatRequest()
-  const withoutOwn = inbound.id === outbound.id ? undefined : inbound.forOtherProtocols
-  return withoutOwn ? withoutOwn(asked) : { request: asked, warnings: [] }
+  return inbound.id === outbound.id || !inbound.forOtherProtocols
+    ? { request: asked, warnings: none }
+    : inbound.forOtherProtocols(asked)
 }
 
-/**
- * The request with media that the provider can take. A provider in a private network must not fetch for a caller: it
- * would resolve names again, and could get a private address.
- */
-function withMedia(
-  parts: LoweringParts,
-  call: IncomingCall,
-  request: ChatRequest,
-  outbound: Outbound,
-  target: Target,
-  isPrivate: boolean,
-): Awaitable<ChatRequest> {
-  const urls = urlsIn(request)
-  return urls.length === 0 && !isPrivate
-    ? request
-    : withFetchedMedia(parts, call, request, outbound, target, isPrivate, urls)
-}
+const none: readonly Warning[] = []
 
 function urlsIn({ messages }: ChatRequest): readonly string[] {
   const urls: string[] = []
@@ -189,15 +197,16 @@ function urlsIn({ messages }: ChatRequest): readonly string[] {
   return urls
 }
 
-async function withFetchedMedia(
-  { media }: LoweringParts,
-  call: IncomingCall,
+/**
+ * The request with media that the provider can take. A provider in a private network must not fetch for a caller: it
+ * would resolve names again, and could get a private address.
+ */
+async function withMedia(
+  { parts: { media }, call, outbound, target }: Lowering,
   request: ChatRequest,
-  outbound: Outbound,
-  target: Target,
   isPrivate: boolean,
-  urls: readonly string[],
 ): Promise<ChatRequest> {
+  const urls = urlsIn(request)
   const isElsewhere = (url: string) => isPrivate && /^https?:/i.test(url) && !media.isAllowed(url)
   const mustInline = (url: string) => outbound.inlinesUrls && outbound.readsUrl?.(url, target) !== true
   if (isPrivate) {

@@ -4,6 +4,7 @@ import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
+import { joined } from '../../protocols/lowered-request.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'
@@ -56,7 +57,7 @@ export function prepare(
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const lowering = withSignatures(parts.signatures, (rememberedSignature) => {
+  const prepared = withSignatures(parts.signatures, (rememberedSignature) => {
     const target: Target = {
       model: offer.upstream,
       provider: provider.id,
@@ -66,20 +67,34 @@ export function prepare(
       efforts: offer.efforts,
       rememberedSignature,
     }
-    return andThen(loweredFor(parts, call, candidate, outbound, target, bound, answer), (lowered) => ({
-      target,
-      lowered,
-    }))
+    const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
+    return lowered instanceof Promise
+      ? lowered.then((later) => preparedOf(outbound, target, later, warnings))
+      : preparedOf(outbound, target, lowered, warnings)
   })
-  return andThen(lowering, ({ target, lowered }): Prepared => {
-    const [dropped] = lowered.warnings
-    if (dropped && call.request.envelope.strict) {
-      throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
-    }
+  return call.request.envelope.strict ? andThen(prepared, strictly) : prepared
+}
+
+function preparedOf(
+  outbound: Outbound,
+  target: Target,
+  lowered: ProviderRequest,
+  before: readonly Warning[],
+): Prepared {
+  const { toolNames } = lowered
+  return {
+    outbound,
+    target: toolNames ? { ...target, toolNames } : target,
+    lowered,
     // Warnings differ between candidates.
-    const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
-    return { outbound, target: answered, lowered, warnings: [...warnings, ...lowered.warnings] }
-  })
+    warnings: joined(before, lowered.warnings),
+  }
+}
+
+function strictly(prepared: Prepared): Prepared {
+  const [dropped] = prepared.lowered.warnings
+  if (!dropped) return prepared
+  throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
 }
 
 /** What is the same for all frames of the answer. */

@@ -1,6 +1,6 @@
 // Thought signatures for protocols, whose synchronous lowering needs them.
 
-import { andThen, type Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../awaitable.ts'
 
 /** Stores thought signatures by tool-call id, for clients that drop them. */
 export interface SignatureMemory {
@@ -16,21 +16,44 @@ export function withSignatures<T>(
   memory: Pick<SignatureMemory, 'recall'>,
   lower: (signatureOf: SignatureOf) => Awaitable<T>,
 ): Awaitable<T> {
-  let known: Map<string, string | undefined> | undefined
-  let awaited: Map<string, Promise<string | undefined>> | undefined
-  const signatureOf: SignatureOf = (id) => {
-    if (known?.has(id)) return known.get(id)
-    const found = memory.recall(id)
+  const recalled = new Recalled(memory)
+  const lowered = lower(recalled.of)
+  if (lowered instanceof Promise) return lowered.then((first) => again(recalled, lower) ?? first)
+  return again(recalled, lower) ?? lowered
+}
+
+/** Lowers once more where signatures had to be awaited. */
+function again<T>(
+  recalled: Recalled,
+  lower: (signatureOf: SignatureOf) => Awaitable<T>,
+): Promise<T> | undefined {
+  return recalled.loaded()?.then(() => lower(recalled.of))
+}
+
+/** The signatures that one request asks for. */
+class Recalled {
+  readonly #memory: Pick<SignatureMemory, 'recall'>
+  #known: Map<string, string | undefined> | undefined
+  #awaited: Map<string, Promise<string | undefined>> | undefined
+
+  constructor(memory: Pick<SignatureMemory, 'recall'>) {
+    this.#memory = memory
+  }
+
+  readonly of: SignatureOf = (id) => {
+    if (this.#known?.has(id)) return this.#known.get(id)
+    const found = this.#memory.recall(id)
     if (!(found instanceof Promise)) return found
-    awaited = (awaited ?? new Map<string, Promise<string | undefined>>()).set(id, found)
+    this.#awaited = (this.#awaited ?? new Map<string, Promise<string | undefined>>()).set(id, found)
     return undefined
   }
-  return andThen(lower(signatureOf), (lowered) => {
-    if (awaited === undefined) return lowered
-    const ids = [...awaited.keys()]
-    return Promise.all(awaited.values()).then((signatures) => {
-      known = new Map(ids.map((id, at) => [id, signatures[at]]))
-      return lower(signatureOf)
+
+  /** Resolves when those that were not there at once are; undefined if all were. */
+  loaded(): Promise<void> | undefined {
+    if (this.#awaited === undefined) return undefined
+    const ids = [...this.#awaited.keys()]
+    return Promise.all(this.#awaited.values()).then((signatures) => {
+      this.#known = new Map(ids.map((id, at) => [id, signatures[at]]))
     })
-  })
+  }
 }

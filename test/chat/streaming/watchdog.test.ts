@@ -73,3 +73,30 @@ test('many fire each in its time', () => {
   expect(pass(100)).toEqual(['soon'])
   expect(pass(200)).toEqual(['soon', 'late'])
 })
+
+test('one that is due long after the wheel has gone round fires in its time, and not before', () => {
+  const { arm, pass, fired } = setUp()
+  arm('far', 600_000)
+  for (let at = 1; at < 600; at++) pass(1_000)
+  expect(fired).toEqual([])
+  expect(pass(1_000)).toEqual(['far'])
+})
+
+test('one that is put off and then drawn nearer fires when it is due', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 1_000)
+  deadline.extend(60_000)
+  deadline.extend(200)
+  expect(pass(199)).toEqual([])
+  expect(pass(1)).toEqual(['a'])
+})
+
+test('one that was due already fires at the next look, also where the process stood still', () => {
+  const { arm, pass } = setUp()
+  pass(10_000)
+  arm('past', -5_000)
+  expect(pass(0)).toEqual(['past'])
+  arm('slept over', 100)
+  arm('not yet', 3_700_000)
+  expect(pass(3_600_000)).toEqual(['past', 'slept over'])
+})
