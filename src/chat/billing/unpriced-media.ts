@@ -12,7 +12,9 @@ import type { Candidate } from '../routing/candidates.ts'
 export function refuseUnpricedMedia(request: ChatRequest, { model, offer, provider }: Candidate): void {
   const { unstated } = offer.price
   if (unstated.length === 0 || provider.costFrom !== 'rates') return
-  const used = mediaIn(request).find(({ bucket }) => unstated.includes(bucket))
+  const media = mediaIn(request)
+  if (media.length === 0) return
+  const used = media.find(({ bucket }) => unstated.includes(bucket))
   if (!used) return
   throw new GatewayError('unsupported_parameter', {
     message:
@@ -33,14 +35,15 @@ interface MediumUsed {
 /** Media in the request or asked for that are priced separately. */
 export function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
   const used: MediumUsed[] = []
-  for (const [at, { content }] of messages.entries()) {
-    const part = content.findIndex(isAudio)
+  for (let at = 0; at < messages.length; at++) {
+    const part = messages[at]!.content.findIndex(isAudio)
     if (part < 0) continue
     const param = `messages[${at}].content[${part}]`
     used.push({ bucket: 'inputAudio', what: 'audio input', field: 'input_audio', param })
     break
   }
-  const modalities = Array.isArray(rest.modalities) ? rest.modalities : []
+  const { modalities } = rest
+  if (!Array.isArray(modalities)) return used
   for (const { modality, ...output } of outputs)
     if (modalities.includes(modality)) used.push({ ...output, param: 'modalities' })
   return used

@@ -11,3 +11,6 @@ export interface LoweredFields {
   readonly fields: JsonObject
   readonly warnings: readonly Warning[]
 }
+
+/** For a request that sets none of the parameters. */
+export const nothingLowered: LoweredFields = { fields: {}, warnings: [] }

@@ -16,6 +16,7 @@ export function refuseUnsupported(request: ChatRequest, target: ParameterTarget)
     n: (sampling.n ?? 1) > 1,
     logprobs: sampling.logprobs === true || sampling.topLogprobs !== undefined,
   }
+  if (!asked.n && !asked.logprobs) return
   const refused = target.quirks.refuses.find((field) => asked[field])
   const unreasonable = asked.logprobs && refusedByModel(request, target).includes('logprobs')
   const param = refused ?? (unreasonable ? 'logprobs' : undefined)
@@ -66,46 +67,57 @@ type ModeledField = Exclude<OptionalField, (typeof restFields)[number]>
 /** Sampling and labels. `temperature: 1` is the default and never refused, so it stays. */
 export function lowerSampling(request: ChatRequest, target: ParameterTarget): LoweredFields {
   const { sampling, labels } = request
-  const { quirks } = target
-  const optional: Readonly<Record<ModeledField, Json | undefined>> = {
-    temperature: sampling.temperature,
-    top_p: sampling.topP,
-    top_k: sampling.topK,
-    min_p: sampling.minP,
-    frequency_penalty: sampling.frequencyPenalty,
-    presence_penalty: sampling.presencePenalty,
-    repetition_penalty: sampling.repetitionPenalty,
-    seed: sampling.seed,
-    stop: sampling.stop === undefined ? undefined : [...sampling.stop],
-    logit_bias: sampling.logitBias === undefined ? undefined : { ...sampling.logitBias },
-    // Without tools it says nothing, and OpenAI refuses it.
-    parallel_tool_calls: request.tools.length === 0 ? undefined : request.parallelToolCalls,
-    user: labels.user,
-    safety_identifier: labels.safetyIdentifier,
-    prompt_cache_key: labels.promptCacheKey,
-    service_tier: labels.serviceTier,
-    metadata: labels.metadata === undefined ? undefined : { ...labels.metadata },
-    store: labels.store,
-    verbosity: labels.verbosity,
-  }
-  const refused = refusedByModel(request, target)
-  const fields: JsonObject = {}
-  const warnings: Warning[] = []
-  for (const key in optional) {
-    const name = key as ModeledField
-    const value = optional[name]
-    if (value === undefined) continue
-    const byModel = refused.includes(name) && value !== 1
-    if (quirks.drops.includes(name) || byModel) {
-      const who = byModel ? `the model ${target.model}` : `the provider ${target.provider}`
-      if (!asksNothing(name, value)) warnings.push(leftOut(name, who))
-    } else fields[name === 'seed' ? quirks.seedField : name] = value
-  }
+  const lowered = new OptionalFields(request, target)
+  lowered.add('temperature', sampling.temperature)
+  lowered.add('top_p', sampling.topP)
+  lowered.add('top_k', sampling.topK)
+  lowered.add('min_p', sampling.minP)
+  lowered.add('frequency_penalty', sampling.frequencyPenalty)
+  lowered.add('presence_penalty', sampling.presencePenalty)
+  lowered.add('repetition_penalty', sampling.repetitionPenalty)
+  lowered.add('seed', sampling.seed)
+  lowered.add('stop', sampling.stop && [...sampling.stop])
+  lowered.add('logit_bias', sampling.logitBias && { ...sampling.logitBias })
+  // Without tools it says nothing, and OpenAI refuses it.
+  if (request.tools.length > 0) lowered.add('parallel_tool_calls', request.parallelToolCalls)
+  lowered.add('user', labels.user)
+  lowered.add('safety_identifier', labels.safetyIdentifier)
+  lowered.add('prompt_cache_key', labels.promptCacheKey)
+  lowered.add('service_tier', labels.serviceTier)
+  lowered.add('metadata', labels.metadata && { ...labels.metadata })
+  lowered.add('store', labels.store)
+  lowered.add('verbosity', labels.verbosity)
+  const { fields } = lowered
   if (sampling.n !== undefined && sampling.n !== 1) fields.n = sampling.n
   if (sampling.logprobs !== undefined) fields.logprobs = sampling.logprobs
   if (sampling.topLogprobs !== undefined) fields.top_logprobs = sampling.topLogprobs
-  return { fields, warnings }
+  return lowered
 }
+
+/** The optional parameters of one request that the provider and the model take. */
+class OptionalFields implements LoweredFields {
+  readonly fields: JsonObject = {}
+  readonly warnings: Warning[] = []
+  readonly #target: ParameterTarget
+  readonly #refused: readonly string[]
+
+  constructor(request: ChatRequest, target: ParameterTarget) {
+    this.#target = target
+    this.#refused = refusedByModel(request, target)
+  }
+
+  add(name: ModeledField, value: Json | undefined): void {
+    if (value === undefined) return
+    const { model, provider, quirks } = this.#target
+    const byModel = this.#refused.includes(name) && value !== 1
+    if (quirks.drops.includes(name) || byModel) {
+      const who = byModel ? `the model ${model}` : `the provider ${provider}`
+      if (!asksNothing(name, value)) this.warnings.push(leftOut(name, who))
+    } else this.fields[name === 'seed' ? quirks.seedField : name] = value
+  }
+}
+
+const none: readonly never[] = []
 
 /** With reasoning switched off such a model samples like any other. */
 function refusedByModel(
@@ -113,7 +125,7 @@ function refusedByModel(
   target: ParameterTarget,
 ): readonly (OptionalField | 'logprobs')[] {
   const off = request.reasoning !== undefined && switchOf(request.reasoning) === false
-  return target.reasoning && !off ? target.quirks.refusedWhileReasoning : []
+  return target.reasoning && !off ? target.quirks.refusedWhileReasoning : none
 }
 
 // ---- tools --------------------------------------------------------------------------------------------------

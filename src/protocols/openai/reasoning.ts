@@ -2,14 +2,14 @@
 
 import type { ChatRequest, JsonObject, Reasoning } from '../../conversation/request.ts'
 import type { Warning } from '../protocol.ts'
-import type { LoweredFields, ParameterTarget } from './parameter-target.ts'
+import { type LoweredFields, nothingLowered, type ParameterTarget } from './parameter-target.ts'
 import type { EffortField } from './quirks.ts'
 
 /** How hard to think, under every name the provider reads. */
 export function lowerReasoning(request: ChatRequest, target: ParameterTarget): LoweredFields {
   const { reasoning } = request
   const { effortFields } = target.quirks
-  if (reasoning === undefined) return { fields: {}, warnings: [] }
+  if (reasoning === undefined) return nothingLowered
   if (target.efforts && Object.keys(target.efforts).length === 0) return notReasoning(reasoning, target)
   if (effortFields.length === 0) {
     const message = `'reasoning' was left out: the provider ${target.provider} has no setting for it.`
@@ -24,7 +24,7 @@ export function lowerReasoning(request: ChatRequest, target: ParameterTarget): L
 
 /** For a model that does not reason, or as hard as it likes: providers refuse the parameter with 400. */
 function notReasoning(reasoning: Reasoning, { model }: ParameterTarget): LoweredFields {
-  if (switchOf(reasoning) === false) return { fields: {}, warnings: [] }
+  if (switchOf(reasoning) === false) return nothingLowered
   const message = `'reasoning' was left out: ${model} cannot be told how hard to reason.`
   return { fields: {}, warnings: [{ param: 'reasoning', message }] }
 }
@@ -96,12 +96,11 @@ const scale = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 function namedEffort(reasoning: Reasoning, target: ParameterTarget): LoweredFields {
   const wanted =
     switchOf(reasoning) === false ? 'none' : (reasoning.effort ?? effortOfBudget(reasoning.maxTokens))
-  if (wanted === undefined) return { fields: {}, warnings: [] }
+  if (wanted === undefined) return nothingLowered
   const understood = target.efforts ? Object.keys(target.efforts) : target.quirks.efforts
   // A provider that switches thinking off by another field needs no word for it here.
-  if (wanted === 'none' && !understood.includes('none') && target.quirks.effortFields.length > 1) {
-    return { fields: {}, warnings: [] }
-  }
+  if (wanted === 'none' && !understood.includes('none') && target.quirks.effortFields.length > 1)
+    return nothingLowered
   const effort = nearestEffort(wanted, understood)
   const exact = effort === wanted && reasoning.maxTokens === undefined
   const message =

@@ -53,7 +53,7 @@ function parse(sent: unknown): InboundRequest {
     envelope: readEnvelope(request),
     body: request as JsonObject,
     promptParts: promptOf(request as JsonObject),
-    toChatRequest: () => readRequest(request),
+    toChatRequest: () => readRequest(request, gatewayTools === undefined ? 'left-out' : 'read'),
     ...(gatewayTools === undefined ? {} : { gatewayTools }),
   }
 }

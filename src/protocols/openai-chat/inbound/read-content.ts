@@ -4,11 +4,11 @@ import type { CacheMark, ContentPart } from '../../../conversation/request.ts'
 import { fileSource, mediaSource } from '../../openai/media.ts'
 import type { WireCacheControl, WirePart } from './schema.ts'
 
-/** Reads content, a string or parts. `param` is its path for errors: `messages[0].content`. */
+/** Reads content, a string or parts, of the message `at` this place. Throws GatewayError for an invalid `data:` URL. */
 export function readContent(
   content: string | readonly WirePart[] | null | undefined,
   mark: WireCacheControl,
-  param: string,
+  at: number,
 ): ContentPart[] {
   if (content == null) return []
   const parts: ContentPart[] =
@@ -16,7 +16,7 @@ export function readContent(
       ? content === ''
         ? []
         : [{ kind: 'text', text: content, cache: undefined }]
-      : content.map((part, i) => readPart(part, `${param}[${i}]`))
+      : content.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
   return mark == null ? parts : markLast(parts, mark)
 }
 

@@ -20,25 +20,29 @@ import { roundsOf, withAsked } from '../../openai/gateway-runs.ts'
 import { readContent } from './read-content.ts'
 import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
 import { Approvals } from '../../request/approvals.ts'
-import { placedRuns, readGatewayTools, readToolChoice, readTools } from './tools.ts'
+import { placedRuns, readToolChoice, readTools } from './tools.ts'
 import { gatewayFields } from '../../request/gateway-fields.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
 
-/** Takes a body that `chatCompletionRequest` accepts. Throws GatewayError for an invalid `data:` URL. */
-export function readRequest(body: ChatCompletionRequest): ChatRequest {
+/**
+ * Takes a body that `chatCompletionRequest` accepts. `runs`: whether calls of the gateway's tools in the history are of
+ * use, because such tools are declared; providers refuse calls of others. Throws GatewayError for an invalid `data:` URL.
+ */
+export function readRequest(body: ChatCompletionRequest, runs: 'read' | 'left-out'): ChatRequest {
+  const { sampling, labels, rest } = readFields(body)
   return {
-    messages: readMessages(body),
+    messages: readMessages(body, runs === 'read' ? new Approvals(placedRuns(body)) : undefined),
     tools: readTools(body),
     toolChoice: readToolChoice(body),
     parallelToolCalls: body.parallel_tool_calls ?? undefined,
     maxOutputTokens: maxOutputTokens(body),
-    sampling: readSampling(body),
+    sampling,
     reasoning: readReasoning(body),
     responseFormat: readResponseFormat(body.response_format),
     stream: body.stream === true,
-    labels: readLabels(body),
-    rest: readRest(body),
+    labels,
+    rest,
   }
 }
 
@@ -48,85 +52,78 @@ export function maxOutputTokens(body: ChatCompletionRequest): number | undefined
 
 // ---- messages ---------------------------------------------------------------------------------------------
 
-function readMessages(body: ChatCompletionRequest): Message[] {
-  const { messages } = body
-  const declares = readGatewayTools(body) !== undefined
-  const approvals = declares ? new Approvals(placedRuns(body)) : undefined
+function readMessages({ messages }: ChatCompletionRequest, approvals: Approvals | undefined): Message[] {
+  const read: Message[] = []
   // The legacy function role has names instead of ids; a generated id links each result to the latest call of its
   // name.
-  const legacyIds = new Map<string, string>()
-  return messages.flatMap((message, i): Message | readonly Message[] => {
-    const param = `messages[${i}].content`
+  let legacyIds: Map<string, string> | undefined
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at]!
     switch (message.role) {
       case 'system':
       case 'developer':
-      case 'user':
-        return {
-          role: message.role,
-          content: readContent(message.content, message.cache_control, param),
-          ...named(message.name),
-        }
-      case 'assistant':
-        if (message.function_call != null) legacyIds.set(message.function_call.name, `call_legacy_${i}`)
-        return readTurn(message, `call_legacy_${i}`, param, approvals)
+      case 'user': {
+        const { role } = message
+        const content = readContent(message.content, message.cache_control, at)
+        read.push(message.name ? { role, content, name: message.name } : { role, content })
+        break
+      }
+      case 'assistant': {
+        const legacy = message.function_call
+        if (legacy != null) legacyIds = (legacyIds ?? new Map()).set(legacy.name, legacyId(at))
+        const turn = readAssistant(message, at)
+        if (approvals) read.push(...roundsIn(message, turn, approvals))
+        else read.push(turn)
+        break
+      }
       case 'tool':
-        return {
+        read.push({
           role: 'tool',
           toolCallId: message.tool_call_id,
-          content: readContent(message.content, message.cache_control, param),
+          content: readContent(message.content, message.cache_control, at),
           isError: message.is_error === true,
-        }
+        })
+        break
       case 'function':
-        return {
+        read.push({
           role: 'tool',
-          toolCallId: legacyIds.get(message.name) ?? `call_legacy_${i}`,
-          content: readContent(message.content, undefined, param),
+          toolCallId: legacyIds?.get(message.name) ?? legacyId(at),
+          content: readContent(message.content, undefined, at),
           isError: false,
-        }
+        })
+        break
       default:
-        return message satisfies never
+        message satisfies never
     }
-  })
+  }
+  return read
 }
 
-function named(name: string | null | undefined): { name?: string } {
-  return name == null || name === '' ? {} : { name }
+function legacyId(at: number): string {
+  return `call_legacy_${at}`
 }
 
-/**
- * What the gateway's tools did in a turn is of use where such tools are declared (`approvals` is there then); providers
- * refuse calls of others.
- */
-function readTurn(
-  message: WireAssistant,
-  legacyId: string,
-  param: string,
-  approvals: Approvals | undefined,
-): readonly Message[] {
-  const turn = readAssistant(message, legacyId, param)
+/** A turn in the rounds it was made in, with what the gateway's tools did. */
+function roundsIn(message: WireAssistant, turn: AssistantMessage, approvals: Approvals): readonly Message[] {
   const entries = [...(message.web_search_calls ?? []), ...(message.mcp_calls ?? [])] as JsonObject[]
-  if (!approvals || entries.length === 0) return [turn]
+  if (entries.length === 0) return [turn]
   const asked = entries
     .filter(({ type }) => type === 'mcp_approval_request')
     .flatMap((request) => approvals.asked(request.id) ?? [])
   return withAsked(roundsOf(turn, entries), asked)
 }
 
-function readAssistant(message: WireAssistant, legacyId: string, param: string): AssistantMessage {
-  const content: ContentPart[] = readContent(message.content, message.cache_control, param)
+function readAssistant(message: WireAssistant, at: number): AssistantMessage {
+  const content: ContentPart[] = readContent(message.content, message.cache_control, at)
   if (message.refusal != null && message.refusal !== '')
     content.push({ kind: 'refusal', text: message.refusal })
-  if (message.images != null) content.push(...readContent(message.images, undefined, param))
-  return {
-    role: 'assistant',
-    content,
-    reasoning: readReasoningDetails(message),
-    toolCalls: readToolCalls(message, legacyId),
-    ...named(message.name),
-  }
+  if (message.images != null) content.push(...readContent(message.images, undefined, at))
+  const reasoning = readReasoningDetails(message)
+  const turn = { role: 'assistant', content, reasoning, toolCalls: readToolCalls(message, at) } as const
+  return message.name ? { ...turn, name: message.name } : turn
 }
 
-function readToolCalls(message: WireAssistant, legacyId: string): ToolCall[] {
+function readToolCalls(message: WireAssistant, at: number): ToolCall[] {
   const calls = (message.tool_calls ?? []).map((call) => ({
     id: call.id,
     name: call.function.name,
@@ -136,7 +133,7 @@ function readToolCalls(message: WireAssistant, legacyId: string): ToolCall[] {
   const legacy = message.function_call
   if (legacy == null) return calls
   const args = legacy.arguments === '' ? '{}' : legacy.arguments
-  return [...calls, { id: legacyId, name: legacy.name, arguments: args, thoughtSignature: undefined }]
+  return [...calls, { id: legacyId(at), name: legacy.name, arguments: args, thoughtSignature: undefined }]
 }
 
 /** Ordered details are passed on unchanged; a client that kept only the text sends one detail of unknown origin. */
@@ -158,38 +155,9 @@ function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
 
 // ---- settings ---------------------------------------------------------------------------------------------
 
-function readSampling(body: ChatCompletionRequest): Sampling {
-  return present<Sampling>({
-    temperature: body.temperature,
-    topP: body.top_p,
-    topK: body.top_k,
-    minP: body.min_p,
-    frequencyPenalty: body.frequency_penalty,
-    presencePenalty: body.presence_penalty,
-    repetitionPenalty: body.repetition_penalty,
-    seed: body.seed,
-    stop: typeof body.stop === 'string' ? [body.stop] : body.stop,
-    logitBias: body.logit_bias,
-    logprobs: body.logprobs,
-    topLogprobs: body.top_logprobs,
-    n: body.n,
-  })
-}
-
-function readLabels(body: ChatCompletionRequest): Labels {
-  return present<Labels>({
-    user: body.user,
-    safetyIdentifier: body.safety_identifier,
-    promptCacheKey: body.prompt_cache_key,
-    serviceTier: body.service_tier,
-    metadata: body.metadata,
-    store: body.store,
-    verbosity: body.verbosity,
-  })
-}
-
 /** `reasoning.effort` is the more explicit of the two forms and takes precedence. */
 function readReasoning(body: ChatCompletionRequest): Reasoning | undefined {
+  if (body.reasoning == null && body.reasoning_effort == null) return undefined
   const reasoning = present<Reasoning>({
     effort: body.reasoning?.effort ?? body.reasoning_effort,
     maxTokens: body.reasoning?.max_tokens,
@@ -221,21 +189,66 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
   }
 }
 
-// ---- everything else --------------------------------------------------------------------------------------
+// ---- fields without a shape of their own --------------------------------------------------------------------
+
+const samplingFields = {
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+  min_p: 'minP',
+  frequency_penalty: 'frequencyPenalty',
+  presence_penalty: 'presencePenalty',
+  repetition_penalty: 'repetitionPenalty',
+  seed: 'seed',
+  stop: 'stop',
+  logit_bias: 'logitBias',
+  logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs',
+  n: 'n',
+} as const satisfies { readonly [field: string]: keyof Sampling }
+
+const labelFields = {
+  user: 'user',
+  safety_identifier: 'safetyIdentifier',
+  prompt_cache_key: 'promptCacheKey',
+  service_tier: 'serviceTier',
+  metadata: 'metadata',
+  store: 'store',
+  verbosity: 'verbosity',
+} as const satisfies { readonly [field: string]: keyof Labels }
 
 const keptInRest: ReadonlySet<string> = new Set(restFields)
 
-/** Fields that are read above, or by the gateway only. */
-const translated: ReadonlySet<string> = new Set([
-  ...Object.keys(chatCompletionRequest.shape).filter((field) => !keptInRest.has(field)),
-  ...gatewayFields,
+interface Place {
+  readonly in: 'sampling' | 'labels' | 'elsewhere'
+  readonly as: string
+}
+
+/** Where each field goes; those that are read above, or by the gateway only, go elsewhere, and all others to `rest`. */
+const places: ReadonlyMap<string, Place> = new Map<string, Place>([
+  ...[...Object.keys(chatCompletionRequest.shape), ...gatewayFields]
+    .filter((field) => !keptInRest.has(field))
+    .map((field) => [field, { in: 'elsewhere', as: field }] as const),
+  ...Object.entries(samplingFields).map(([field, as]) => [field, { in: 'sampling', as }] as const),
+  ...Object.entries(labelFields).map(([field, as]) => [field, { in: 'labels', as }] as const),
 ])
 
-function readRest(body: ChatCompletionRequest): JsonObject {
+/** A null means that the field is not set. */
+function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' | 'labels' | 'rest'> {
+  const sampling: Record<string, unknown> = {}
+  const labels: Record<string, unknown> = {}
   const rest: JsonObject = {}
   for (const field in body) {
     const value = body[field]
-    if (!translated.has(field) && value !== null && field !== '__proto__') rest[field] = value as Json
+    if (value == null || field === '__proto__') continue
+    const place = places.get(field)
+    if (place === undefined) rest[field] = value as Json
+    else if (place.in === 'sampling') sampling[place.as] = field === 'stop' ? listed(value) : value
+    else if (place.in === 'labels') labels[place.as] = value
   }
-  return rest
+  return { sampling, labels, rest }
+}
+
+function listed(stop: unknown): unknown {
+  return typeof stop === 'string' ? [stop] : stop
 }

@@ -18,6 +18,7 @@ export function functionsOf(body: Pick<ChatCompletionRequest, 'tools'>): readonl
 }
 
 export function readTools(body: ChatCompletionRequest): FunctionTool[] {
+  if (body.tools == null && body.functions == null) return []
   const legacy = (body.functions ?? []).map((definition) => ({
     function: definition,
     cache_control: undefined,

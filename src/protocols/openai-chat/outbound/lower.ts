@@ -2,7 +2,8 @@
 
 import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
-import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
+import { joined, type LoweredRequest, type Warning } from '../../lowered-request.ts'
+import type { Target } from '../../protocol.ts'
 import { type OpenAIChatQuirks } from './quirks.ts'
 import { lowerMessages } from './messages.ts'
 import { lowerResponseFormat, lowerTools } from './parameters.ts'
@@ -17,52 +18,33 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
   const reasoning = lowerReasoning(request, target)
   const format = lowerResponseFormat(request.responseFormat, target)
   const rest = lowerRest(request.rest, target)
-  const messages = lowerMessages(instructed(request.messages, format.instruction), {
-    quirks,
-    provider: target.provider,
-    reasons: target.reasoning,
-    signatureOf: target.rememberedSignature,
-  })
-
-  const asked: JsonObject = {
-    ...rest.fields,
-    ...sampling.fields,
-    ...reasoning.fields,
-    ...lowerTools(request, quirks),
-    ...searchFields(request, quirks),
-    ...format.fields,
-  }
+  const messages = lowerMessages(instructed(request.messages, format.instruction), target)
+  const body: JsonObject = {}
+  Object.assign(body, rest.fields, sampling.fields, reasoning.fields)
+  Object.assign(body, lowerTools(request, quirks), searchFields(request, quirks), format.fields)
+  Object.assign(body, quirks.bodyExtras)
   // Fields that the hold depends on, or that the gateway needs to read the answer: the client's values do not count.
-  const ours: JsonObject = {
-    model: target.model,
-    messages,
-    ...(request.maxOutputTokens === undefined ? {} : { [quirks.maxTokensField]: request.maxOutputTokens }),
-    ...streaming(request.stream, quirks),
-  }
+  body.model = target.model
+  body.messages = messages
+  if (request.maxOutputTokens !== undefined) body[quirks.maxTokensField] = request.maxOutputTokens
+  body.stream = request.stream
+  // Usage is always requested: without it a stream could only be charged by estimate.
+  if (request.stream && quirks.streamOptions) body.stream_options = { include_usage: true }
+  const asked = joined(joined(sampling.warnings, reasoning.warnings), joined(format.warnings, rest.warnings))
   return {
     path: '/chat/completions',
-    headers: {},
-    body: { ...asked, ...quirks.bodyExtras, ...ours },
-    warnings: [
-      ...sampling.warnings,
-      ...reasoning.warnings,
-      ...format.warnings,
-      ...rest.warnings,
-      ...(quirks.messageNames ? [] : lostNames(request.messages)),
-    ],
+    headers: noHeaders,
+    body,
+    warnings: quirks.messageNames ? asked : joined(asked, lostNames(request.messages)),
   }
 }
+
+const noHeaders: Readonly<Record<string, string>> = {}
 
 function lostNames(messages: readonly Message[]): readonly Warning[] {
   const warnings: Warning[] = []
   for (const [at, message] of messages.entries()) warnOfName(message, `messages[${at}]`, warnInto(warnings))
   return warnings
-}
-
-/** Usage is always requested: without it a stream could only be charged by estimate. */
-function streaming(stream: boolean, quirks: OpenAIChatQuirks): JsonObject {
-  if (!stream) return { stream: false }
-  return { stream: true, ...(quirks.streamOptions ? { stream_options: { include_usage: true } } : {}) }
 }
 
 /** The messages with another instruction after the leading system messages. */

@@ -12,15 +12,14 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import type { Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
-export interface MessageContext {
-  readonly quirks: OpenAIChatQuirks
-  readonly provider: string
-  /** Whether the model reasons, and may therefore require its earlier reasoning. */
-  readonly reasons: boolean
-  readonly signatureOf: (toolCallId: string) => string | undefined
-}
+/** `reasoning`: the model may require its earlier reasoning. */
+export type MessageContext = Pick<
+  Target<OpenAIChatQuirks>,
+  'quirks' | 'provider' | 'reasoning' | 'rememberedSignature'
+>
 
 /** All messages, in order. Throws GatewayError `unsupported_parameter` for a part that the provider does not accept. */
 export function lowerMessages(messages: readonly Message[], context: MessageContext): JsonObject[] {
@@ -38,11 +37,8 @@ export function lowerMessages(messages: readonly Message[], context: MessageCont
       lowered.push(lowerToolResult(message, ids))
       beside.push(...mediaOf(message, context))
     } else {
-      lowered.push({
-        role: message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role,
-        content: lowerContent(message.content, context),
-        ...nameOf(message, context.quirks),
-      })
+      const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
+      lowered.push(named({ role, content: lowerContent(message.content, context) }, message, context.quirks))
     }
   }
   if (beside.length > 0) lowered.push({ role: 'user', content: beside })
@@ -56,7 +52,7 @@ function lowerAssistant(
 ): JsonObject {
   const content = lowerContent(message.content, context)
   const calls = message.toolCalls.map((call): JsonObject => {
-    const known = call.thoughtSignature ?? context.signatureOf(call.id)
+    const known = call.thoughtSignature ?? context.rememberedSignature(call.id)
     const signature = context.quirks.thoughtSignatures ? known : undefined
     return {
       id: ids(call.id),
@@ -65,14 +61,14 @@ function lowerAssistant(
       ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
     }
   })
-  return {
+  const lowered: JsonObject = {
     role: 'assistant',
     // null means "only calls"; several providers refuse an empty text part.
     content: content === '' && calls.length > 0 ? null : content,
     ...reasoningEcho(message, content, context),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...nameOf(message, context.quirks),
   }
+  if (calls.length > 0) lowered.tool_calls = calls
+  return named(lowered, message, context.quirks)
 }
 
 /** Earlier reasoning under the provider's name for it; anything it cannot read is left out. */
@@ -98,7 +94,7 @@ function reasoningEcho(
     case 'reasoning_content':
     case 'reasoning':
       if (text !== '') return { [echo]: text }
-      return echoRequired && context.reasons && message.toolCalls.length > 0 ? { [echo]: '' } : {}
+      return echoRequired && context.reasoning && message.toolCalls.length > 0 ? { [echo]: '' } : {}
   }
 }
 
@@ -116,14 +112,23 @@ function mediaOf(message: ToolMessage, context: MessageContext): Json[] {
     .map((part) => lowerPart(part, context))
 }
 
-function nameOf(message: { readonly name?: string }, quirks: OpenAIChatQuirks): JsonObject {
-  return quirks.messageNames && message.name !== undefined ? { name: message.name } : {}
+function named(
+  lowered: JsonObject,
+  { name }: { readonly name?: string },
+  quirks: OpenAIChatQuirks,
+): JsonObject {
+  if (quirks.messageNames && name !== undefined) lowered.name = name
+  return lowered
 }
 
 // ---- parts ------------------------------------------------------------------------------------------------
 
 /** Plain text stays a string, which every server accepts; anything else becomes parts. */
 function lowerContent(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
+  const [only] = parts
+  if (only === undefined) return ''
+  const text = parts.length === 1 ? plainTextOf(only, context.quirks) : undefined
+  if (text !== undefined) return text
   const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
   if (spoken.length === 0) return ''
   const texts = spoken.map((part) => plainTextOf(part, context.quirks))
@@ -233,7 +238,7 @@ const alphabet = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
  * would make ids collide that differ only at their end. A call and its result get the same id, two calls never.
  */
 function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (id: string) => string {
-  if (quirks.toolCallIds === 'any') return (id) => id
+  if (quirks.toolCallIds === 'any') return asItIs
   const written = new Map<string, string>()
   const taken = new Set<string>()
   const reserve = (id: string, short: string) => {
@@ -255,6 +260,10 @@ function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (i
     reserve(id, nineOf(id, salt))
   }
   return (id) => written.get(id) ?? id
+}
+
+function asItIs(id: string): string {
+  return id
 }
 
 function nineOf(id: string, salt: number): string {

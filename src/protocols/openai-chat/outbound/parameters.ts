@@ -7,7 +7,7 @@ import type {
   JsonObject,
   ResponseFormat,
 } from '../../../conversation/request.ts'
-import type { LoweredFields } from '../../openai/parameter-target.ts'
+import { type LoweredFields, nothingLowered } from '../../openai/parameter-target.ts'
 import { parametersOf, shownTools } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
 import { markOf } from './messages.ts'
@@ -15,9 +15,11 @@ import type { OpenAIChatQuirks } from './quirks.ts'
 
 type ChatTarget = Target<OpenAIChatQuirks>
 
+const noFields: JsonObject = {}
+
 export function lowerTools(request: ChatRequest, quirks: OpenAIChatQuirks): JsonObject {
   const tools = shownTools(request, quirks)
-  if (tools.length === 0) return {}
+  if (tools.length === 0) return noFields
   const choice = lowerToolChoice(request, quirks)
   return {
     tools: tools.map((tool) => lowerTool(tool, quirks)),
@@ -60,26 +62,25 @@ function lowerToolChoice(request: ChatRequest, quirks: OpenAIChatQuirks): Json |
 
 // ---- response format --------------------------------------------------------------------------------------
 
+type LoweredFormat = LoweredFields & { readonly instruction: string | undefined }
+
+const anyFormat: LoweredFormat = { ...nothingLowered, instruction: undefined }
+
 /** The response format, and the instruction that replaces a schema if the provider supports none. */
-export function lowerResponseFormat(
-  format: ResponseFormat | undefined,
-  target: ChatTarget,
-): LoweredFields & { readonly instruction: string | undefined } {
-  const plain = (fields: JsonObject) => ({ fields, warnings: [], instruction: undefined })
+export function lowerResponseFormat(format: ResponseFormat | undefined, target: ChatTarget): LoweredFormat {
   switch (format?.kind) {
     case undefined:
     case 'text':
-      return plain({})
+      return anyFormat
     case 'json-object':
-      return plain({ response_format: { type: 'json_object' } })
+      return { ...anyFormat, fields: { response_format: { type: 'json_object' } } }
     case 'json-schema': {
       const { name, description, schema, strict } = format
       if (target.quirks.jsonSchema) {
         const described: JsonObject = description === undefined ? {} : { description }
         const bound: JsonObject = strict === undefined ? {} : { strict }
-        return plain({
-          response_format: { type: 'json_schema', json_schema: { name, ...described, schema, ...bound } },
-        })
+        const json_schema = { name, ...described, schema, ...bound }
+        return { ...anyFormat, fields: { response_format: { type: 'json_schema', json_schema } } }
       }
       const message = `${target.provider} takes no JSON schema: it was written into the prompt and binds less.`
       return {

@@ -27,9 +27,11 @@ export function ownSearch(
   }
 }
 
+const noFields: JsonObject = {}
+
 /** The search settings; empty for a model that does not search or takes none. */
 export function searchFields({ webSearch }: ChatRequest, { webSearch: whose }: OpenAIChatQuirks): JsonObject {
-  if (webSearch === undefined || whose === 'none') return {}
+  if (webSearch === undefined || whose === 'none') return noFields
   const { location, contextSize, allowedDomains, blockedDomains, rest } = webSearch
   if (whose === 'openai') {
     const place: JsonObject =
