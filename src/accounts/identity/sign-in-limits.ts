@@ -3,6 +3,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../../errors.ts'
+import { atMost } from '../../lru.ts'
 
 const rememberedNames = 100_000
 
@@ -11,7 +12,7 @@ export class WindowLimit {
   readonly #most: number
   readonly #ms: number
   readonly #clock: () => number
-  readonly #counts = new LRUCache<string, { count: number; readonly since: number }>({ max: rememberedNames })
+  readonly #counts = new LRUCache<string, { count: number; readonly since: number }>(atMost(rememberedNames))
 
   /** `clock` gives milliseconds. */
   constructor(most: number, ms: number, clock: () => number) {
@@ -53,9 +54,9 @@ const firstDelayMs = 15_000
 export class Failures {
   readonly #free: number
   readonly #clock: () => number
-  readonly #failures = new LRUCache<string, { readonly count: number; readonly last: number }>({
-    max: rememberedNames,
-  })
+  readonly #failures = new LRUCache<string, { readonly count: number; readonly last: number }>(
+    atMost(rememberedNames),
+  )
 
   constructor(free: number, clock: () => number) {
     this.#free = free

@@ -3,6 +3,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { atMost } from '../../lru.ts'
 
 /** Of more than this, the oldest can no longer be cancelled. */
 const mostRunning = 10_000
@@ -21,7 +22,7 @@ const initialized = z.object({ method: z.literal('initialize') })
 export const sessionHeader = 'mcp-session-id'
 
 export class RunningCalls {
-  readonly #running = new LRUCache<string, AbortController>({ max: mostRunning })
+  readonly #running = new LRUCache<string, AbortController>(atMost(mostRunning))
 
   /**
    * What ends the work for this message: its client's disconnection, or a later message of the session that cancels it.

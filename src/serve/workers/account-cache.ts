@@ -5,6 +5,7 @@ import type { Account, AccountStore } from '../../accounts/account.ts'
 import type { ApiKey } from '../../accounts/api-key.ts'
 import type { Session } from '../../accounts/session.ts'
 import type { Awaitable } from '../../awaitable.ts'
+import { atMost } from '../../lru.ts'
 
 type Lookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
 
@@ -21,7 +22,7 @@ interface Known<T> {
 class Rows<T> {
   readonly #find: (id: string) => Awaitable<T | undefined>
   readonly #clock: () => number
-  readonly #known = new LRUCache<string, Known<T>>({ max: remembered })
+  readonly #known = new LRUCache<string, Known<T>>(atMost(remembered))
   readonly #asked = new Map<string, Promise<T | undefined>>()
 
   constructor(find: (id: string) => Awaitable<T | undefined>, clock: () => number) {

@@ -7,6 +7,7 @@ import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../htt
 import type { CallStore, CountingLimiter } from '../gateway/serving.ts'
 import type { Mcp } from '../gateway/mcp.ts'
 import type { AppParts } from '../../http/parts.ts'
+import { atMost } from '../../lru.ts'
 import { AccountCache } from './account-cache.ts'
 import type { Link } from './link/link.ts'
 import type { LedgerRequests, LedgerNotifications } from './protocol.ts'
@@ -26,7 +27,7 @@ export interface Remote {
 
 const rememberedAccounts = 10_000
 /** A price that was sent is not sent again for a while. Sending it twice does no harm: it is recorded once. */
-const rememberedPrices = { max: 10_000, ttl: 60_000 }
+const rememberedPrices = { ...atMost(10_000), ttl: 60_000 }
 
 export interface RemoteParts {
   /** Counts the requests of this process. */
@@ -132,7 +133,7 @@ function remoteLedger(link: LedgerLink, holds: Holds): CallStore['ledger'] {
 
 function remoteResponses(link: LedgerLink): CallStore['responses'] {
   /** Bytes of responses that this process has sent, by account. */
-  const sent = new LRUCache<string, number>({ max: rememberedAccounts })
+  const sent = new LRUCache<string, number>(atMost(rememberedAccounts))
   return {
     find: (account, id) => link.request('findResponse', account, id),
     conversation: (account, id, maxBytes) => link.request('conversation', account, id, maxBytes),

@@ -5,6 +5,7 @@ import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
 import type { Awaitable } from '../../../awaitable.ts'
 import type { InFlight } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors.ts'
+import { atMost } from '../../../lru.ts'
 
 /** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {
@@ -114,7 +115,7 @@ export class Limiter implements RequestLimiter {
   readonly #keyTokens: Rates
   readonly #accountRequests: Rates
   /** The rotation line of keys, by id. */
-  readonly #lines = new LRUCache<string, string>({ max: manyBuckets })
+  readonly #lines = new LRUCache<string, string>(atMost(manyBuckets))
 
   /** `clock` gives milliseconds. */
   constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {

@@ -14,6 +14,7 @@ import type {
 import type { ApiKey } from '../../../accounts/api-key.ts'
 import type { Session } from '../../../accounts/session.ts'
 import { GatewayError } from '../../../errors.ts'
+import { atMost } from '../../../lru.ts'
 import { unavailable } from '../../commits/group.ts'
 import { isOutage, reading, sqliteCode } from '../database/outage.ts'
 import { keyCreated, Outbox } from '../notify/outbox.ts'
@@ -51,9 +52,9 @@ export class SqliteAccounts implements AccountStore {
   readonly #heard: AccountEvents
   readonly #sql: ReturnType<typeof statements>
   readonly #list: AccountList
-  readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
-  readonly #keys = new LRUCache<string, Found<ApiKey>>({ max: cachedRows })
-  readonly #sessions = new LRUCache<string, Found<Session>>({ max: cachedRows })
+  readonly #accounts = new LRUCache<string, Found<Account>>(atMost(cachedRows))
+  readonly #keys = new LRUCache<string, Found<ApiKey>>(atMost(cachedRows))
+  readonly #sessions = new LRUCache<string, Found<Session>>(atMost(cachedRows))
   #dataVersion: unknown
   #checkedAt = -Infinity
 
