@@ -3,7 +3,12 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { checkUrl } from '../../egress/destination.ts'
-import { type Parts, visitAddresses } from '../../protocols/request/addresses.ts'
+import {
+  type AddressVisitor,
+  type FoundAddress,
+  type Parts,
+  visitAddresses,
+} from '../../protocols/request/addresses.ts'
 import type { RequestAddress, Warning } from '../../protocols/protocol.ts'
 
 export interface CheckedAddresses {
@@ -22,19 +27,29 @@ export function checkAddresses(
   places: Parts,
   allowHosts: readonly string[],
 ): CheckedAddresses {
-  const addresses: RequestAddress[] = []
-  const warnings: Warning[] = []
-  visitAddresses(body, places, {
-    found({ text, param, replace }) {
-      const url = checkUrl(text, { allowHosts, param })
-      // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
-      if (url.href !== text) replace(url.href)
-      addresses.push({ url: url.href, param })
-    },
-    dropped(param) {
-      const message = 'It was dropped: it names an address, and no provider is known to read one here.'
-      warnings.push({ param, message })
-    },
-  })
-  return { addresses, warnings }
+  const check = new AddressCheck(allowHosts)
+  visitAddresses(body, places, check)
+  return check
+}
+
+class AddressCheck implements AddressVisitor, CheckedAddresses {
+  readonly addresses: RequestAddress[] = []
+  readonly warnings: Warning[] = []
+  readonly #allowHosts: readonly string[]
+
+  constructor(allowHosts: readonly string[]) {
+    this.#allowHosts = allowHosts
+  }
+
+  found({ text, param, replace }: FoundAddress): void {
+    const url = checkUrl(text, { allowHosts: this.#allowHosts, param })
+    // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
+    if (url.href !== text) replace(url.href)
+    this.addresses.push({ url: url.href, param })
+  }
+
+  dropped(param: string): void {
+    const message = 'It was dropped: it names an address, and no provider is known to read one here.'
+    this.warnings.push({ param, message })
+  }
 }

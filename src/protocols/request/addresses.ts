@@ -67,8 +67,10 @@ const longestAddress = 8192
 const destinationName =
   /^(x)?(api|base|proxy|server|custom|azure|vertex|openai|upstream|gateway|sagemaker|aws[a-z]*)?(base|baseurl|baseuri|apibase|apiurl|apihost|endpoint|endpointurl|host|hostname|hosturl|baseaddress|proxy|proxies|proxyurl|serverurl|webhook|webhooks|webhookurl|callback|callbacks|callbackurl|forwardto|targeturl|upstreamurl)$/
 
+const dashes = /[_-]/g
+
 function namesDestination(member: string): boolean {
-  return member.length <= 64 && destinationName.test(member.toLowerCase().replaceAll(/[_-]/g, ''))
+  return member.length <= 64 && destinationName.test(member.toLowerCase().replaceAll(dashes, ''))
 }
 
 /** Where client libraries and gateways look for a destination; deeper down the same names belong to schemas and data. */
@@ -84,8 +86,10 @@ function visitObject(
   for (const member in object) {
     const known = place && Object.hasOwn(place.fields, member) ? place.fields[member] : undefined
     if (known === 'words' || (known === undefined && place?.others === 'never-sent')) continue
-    const param = path === '' ? member : `${path}.${member}`
     const value = object[member]!
+    // Texts of messages: most of what a body holds.
+    if (typeof value === 'string' && typeof known === 'object' && known.text === 'words') continue
+    const param = path === '' ? member : `${path}.${member}`
     if (
       known === undefined &&
       ((maySteer && value !== null && namesDestination(member)) || isUnasked(value))
@@ -112,16 +116,25 @@ function visitMember(
   const value = (holder as Record<string | number, Json>)[member]
   if (typeof value === 'string') {
     const expected = place === 'address' || (typeof place === 'object' && place.text === 'address')
-    if ((place !== 'reference' && !expected) || !isAddress(value, expected)) return
-    const replace = (text: string) => {
-      ;(holder as Record<string | number, Json>)[member] = text
-    }
-    visitor.found({ text: value, param, replace })
+    if ((place === 'reference' || expected) && isAddress(value, expected))
+      visitor.found(addressIn(holder as Record<string | number, Json>, member, value, param))
   } else if (Array.isArray(value)) {
     for (let at = 0; at < value.length; at++) visitMember(value, at, place, `${param}[${at}]`, visitor)
   } else if (isObject(value)) {
     visitObject(value, typeof place === 'object' ? place : undefined, param, visitor)
   }
+}
+
+function addressIn(
+  holder: Record<string | number, Json>,
+  member: string | number,
+  text: string,
+  param: string,
+): FoundAddress {
+  const replace = (other: string) => {
+    holder[member] = other
+  }
+  return { text, param, replace }
 }
 
 function isAddress(text: string, expected: boolean): boolean {

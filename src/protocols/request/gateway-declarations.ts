@@ -76,6 +76,8 @@ export function searchDeclaration(options: JsonObject, param: string): WebSearch
   }
 }
 
+const noItems: readonly PlacedItem[] = []
+
 /**
  * All declared tools, with what the `history` contains of them; undefined if there are none. Throws `invalid_request`
  * for servers with the same name, and for approvals that were never requested or whose server is not declared.
@@ -85,13 +87,14 @@ export function declaredTools(
   {
     maxCalls,
     choice,
-    history = [],
+    history = noItems,
   }: {
     readonly maxCalls: number | undefined
     readonly choice: GatewayChoice | undefined
     readonly history?: readonly PlacedItem[]
   },
 ): DeclaredTools | undefined {
+  if (declarations.length === 0 && history.length === 0) return undefined
   refuseRepeatedServers(declarations)
   const { approved } = new Approvals(history)
   for (const { serverLabel } of approved) {
@@ -130,10 +133,14 @@ function refuseUndeclared(choice: GatewayChoice | undefined, declarations: reado
 
 const suffix = ':online'
 
-/** The model of a request without the suffix that asks for a web search, and whether it had that. */
-export function withoutOnline(model: string): { readonly model: string; readonly online: boolean } {
-  const online = model.endsWith(suffix) && model.length > suffix.length
-  return { model: online ? model.slice(0, -suffix.length) : model, online }
+/** Whether the model of a request has the suffix that asks for a web search. */
+export function isOnline(model: string): boolean {
+  return model.endsWith(suffix) && model.length > suffix.length
+}
+
+/** The model of a request without that suffix. */
+export function withoutOnline(model: string): string {
+  return isOnline(model) ? model.slice(0, -suffix.length) : model
 }
 
 function objectOf(value: unknown, param: string): JsonObject {

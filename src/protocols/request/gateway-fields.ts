@@ -52,14 +52,24 @@ export function withModel(body: JsonObject): JsonObject {
   return { ...body, model: model!, models: rest }
 }
 
+/** The routing of a request that says nothing of it. */
+export const anywhere: Routing = {
+  order: [],
+  only: [],
+  ignore: [],
+  allowFallbacks: true,
+  maxPrice: { input: undefined, output: undefined },
+}
+
 /** `provider{…}` of a request. */
 export function readRouting(routing: z.infer<typeof gatewayShape.provider>): Routing {
-  const { input, output } = routing?.max_price ?? {}
+  if (routing == null) return anywhere
+  const { input, output } = routing.max_price ?? {}
   return {
-    order: routing?.order ?? [],
-    only: routing?.only ?? [],
-    ignore: routing?.ignore ?? [],
-    allowFallbacks: routing?.allow_fallbacks ?? true,
+    order: routing.order ?? [],
+    only: routing.only ?? [],
+    ignore: routing.ignore ?? [],
+    allowFallbacks: routing.allow_fallbacks ?? true,
     maxPrice: {
       input: input == null ? undefined : decimalString(input, 'provider.max_price.input'),
       output: output == null ? undefined : decimalString(output, 'provider.max_price.output'),

@@ -42,7 +42,25 @@ export interface PromptFields {
 }
 
 export function promptParts(body: JsonObject, fields: PromptFields): PromptParts {
-  return { content: () => contentOf(body), reading: () => readingOf(body, fields) }
+  return new BodyPrompt(body, fields)
+}
+
+class BodyPrompt implements PromptParts {
+  readonly #body: JsonObject
+  readonly #fields: PromptFields
+
+  constructor(body: JsonObject, fields: PromptFields) {
+    this.#body = body
+    this.#fields = fields
+  }
+
+  content(): PromptContent {
+    return contentOf(this.#body)
+  }
+
+  reading(): PromptReading {
+    return readingOf(this.#body, this.#fields)
+  }
 }
 
 /** Two bodies that are read as one prompt. */

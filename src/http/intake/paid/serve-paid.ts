@@ -39,6 +39,7 @@ export function parsedBody(
   const { addresses, warnings } = checkAddresses(json, places, parts.reachableHosts)
   const request = parse(json)
   refuseDropped(request.envelope, warnings)
+  if (addresses.length === 0 && warnings.length === 0) return request
   return { ...request, addresses, warnings: [...(request.warnings ?? []), ...warnings] }
 }
 

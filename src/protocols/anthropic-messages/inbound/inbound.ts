@@ -7,7 +7,7 @@ import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject, parseJson } from '../../json.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
-import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../../protocol.ts'
+import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
 import { forOtherProtocols } from './other-protocols.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from '../../claude/carried-reasoning.ts'
@@ -21,6 +21,7 @@ import {
 } from './gateway-blocks.ts'
 import { fieldsOf, readGatewayTools, readRequest } from './read.ts'
 import { withoutOnline } from '../../request/gateway-declarations.ts'
+import { anywhere } from '../../request/gateway-fields.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { checked, type MessagesRequest } from './schema.ts'
 
@@ -41,7 +42,7 @@ const home = 'anthropic'
 
 /** The catalog id of the model a client names: `claude-sonnet-4-5` is Anthropic's. */
 export function modelId(name: string): string {
-  const { model } = withoutOnline(name)
+  const model = withoutOnline(name)
   return model.includes('/') ? model : `${home}/${model}`
 }
 
@@ -55,18 +56,20 @@ function parse(body: unknown): InboundRequest {
     promptParts: promptOf(body as JsonObject),
     fields: fieldsOf(request),
     toChatRequest: () => readRequest(request),
-    ...(gatewayTools === undefined ? {} : { gatewayTools }),
-    ...(holdsRuns(request) ? { translated: true } : {}),
+    gatewayTools,
+    translated: holdsRuns(request),
   }
 }
 
 /** The prompt of a body, also of one whose tokens are only counted. */
 export function promptOf(body: JsonObject): PromptParts {
-  return promptParts(body, {
-    conversation: 'messages',
-    instructions: 'system',
-    declared: ['tools', 'output_config', 'output_format'],
-  })
+  return promptParts(body, promptFields)
+}
+
+const promptFields = {
+  conversation: 'messages',
+  instructions: 'system',
+  declared: ['tools', 'output_config', 'output_format'],
 }
 
 /** Throws `unsupported_parameter` for a tool that Anthropic itself would run: its cost cannot be known in advance. */
@@ -94,20 +97,24 @@ function envelopeOf(request: MessagesRequest): Envelope {
     includeUsage: true,
     maxOutputTokens: request.max_tokens,
     n: 1,
-    routing: {
-      order: provider?.order ?? [],
-      only: provider?.only ?? [],
-      ignore: provider?.ignore ?? [],
-      allowFallbacks: provider?.allow_fallbacks ?? true,
-      maxPrice: {
-        input: provider?.max_price?.input ?? undefined,
-        output: provider?.max_price?.output ?? undefined,
-      },
-    },
+    routing: provider == null ? anywhere : routingOf(provider),
     maxCost: request.max_cost ?? undefined,
     sessionId: request.session_id ?? undefined,
     strict: request.strict === true || provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,
+  }
+}
+
+function routingOf(provider: NonNullable<MessagesRequest['provider']>): Routing {
+  return {
+    order: provider.order ?? [],
+    only: provider.only ?? [],
+    ignore: provider.ignore ?? [],
+    allowFallbacks: provider.allow_fallbacks ?? true,
+    maxPrice: {
+      input: provider.max_price?.input ?? undefined,
+      output: provider.max_price?.output ?? undefined,
+    },
   }
 }
 

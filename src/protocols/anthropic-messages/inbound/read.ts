@@ -17,8 +17,8 @@ import {
   declarationOf,
   declaredTools,
   isGatewayTool,
+  isOnline,
   searchDeclaration,
-  withoutOnline,
 } from '../../request/gateway-declarations.ts'
 import { messagesServers } from '../../request/mcp-declarations.ts'
 import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
@@ -100,13 +100,15 @@ function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: 
 
 /** The declared gateway tools; undefined if there are none. */
 export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefined {
+  const isAsked = isOnline(body.model)
+  if (body.tools == null && body['mcp_servers'] == null && !isAsked) return undefined
   const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     const declaration = declarationOf(tool as JsonObject, `tools.${at}`)
     return declaration === undefined ? [] : [declaration]
   })
   declarations.push(...messagesServers(body['mcp_servers'], (body.tools ?? []) as JsonObject[]))
   const searches = declarations.some(({ kind }) => kind === 'web-search')
-  if (withoutOnline(body.model).online && !searches) declarations.push(searchDeclaration({}, 'model'))
+  if (isAsked && !searches) declarations.push(searchDeclaration({}, 'model'))
   const chosen = isSearchChoice(body)
   const { max_tool_calls: maxCalls } = body
   return declaredTools(declarations, {

@@ -2,6 +2,8 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../../errors.ts'
+import { isObject } from '../../json.ts'
+import { isPlainField } from '../../request/plain-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { threadField } from './answer-fields.ts'
 
@@ -95,8 +97,15 @@ export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
 export function checked(body: unknown): MessagesRequest {
+  if (isPlain(body)) return body
   refuseThread(body)
   return checkedBy(messagesRequest, body)
+}
+
+function isPlain(body: unknown): body is MessagesRequest {
+  if (!isObject(body) || !('model' in body && 'max_tokens' in body && 'messages' in body)) return false
+  for (const name in body) if (!isPlainField(name, body[name])) return false
+  return true
 }
 
 /** Checks a body for token counting. Throws like `checked`. */

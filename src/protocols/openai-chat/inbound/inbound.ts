@@ -7,6 +7,7 @@ import { addresses } from './addresses.ts'
 import { isObject } from '../../json.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import { isGatewayTool, withoutOnline } from '../../request/gateway-declarations.ts'
+import { isPlainField } from '../../request/plain-fields.ts'
 import { readRouting, withModel } from '../../request/gateway-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
@@ -31,11 +32,10 @@ export const inbound: Inbound = {
 }
 
 export function promptOf(body: JsonObject): PromptParts {
-  return promptParts(body, {
-    conversation: 'messages',
-    declared: ['tools', 'functions', 'response_format'],
-  })
+  return promptParts(body, promptFields)
 }
+
+const promptFields = { conversation: 'messages', declared: ['tools', 'functions', 'response_format'] }
 
 function parse(sent: unknown): InboundRequest {
   if (!isObject(sent)) {
@@ -54,7 +54,7 @@ function parse(sent: unknown): InboundRequest {
     body: request as JsonObject,
     promptParts: promptOf(request as JsonObject),
     toChatRequest: () => readRequest(request, gatewayTools === undefined ? 'left-out' : 'read'),
-    ...(gatewayTools === undefined ? {} : { gatewayTools }),
+    gatewayTools,
   }
 }
 
@@ -69,6 +69,7 @@ function checkFields(body: JsonObject): void {
 }
 
 function checkField(name: string, value: Json | undefined): void {
+  if (isPlainField(name, value)) return
   const field = fields.get(name)
   const error = field && safeParsed(field, value).error
   if (error) throw invalidRequest(error, [name])
@@ -137,10 +138,12 @@ function legacyTools(request: ChatCompletionRequest): { function: { name: string
   return (request.functions ?? []).map((definition) => ({ function: definition }))
 }
 
+const none: readonly string[] = []
+
 function readEnvelope(request: ChatCompletionRequest): Envelope {
   return {
-    model: withoutOnline(request.model).model,
-    fallbacks: (request.models ?? []).map((model) => withoutOnline(model).model),
+    model: withoutOnline(request.model),
+    fallbacks: request.models == null ? none : request.models.map(withoutOnline),
     stream: request.stream === true,
     includeUsage: request.stream_options?.include_usage === true || request.usage?.include === true,
     maxOutputTokens: maxOutputTokens(request),

@@ -5,13 +5,18 @@ import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation
 import {
   declarationOf,
   declaredTools,
+  isOnline,
   searchDeclaration,
   selectorOf,
-  withoutOnline,
 } from '../../request/gateway-declarations.ts'
 import type { PlacedItem } from '../../request/approvals.ts'
 import { readMark } from './read-content.ts'
-import type { ChatCompletionRequest, FunctionTool as WireFunction, NamedFunction } from './schema.ts'
+import type {
+  ChatCompletionRequest,
+  FunctionTool as WireFunction,
+  NamedFunction,
+  WireMessage,
+} from './schema.ts'
 
 export function functionsOf(body: Pick<ChatCompletionRequest, 'tools'>): readonly WireFunction[] {
   return (body.tools ?? []).filter((tool): tool is WireFunction => tool.type === 'function')
@@ -57,6 +62,10 @@ interface AllowedTools {
 
 /** The declared gateway tools; undefined if there are none. */
 export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | undefined {
+  const history = placedRuns(body)
+  const isAsked = isOnline(body.model)
+  if (body.tools == null && body.web_search_options == null && !isAsked && history.length === 0)
+    return undefined
   const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     if (tool.type === 'function') return []
     const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
@@ -65,16 +74,19 @@ export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | u
   const searches = () => declarations.some(({ kind }) => kind === 'web-search')
   if (body.web_search_options != null && !searches())
     declarations.push(searchDeclaration(body.web_search_options as JsonObject, 'web_search_options'))
-  if (withoutOnline(body.model).online && !searches()) declarations.push(searchDeclaration({}, 'model'))
+  if (isAsked && !searches()) declarations.push(searchDeclaration({}, 'model'))
   return declaredTools(declarations, {
     maxCalls: body.max_tool_calls ?? undefined,
     choice: gatewayChoice(body.tool_choice),
-    history: placedRuns(body),
+    history,
   })
 }
 
-/** The gateway tools' items in the history, each list after a mark of its message. */
+const noRuns: readonly PlacedItem[] = []
+
+/** The gateway tools' items in the history, each list after a mark of its message; none where no message has any. */
 export function placedRuns({ messages }: Pick<ChatCompletionRequest, 'messages'>): readonly PlacedItem[] {
+  if (!messages.some(hasRuns)) return noRuns
   return messages.flatMap((message, at) => {
     if (message.role !== 'assistant') return []
     const entries = (message.mcp_calls ?? []).map((item, index) => ({
@@ -83,6 +95,10 @@ export function placedRuns({ messages }: Pick<ChatCompletionRequest, 'messages'>
     }))
     return [{ item: { type: 'message', role: 'assistant' }, param: `messages[${at}]` }, ...entries]
   })
+}
+
+function hasRuns(message: WireMessage): boolean {
+  return message.role === 'assistant' && message.mcp_calls != null && message.mcp_calls.length > 0
 }
 
 function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayChoice | undefined {

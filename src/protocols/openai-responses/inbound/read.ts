@@ -24,8 +24,8 @@ import { isStrict } from './check.ts'
 
 export function envelopeOf(request: ResponsesRequest): Envelope {
   return {
-    model: withoutOnline(request.model).model,
-    fallbacks: (request.models ?? []).map((model) => withoutOnline(model).model),
+    model: withoutOnline(request.model),
+    fallbacks: (request.models ?? []).map(withoutOnline),
     stream: request.stream === true,
     // The protocol always ends with the usage.
     includeUsage: true,

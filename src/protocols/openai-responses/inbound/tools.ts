@@ -5,9 +5,9 @@ import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation
 import {
   declarationOf,
   declaredTools,
+  isOnline,
   searchDeclaration,
   selectorOf,
-  withoutOnline,
 } from '../../request/gateway-declarations.ts'
 import { offeredFunctions, offeredName } from './namespaces.ts'
 import type { PlacedItem } from '../../request/approvals.ts'
@@ -44,7 +44,7 @@ export function readGatewayTools(
     return declaration === undefined ? [] : [declaration]
   })
   const searches = declarations.some(({ kind }) => kind === 'web-search')
-  if (withoutOnline(request.model).online && !searches) declarations.push(searchDeclaration({}, 'model'))
+  if (isOnline(request.model) && !searches) declarations.push(searchDeclaration({}, 'model'))
   return declaredTools(declarations, {
     maxCalls: request.max_tool_calls ?? undefined,
     choice: gatewayChoice(request),

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
+import { checked, messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
+import { isPlainField } from '../../src/protocols/request/plain-fields.ts'
+
+const names = ['model', 'messages', 'max_tokens', 'temperature', 'top_p', 'stream'] as const
+const said = fc.record({ role: fc.constantFrom('user', 'assistant', 'system'), content: fc.string() })
+const odd = fc.record(
+  {
+    role: fc.constantFrom('user', 'assistant', 'developer', 'tool', 'User', 1),
+    content: fc.oneof(fc.string(), fc.constantFrom(null, 1, [])),
+    name: fc.constantFrom('x', null),
+    ['__proto__']: fc.constant({}),
+  },
+  { requiredKeys: ['role'] },
+)
+const message = fc.oneof({ weight: 4, arbitrary: said }, odd)
+const value = fc.oneof(
+  fc.string(),
+  fc.constantFrom('x'.repeat(512), 'x'.repeat(513), '', true, false, null, undefined, -0, 0, 1, 2, 2.1, 1.5),
+  fc.constantFrom(Number.NaN, Infinity, -Infinity, 2 ** 53, 2 ** 53 - 1, -1, [], {}),
+  fc.double(),
+  fc.array(message, { maxLength: 3 }),
+)
+
+describe('a plain field', () => {
+  test.each(names)('%s is one that every schema allows', (name) => {
+    let plain = 0
+    fc.assert(
+      fc.property(value, (given) => {
+        if (!isPlainField(name, given)) return
+        plain++
+        expect(chatCompletionRequest.shape[name].safeParse(given).success).toBe(true)
+        expect(messagesRequest.shape[name].safeParse(given).success).toBe(true)
+      }),
+      { seed: 15, numRuns: 3_000 },
+    )
+    expect(plain).toBeGreaterThan(20)
+  })
+
+  test('is only one of these', () => {
+    for (const name of Object.keys(chatCompletionRequest.shape)) {
+      const known: readonly string[] = names
+      if (!known.includes(name))
+        expect([name, isPlainField(name, 1), isPlainField(name, 'x')]).toEqual([name, false, false])
+    }
+  })
+
+  test('of a body of the Messages API means what the schema makes of it', () => {
+    const body = { model: 'a/b', stream: true, messages: [{ content: 'x', role: 'user' }], max_tokens: 5 }
+    expect(checked(body)).toEqual(messagesRequest.parse(body))
+    expect(() => checked({ ...body, max_tokens: undefined })).toThrow('max_tokens')
+    expect(() => checked({ model: 'a/b', max_tokens: 5 })).toThrow('messages')
+    expect(() => checked({ ...body, thread: 'x' })).toThrow('thread')
+  })
+})
