@@ -17,6 +17,19 @@ export type KeyRights = Pick<
   | 'networks'
 >
 
+export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode'>
+
+/** No limits: the default of a new key. */
+export const unlimited: KeyLimits = {
+  expiresAt: null,
+  spendLimit: null,
+  limitWindow: 'total',
+  allowedModels: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  networks: null,
+}
+
 export interface IssuedKey {
   readonly key: ApiKey
   /** The text of the key, which is stored nowhere. */

@@ -2,27 +2,14 @@
 
 import type { LimitWindow } from '../accounts/api-key.ts'
 import { isNetwork } from '../accounts/identity/network.ts'
-import type { KeyRights } from '../accounts/issue-key.ts'
+import type { KeyLimits } from '../accounts/issue-key.ts'
 import { type Invocation, usageFault } from './context.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
 
-type Limits = Omit<KeyRights, 'account' | 'name' | 'mode'>
-
 const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
 
-/** The limits of a new key whose options name none. */
-export const unlimited: Limits = {
-  expiresAt: null,
-  spendLimit: null,
-  limitWindow: 'total',
-  allowedModels: null,
-  requestsPerMinute: null,
-  tokensPerMinute: null,
-  networks: null,
-}
-
 /** `before`, with what the options name changed. Throws CommandFailure with the option that is wrong. */
-export function limitsOf(invocation: Invocation, before: Limits, now: number): Limits {
+export function limitsOf(invocation: Invocation, before: KeyLimits, now: number): KeyLimits {
   const given = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
     const text = invocation.option(name)
     if (text === undefined) return kept

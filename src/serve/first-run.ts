@@ -4,7 +4,7 @@ import { formatUsd, usd } from '../credits/money.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import type { OwnerKey } from './banner.ts'
 import { newLink } from '../accounts/identity/identities.ts'
-import { issueKey } from '../accounts/issue-key.ts'
+import { issueKey, type KeyRights, unlimited } from '../accounts/issue-key.ts'
 import { openAccount, type OpeningStore, welcome } from './open-account.ts'
 
 export interface FirstRunSettings {
@@ -49,18 +49,7 @@ export async function firstRun(
       from: 'grant',
     })
   }
-  const rights = {
-    account: account.id,
-    name: 'owner',
-    mode: 'live',
-    expiresAt: null,
-    spendLimit: null,
-    limitWindow: 'total',
-    allowedModels: null,
-    requestsPerMinute: null,
-    tokensPerMinute: null,
-    networks: null,
-  } as const
+  const rights: KeyRights = { ...unlimited, account: account.id, name: 'owner', mode: 'live' }
   const { text } = await issueKey(store.accounts, rights, now)
   const link = await newLink(store.identities, { kind: 'link', account: account.id, consoleUrl, now })
   return {

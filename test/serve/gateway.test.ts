@@ -1,7 +1,7 @@
 // A gateway without a process: it listens nowhere, and its time is what it is told.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { issueKey } from '../../src/accounts/issue-key.ts'
+import { issueKey, type KeyRights, unlimited } from '../../src/accounts/issue-key.ts'
 import { loadConfig } from '../../src/config.ts'
 import { usd } from '../../src/credits/money.ts'
 import { createGateway, type Gateway } from '../../src/serve/gateway/gateway.ts'
@@ -42,18 +42,8 @@ beforeAll(async () => {
     expiresAt: 'never',
     from: 'grant',
   })
-  const rights = {
-    account,
-    name: 'short',
-    mode: 'live',
-    expiresAt: started + 60_000,
-    spendLimit: null,
-    limitWindow: 'total',
-    allowedModels: null,
-    requestsPerMinute: null,
-    tokensPerMinute: null,
-    networks: null,
-  } as const
+  const expiresAt = started + 60_000
+  const rights: KeyRights = { ...unlimited, account, name: 'short', mode: 'live', expiresAt }
   key = (await issueKey(store.accounts, rights, now)).text
   gateway = createGateway({
     config,

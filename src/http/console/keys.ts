@@ -3,7 +3,7 @@
 import type { Account } from '../../accounts/account.ts'
 import { type ApiKey, keyState } from '../../accounts/api-key.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
-import { issueKey, type IssuedKey, issueSuccessor } from '../../accounts/issue-key.ts'
+import { issueKey, type IssuedKey, issueSuccessor, unlimited } from '../../accounts/issue-key.ts'
 import { windowStart } from '../../accounts/spend-window.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
@@ -110,16 +110,6 @@ export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(({ handle, ...spec
 
 /** Limit of active keys; revoked and expired ones do not count. */
 const mostKeys = 500
-
-const unlimited = {
-  expiresAt: null,
-  spendLimit: null,
-  limitWindow: 'total',
-  allowedModels: null,
-  requestsPerMinute: null,
-  tokensPerMinute: null,
-  networks: null,
-} as const satisfies Partial<ApiKey>
 
 type WantedLimits = Omit<typeof changeKeyBody._output, 'name'>
 

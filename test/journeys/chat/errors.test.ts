@@ -1,8 +1,6 @@
 // Every row of the error table, produced through the real server: its status, its words, its headers.
 
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { mintKey } from '../../../src/accounts/api-key.ts'
 import { type ErrorCode, errorTable } from '../../../src/errors.ts'
 import {
@@ -17,20 +15,14 @@ import {
   restingCredits,
 } from '../../support/call-gateway.ts'
 import { consoleErrors } from '../../support/console-errors.ts'
-import type { ServedWeir } from '../../support/run-weir.ts'
-import { serveWeir } from '../../support/serve-weir.ts'
-import { failures, leak, refuses } from '../../support/failing-provider.ts'
+import { refuses } from '../../support/failing-provider.ts'
 import {
-  chunk,
   event,
-  lastChunk,
-  manners,
   plain,
-  type Script,
   type ScriptedProvider,
   startScriptedProvider,
-  streamHead,
 } from '../../support/scripted-provider.ts'
+import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusal-lab.ts'
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
@@ -39,97 +31,37 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
 }
 
-const scripts: Readonly<Record<string, Script>> = {
-  ...failures,
-  pausing: async (wire) => {
-    await wire.write(streamHead)
-    await wire.write(chunk(manners.start + manners.words))
-    await resumed.promise
-    await wire.write(chunk(manners.finish + manners.usage + manners.done))
-    await wire.write(lastChunk)
-    wire.end()
-  },
-  choosy: refuses(500, 'never asked'),
-  premium: refuses(500, 'never asked'),
-  'rate-in-stream': async (wire) => {
-    await wire.write(plain(200, 'text/event-stream', event({ error: { code: 'rate_limit_exceeded' } })))
-    wire.end()
-  },
-}
-
-/** Lets the streams of `lab/pausing` go on. */
-let resumed = Promise.withResolvers<void>()
-
-let provider: ScriptedProvider
 let forbidden: ScriptedProvider
-let weir: ServedWeir
-/** Keys by what is the matter with them. */
-let keys: Readonly<
-  Record<
-    'spender' | 'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended',
-    string
-  >
->
-
-beforeAll(async () => {
-  provider = await startScriptedProvider(scripts)
-  forbidden = await startScriptedProvider({})
-  const models = Object.keys(scripts).map(
-    (name) =>
-      `  - { id: lab/${name}, price: { input: "1", output: "2" }, max_output_tokens: 1000, premium: ${name === 'premium'} }`,
-  )
-  weir = await serveWeir({
-    config: `
-local_servers: { discover: false }
-server: { max_body_bytes: 200000, max_header_bytes: 2048 }
-limits: { requests_in_flight_per_account: 2 }
-timeouts: { connect_ms: 1000, first_byte_ms: 300, first_byte_reasoning_ms: 300, gap_ms: 30000 }
-providers:
-  lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: lab-provider-secret, quirks: { refuses: [n] } }
-  inlining: { protocol: gemini, base_url: "${provider.url}", api_key: x }
+const lab = new RefusalLab({
+  ask: (...asked) => chat(...asked),
+  path: '/chat/completions',
+  keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
+  streamEnd: 'data: [DONE]\n\n',
+  scripts: {
+    choosy: refuses(500, 'never asked'),
+    premium: refuses(500, 'never asked'),
+    'rate-in-stream': async (wire) => {
+      await wire.write(plain(200, 'text/event-stream', event({ error: { code: 'rate_limit_exceeded' } })))
+      wire.end()
+    },
+  },
+  providers: (url) => `
+  inlining: { protocol: gemini, base_url: "${url}", api_key: x }
   gone: { protocol: openai-chat, base_url: "http://127.0.0.1:${closedPort()}/v1", api_key: x }
-models:
-${models.join('\n')}
-  - { id: lab/old, price: { input: "1", output: "2" }, retires_on: 2020-01-01, successor: lab/busy }
+`,
+  models: `
   - { id: inlining/eyes, price: { input: "1", output: "2" }, input_modalities: [text, image] }
   - { id: gone/model, price: { input: "1", output: "2" } }
 `,
-  })
-  const [spender, penniless, gifted, nearlyBroke, rich, suspended] = await Promise.all([
-    accountWith(weir, 'spender@example.org', { purchased: '1' }),
-    accountWith(weir, 'penniless@example.org', {}),
-    accountWith(weir, 'gifted@example.org', { welcome: '0.5', daily: '0.2' }),
-    accountWith(weir, 'nearly-broke@example.org', { purchased: '0.000001' }),
-    accountWith(
-      weir,
-      'rich@example.org',
-      { purchased: '5' },
-      '--limit-usd',
-      '0.000001',
-      '--limit-window',
-      'day',
-    ),
-    accountWith(weir, 'suspended@example.org', { purchased: '5' }),
-  ])
-  const narrow = await keyFor(weir, 'nearly-broke@example.org', '--models', 'sim/*')
-  const revoked = await keyFor(weir, 'rich@example.org')
-  expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
-  expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
-  keys = {
-    spender: spender.key,
-    penniless: penniless.key,
-    gifted: gifted.key,
-    nearlyBroke: nearlyBroke.key,
-    narrow: narrow.key,
-    capped: rich.key,
-    revoked: revoked.key,
-    suspended: suspended.key,
-  }
+})
+
+beforeAll(async () => {
+  forbidden = await startScriptedProvider({})
+  await lab.start()
 }, 60_000)
 
 afterAll(async () => {
-  await weir?.stop()
-  await provider?.stop()
+  await lab.stop()
   await forbidden?.stop()
 })
 
@@ -141,15 +73,14 @@ function closedPort(): number {
   return port
 }
 
-const say = [{ role: 'user', content: 'Where does the river run?' }]
 function chat(model: string, more: object = {}, options: CallOptions = {}): Promise<Answer> {
-  return post(weir, { model, messages: say, max_tokens: 100, ...more }, options)
+  return post(lab.weir, { model, messages: question, max_tokens: 100, ...more }, options)
 }
 function responses(more: object): Promise<Answer> {
-  return post(weir, { model: 'sim/echo', input: 'Hello', ...more }, { path: '/responses' })
+  return post(lab.weir, { model: 'sim/echo', input: 'Hello', ...more }, { path: '/responses' })
 }
-const get = async (path: string, key = weir.key): Promise<Answer> => {
-  const response = await fetch(`${weir.baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })
+const get = async (path: string, key = lab.weir.key): Promise<Answer> => {
+  const response = await fetch(`${lab.weir.baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })
   const text = await response.text()
   const { error } = JSON.parse(text) as Pick<Answer, 'error'>
   const requestId = response.headers.get('x-request-id') ?? ''
@@ -174,11 +105,11 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
-  { code: 'invalid_request', when: 'the body is not JSON', ask: () => post(weir, '{"model":') },
+  { code: 'invalid_request', when: 'the body is not JSON', ask: () => post(lab.weir, '{"model":') },
   {
     code: 'invalid_request',
     when: 'a field is missing',
-    ask: () => post(weir, { model: 'sim/echo' }),
+    ask: () => post(lab.weir, { model: 'sim/echo' }),
     param: 'messages',
   },
   {
@@ -223,7 +154,7 @@ const rows: readonly Row[] = [
   {
     code: 'wrong_endpoint',
     when: 'the body is of the Responses API',
-    ask: () => post(weir, { model: 'sim/echo', input: 'hi' }),
+    ask: () => post(lab.weir, { model: 'sim/echo', input: 'hi' }),
     param: 'input',
     tells: '/v1/responses',
   },
@@ -255,52 +186,62 @@ const rows: readonly Row[] = [
   {
     code: 'invalid_api_key',
     when: 'its checksum is wrong',
-    ask: () => chat('sim/echo', {}, { key: `${weir.key.slice(0, -1)}${weir.key.endsWith('0') ? '1' : '0'}` }),
+    ask: () =>
+      chat('sim/echo', {}, { key: `${lab.weir.key.slice(0, -1)}${lab.weir.key.endsWith('0') ? '1' : '0'}` }),
   },
   {
     code: 'invalid_api_key',
     when: 'it is of our form but unknown',
     ask: () => chat('sim/echo', {}, { key: mintKey('live').text }),
   },
-  { code: 'api_key_revoked', when: 'it was revoked', ask: () => chat('sim/echo', {}, { key: keys.revoked }) },
-  { code: 'api_key_expired', when: 'its time is over', ask: expiredKey },
+  {
+    code: 'api_key_revoked',
+    when: 'it was revoked',
+    ask: () => chat('sim/echo', {}, { key: lab.keys.revoked }),
+  },
+  { code: 'api_key_expired', when: 'its time is over', ask: () => lab.withExpiredKey() },
   {
     code: 'purchased_credits_required',
     when: 'there is no credit at all',
-    ask: () => chat('sim/echo', {}, { key: keys.penniless }),
+    ask: () => chat('sim/echo', {}, { key: lab.keys.penniless }),
   },
   {
     code: 'purchased_credits_required',
     when: 'there is credit that API calls may not spend',
-    ask: () => chat('sim/echo', {}, { key: keys.gifted }),
+    ask: () => chat('sim/echo', {}, { key: lab.keys.gifted }),
   },
   {
     code: 'insufficient_credits',
     when: 'not one token can be paid',
-    ask: () => chat('sim/echo', {}, { key: keys.nearlyBroke }),
+    ask: () => chat('sim/echo', {}, { key: lab.keys.nearlyBroke }),
     metadata: { available: '0.000001', estimate: expect.any(String) },
   },
-  { code: 'credits_reserved', when: 'a call in flight holds it all', ask: whileReserved, retryAfterMs: 2000 },
+  {
+    code: 'credits_reserved',
+    when: 'a call in flight holds it all',
+    ask: () => lab.whileReserved(),
+    retryAfterMs: 2000,
+  },
   {
     code: 'plan_required',
     when: 'the model is premium',
-    ask: () => chat('lab/premium', {}, { key: keys.gifted }),
+    ask: () => chat('lab/premium', {}, { key: lab.keys.gifted }),
   },
   {
     code: 'key_limit_exceeded',
     when: 'the limit of the key is reached',
-    ask: () => chat('sim/echo', {}, { key: keys.capped }),
+    ask: () => chat('sim/echo', {}, { key: lab.keys.capped }),
     metadata: { resets_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00/) },
   },
   {
     code: 'model_not_allowed',
     when: 'the model is not on the list of the key',
-    ask: () => chat('lab/busy', {}, { key: keys.narrow }),
+    ask: () => chat('lab/busy', {}, { key: lab.keys.narrow }),
   },
   {
     code: 'account_suspended',
     when: 'the account is suspended',
-    ask: () => chat('sim/echo', {}, { key: keys.suspended }),
+    ask: () => chat('sim/echo', {}, { key: lab.keys.suspended }),
   },
   {
     code: 'model_not_found',
@@ -336,7 +277,7 @@ const rows: readonly Row[] = [
     from: 'provider',
   },
   { code: 'not_found', when: 'there is no such response', ask: () => get('/responses/resp_nothing') },
-  { code: 'not_found', when: 'there is no such route', ask: () => post(weir, {}, { path: '/chat' }) },
+  { code: 'not_found', when: 'there is no such route', ask: () => post(lab.weir, {}, { path: '/chat' }) },
   {
     code: 'method_not_allowed',
     when: 'a chat is asked for with GET',
@@ -454,7 +395,7 @@ const rows: readonly Row[] = [
     code: 'idempotency_conflict',
     when: 'the same key comes with another body',
     ask: async () => {
-      const once = { headers: { 'idempotency-key': 'errors-1' }, key: keys.spender }
+      const once = { headers: { 'idempotency-key': 'errors-1' }, key: lab.keys.spender }
       expect((await chat('sim/echo', {}, once)).status).toBe(200)
       return chat('sim/echo', { user: 'another' }, once)
     },
@@ -462,7 +403,7 @@ const rows: readonly Row[] = [
   {
     code: 'idempotency_in_progress',
     when: 'the first call still runs',
-    ask: whileTheFirstRuns,
+    ask: () => lab.whileTheFirstRuns(),
   },
   {
     code: 'rate_limit_exceeded',
@@ -470,75 +411,12 @@ const rows: readonly Row[] = [
     ask: oneTooMany,
     retryAfterMs: 1000,
   },
-  { code: 'store_unavailable', when: 'the database cannot be written', ask: whileStoreIsLocked },
+  { code: 'store_unavailable', when: 'the database cannot be written', ask: () => lab.whileStoreIsLocked() },
 ]
 
-async function expiredKey(): Promise<Answer> {
-  const soon = new Date(Date.now() + 1_500).toISOString()
-  const { key } = await keyFor(weir, 'rich@example.org', '--expires', soon)
-  return eventually(
-    () => chat('sim/echo', {}, { key }),
-    ({ status }) => status === 401,
-  )
-}
-
-/** Asks while so many streams of the same key, paused in their middle, are open. */
-async function whilePaused(
-  streams: number,
-  key: string,
-  ask: () => Promise<Answer>,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
-  resumed = Promise.withResolvers<void>()
-  const responses: Response[] = []
-  for (let open = 0; open < streams; open++) {
-    const response = await fetch(`${weir.baseUrl}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-      body: JSON.stringify({ model: 'lab/pausing', messages: say, max_tokens: 900, stream: true }),
-    })
-    expect(response.status).toBe(200)
-    responses.push(response)
-  }
-  const answer = await ask()
-  resumed.resolve()
-  for (const response of responses) expect(await response.text()).toEndWith('data: [DONE]\n\n')
-  expect(await restingCredits(weir, key)).toMatchObject({ held: '0' })
-  return answer
-}
-
-async function whileReserved(): Promise<Answer> {
-  const { key } = await accountWith(weir, 'reserved@example.org', { purchased: '0.001' })
-  return whilePaused(1, key, () => chat('sim/echo', { max_tokens: 900 }, { key }))
-}
-
-async function whileTheFirstRuns(): Promise<Answer> {
-  const once = { 'idempotency-key': 'errors-2' }
-  const again = () =>
-    chat('lab/pausing', { max_tokens: 900, stream: true }, { key: keys.spender, headers: once })
-  return whilePaused(1, keys.spender, again, once)
-}
-
 async function oneTooMany(): Promise<Answer> {
-  const { key } = await accountWith(weir, 'busy@example.org', { purchased: '1' })
-  return whilePaused(2, key, () => chat('sim/echo', {}, { key }))
-}
-
-/** Asks while another process has the database to itself. */
-async function whileStoreIsLocked(): Promise<Answer> {
-  const other = new Database(join(weir.dataDir, 'weir.db'))
-  other.run('PRAGMA busy_timeout = 2000')
-  other.run('BEGIN IMMEDIATE')
-  try {
-    return await chat('sim/echo')
-  } finally {
-    other.run('ROLLBACK')
-    other.close()
-    await eventually(
-      () => fetch(`${weir.origin}/readyz`),
-      ({ ok }) => ok,
-    )
-  }
+  const { key } = await accountWith(lab.weir, 'busy@example.org', { purchased: '1' })
+  return lab.whilePaused(2, key, () => chat('sim/echo', {}, { key }))
 }
 
 describe('the error table', () => {
@@ -558,24 +436,16 @@ describe('the error table', () => {
         ...(row.from === 'provider' ? { provider: 'lab' } : {}),
         request_id: answer.requestId,
         retryable,
-        docs_url: `${weir.origin}/docs/errors#${code}`,
+        docs_url: `${lab.weir.origin}/docs/errors#${code}`,
         ...row.metadata,
       }),
     })
     if (row.tells !== undefined) expect(answer.error!.message).toContain(row.tells)
-    expect(answer.requestId).toMatch(/^req_[0-9a-f]{32}$/)
-    expect(answer.headers.get('x-should-retry')).toBe(String(retryable))
+    expectRefusalHeaders(answer, { retryable, retryAfterMs: row.retryAfterMs })
     const wait = answer.headers.get('retry-after-ms')
-    if (row.retryAfterMs !== undefined) expect(wait).toBe(String(row.retryAfterMs))
-    expect(answer.headers.get('retry-after')).toBe(
-      wait === null ? null : String(Math.ceil(Number(wait) / 1000)),
-    )
     if (!retryable) expect(wait).toBeNull()
     const told = wait === null ? undefined : Math.ceil(Number(wait) / 1000)
     expect(answer.error!.metadata['retry_after']).toBe(told)
-    expect(answer.text).not.toContain('sk-weir-')
-    expect(answer.text).not.toContain(leak)
-    expect(answer.text).not.toContain('lab-provider-secret')
     expect(answer.text).not.toMatch(/\bat \/|\.ts:\d|SQLITE/)
   })
 
@@ -586,7 +456,7 @@ describe('the error table', () => {
   })
 
   test('of `GET /v1/errors` is the same table', async () => {
-    const response = await fetch(`${weir.baseUrl}/errors`)
+    const response = await fetch(`${lab.weir.baseUrl}/errors`)
     const { data } = (await response.json()) as { data: { code: ErrorCode; status: number }[] }
     expect(Object.fromEntries(data.map(({ code, status }) => [code, status]))).toEqual(
       Object.fromEntries(Object.entries(errorTable).map(([code, { status }]) => [code, status])),
@@ -594,36 +464,36 @@ describe('the error table', () => {
   })
 
   test('counts nothing: no error has cost anything, and no address it names was asked', async () => {
-    expect(await restingCredits(weir)).toMatchObject({ held: '0', total_used: '0', available: '100' })
+    expect(await restingCredits(lab.weir)).toMatchObject({ held: '0', total_used: '0', available: '100' })
     expect(forbidden.connections).toBe(0)
-    await expectAudited(weir)
+    await expectAudited(lab.weir)
   })
 })
 
 describe('refusals', () => {
   // Each row breaks the rule it names and every later one that it can: the first must speak.
   test.each([
-    [401, 'invalid_api_key', 'a bad key', () => post(weir, '{', { key: 'sk-nothing' })],
+    [401, 'invalid_api_key', 'a bad key', () => post(lab.weir, '{', { key: 'sk-nothing' })],
     [
       400,
       'invalid_request',
       'a malformed request',
-      () => post(weir, { model: 'lab/nowhere' }, { key: keys.penniless }),
+      () => post(lab.weir, { model: 'lab/nowhere' }, { key: lab.keys.penniless }),
     ],
-    [404, 'model_not_found', 'an unknown model', () => chat('lab/nowhere', {}, { key: keys.penniless })],
-    [403, 'plan_required', 'a premium model', () => chat('lab/premium', {}, { key: keys.penniless })],
+    [404, 'model_not_found', 'an unknown model', () => chat('lab/nowhere', {}, { key: lab.keys.penniless })],
+    [403, 'plan_required', 'a premium model', () => chat('lab/premium', {}, { key: lab.keys.penniless })],
     [
       402,
       'purchased_credits_required',
       'no purchased credit',
-      () => chat('lab/busy', {}, { key: keys.penniless }),
+      () => chat('lab/busy', {}, { key: lab.keys.penniless }),
     ],
-    [403, 'model_not_allowed', 'a key that may not', () => chat('lab/premium', {}, { key: keys.narrow })],
+    [403, 'model_not_allowed', 'a key that may not', () => chat('lab/premium', {}, { key: lab.keys.narrow })],
     [
       402,
       'insufficient_credits',
       'not enough credit',
-      () => chat('lab/premium', {}, { key: keys.nearlyBroke }),
+      () => chat('lab/premium', {}, { key: lab.keys.nearlyBroke }),
     ],
   ] as const)('come in their order: %d %s for %s', async (status, code, _, ask) => {
     const answer = await ask()
@@ -632,19 +502,19 @@ describe('refusals', () => {
 
   test('touch no balance, in whatever pool it is (S36)', async () => {
     const names = ['gifted', 'nearlyBroke'] as const
-    const before = await Promise.all(names.map((name) => creditsOf(weir, keys[name])))
+    const before = await Promise.all(names.map((name) => creditsOf(lab.weir, lab.keys[name])))
     for (const name of names)
       for (const model of ['sim/echo', 'lab/premium', 'lab/nowhere']) {
-        const { status } = await chat(model, {}, { key: keys[name] })
+        const { status } = await chat(model, {}, { key: lab.keys[name] })
         expect(status).toBeGreaterThanOrEqual(402)
       }
-    expect(await Promise.all(names.map((name) => creditsOf(weir, keys[name])))).toEqual(before)
+    expect(await Promise.all(names.map((name) => creditsOf(lab.weir, lab.keys[name])))).toEqual(before)
   })
 
   test('of a revoked key begin within a second, and a suspended account is served again once it is resumed', async () => {
-    const { key, keyId } = await keyFor(weir, 'rich@example.org')
+    const { key, keyId } = await keyFor(lab.weir, 'rich@example.org')
     expect((await chat('sim/echo', {}, { key })).status).toBe(200)
-    expect(await weir.command('keys', 'revoke', keyId)).toMatchObject({ code: 0 })
+    expect(await lab.weir.command('keys', 'revoke', keyId)).toMatchObject({ code: 0 })
     const refused = await eventually(
       () => chat('sim/echo', {}, { key }),
       ({ status }) => status === 401,
@@ -652,9 +522,9 @@ describe('refusals', () => {
     )
     expect(refused.error?.code).toBe('api_key_revoked')
 
-    expect(await weir.command('accounts', 'resume', 'suspended@example.org')).toMatchObject({ code: 0 })
+    expect(await lab.weir.command('accounts', 'resume', 'suspended@example.org')).toMatchObject({ code: 0 })
     const served = await eventually(
-      () => chat('sim/echo', {}, { key: keys.suspended }),
+      () => chat('sim/echo', {}, { key: lab.keys.suspended }),
       ({ status }) => status === 200,
       1_000,
     )

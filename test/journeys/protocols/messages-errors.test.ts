@@ -2,34 +2,21 @@
 // the headers that Anthropic's clients know.
 
 import Anthropic from '@anthropic-ai/sdk'
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { mintKey } from '../../../src/accounts/api-key.ts'
 import { type ErrorCode, errorTable } from '../../../src/errors.ts'
 import {
   accountWith,
   type Answer,
   type CallOptions,
-  eventually,
   expectAudited,
-  keyFor,
   post,
   restingCredits,
 } from '../../support/call-gateway.ts'
 import { consoleErrors } from '../../support/console-errors.ts'
-import { failures, leak } from '../../support/failing-provider.ts'
-import type { ServedWeir } from '../../support/run-weir.ts'
-import { serveWeir } from '../../support/serve-weir.ts'
-import {
-  chunk,
-  lastChunk,
-  manners,
-  type Script,
-  type ScriptedProvider,
-  startScriptedProvider,
-  streamHead,
-} from '../../support/scripted-provider.ts'
+import { failures } from '../../support/failing-provider.ts'
+import { chunk, lastChunk, manners, streamHead } from '../../support/scripted-provider.ts'
+import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusal-lab.ts'
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
@@ -41,93 +28,33 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   previous_response_not_found: 'messages continue nothing that is stored',
 }
 
-/** Lets the streams of `lab/pausing` go on. */
-let resumed = Promise.withResolvers<void>()
-
-const scripts: Readonly<Record<string, Script>> = {
-  ...failures,
-  pausing: async (wire) => {
-    await wire.write(streamHead)
-    await wire.write(chunk(manners.start + manners.words))
-    await resumed.promise
-    await wire.write(chunk(manners.finish + manners.usage + manners.done))
-    await wire.write(lastChunk)
-    wire.end()
+const lab = new RefusalLab({
+  ask: (...asked) => ask(...asked),
+  path: '/messages?beta=true',
+  keyHeader: (key) => ({ 'x-api-key': key }),
+  streamEnd: 'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+  scripts: {
+    'cut-off': async (wire) => {
+      await wire.write(streamHead)
+      await wire.write(chunk(manners.start + manners.words))
+      await wire.write(lastChunk)
+      wire.end()
+    },
+    premium: failures['broken']!,
   },
-  'cut-off': async (wire) => {
-    await wire.write(streamHead)
-    await wire.write(chunk(manners.start + manners.words))
-    await wire.write(lastChunk)
-    wire.end()
-  },
-  premium: failures['broken']!,
-}
-
-let provider: ScriptedProvider
-let weir: ServedWeir
-let keys: Readonly<
-  Record<'spender' | 'penniless' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended', string>
->
-
-beforeAll(async () => {
-  provider = await startScriptedProvider(scripts)
-  const models = Object.keys(scripts).map(
-    (name) =>
-      `  - { id: lab/${name}, price: { input: "1", output: "2" }, max_output_tokens: 1000, premium: ${name === 'premium'} }`,
-  )
-  weir = await serveWeir({
-    config: `
-local_servers: { discover: false }
-server: { max_body_bytes: 200000, max_header_bytes: 2048 }
-limits: { requests_in_flight_per_account: 2 }
-stream: { keepalive_ms: 100 }
-timeouts: { connect_ms: 1000, first_byte_ms: 300, first_byte_reasoning_ms: 300, gap_ms: 30000 }
-providers:
-  lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: lab-provider-secret }
-models:
-${models.join('\n')}
-  - { id: lab/old, price: { input: "1", output: "2" }, retires_on: 2020-01-01, successor: lab/busy }
-`,
-  })
-  const [spender, penniless, nearlyBroke, rich, suspended] = await Promise.all([
-    accountWith(weir, 'spender@example.org', { purchased: '1' }),
-    accountWith(weir, 'penniless@example.org', {}),
-    accountWith(weir, 'nearly-broke@example.org', { purchased: '0.000001' }),
-    accountWith(
-      weir,
-      'rich@example.org',
-      { purchased: '5' },
-      '--limit-usd',
-      '0.000001',
-      '--limit-window',
-      'day',
-    ),
-    accountWith(weir, 'suspended@example.org', { purchased: '5' }),
-  ])
-  const narrow = await keyFor(weir, 'nearly-broke@example.org', '--models', 'sim/*')
-  const revoked = await keyFor(weir, 'rich@example.org')
-  expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
-  expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
-  keys = {
-    spender: spender.key,
-    penniless: penniless.key,
-    nearlyBroke: nearlyBroke.key,
-    narrow: narrow.key,
-    capped: rich.key,
-    revoked: revoked.key,
-    suspended: suspended.key,
-  }
-}, 60_000)
-
-afterAll(async () => {
-  await weir?.stop()
-  await provider?.stop()
+  settings: 'stream: { keepalive_ms: 100 }',
 })
 
-const say = [{ role: 'user', content: 'Where does the river run?' }]
+beforeAll(() => lab.start(), 60_000)
+afterAll(() => lab.stop())
+
 const messages = '/messages?beta=true'
 function ask(model: string, more: object = {}, options: CallOptions = {}): Promise<Answer> {
-  return post(weir, { model, messages: say, max_tokens: 100, ...more }, { path: messages, ...options })
+  return post(
+    lab.weir,
+    { model, messages: question, max_tokens: 100, ...more },
+    { path: messages, ...options },
+  )
 }
 const count = (model: string, more: object = {}, options: CallOptions = {}) =>
   ask(model, { max_tokens: undefined, ...more }, { path: '/messages/count_tokens', ...options })
@@ -153,7 +80,7 @@ const badRequest = { code: 'invalid_request', type: 'invalid_request_error' } as
 const unauthenticated = 'authentication_error'
 
 const rows: readonly Row[] = [
-  { ...badRequest, when: 'the body is not JSON', ask: () => post(weir, '{"model":', { path: messages }) },
+  { ...badRequest, when: 'the body is not JSON', ask: () => post(lab.weir, '{"model":', { path: messages }) },
   {
     ...badRequest,
     when: 'a field is missing',
@@ -235,7 +162,7 @@ const rows: readonly Row[] = [
     ask: () =>
       ask('sim/echo', {
         messages: [
-          ...say,
+          ...question,
           { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
           {
             role: 'user',
@@ -280,63 +207,68 @@ const rows: readonly Row[] = [
   {
     code: 'api_key_revoked',
     when: 'it was revoked',
-    ask: () => ask('sim/echo', {}, { key: keys.revoked }),
+    ask: () => ask('sim/echo', {}, { key: lab.keys.revoked }),
     type: unauthenticated,
   },
-  { code: 'api_key_expired', when: 'its time is over', ask: expiredKey, type: unauthenticated },
+  {
+    code: 'api_key_expired',
+    when: 'its time is over',
+    ask: () => lab.withExpiredKey(),
+    type: unauthenticated,
+  },
   {
     code: 'purchased_credits_required',
     when: 'there is no credit at all',
-    ask: () => ask('sim/echo', {}, { key: keys.penniless }),
+    ask: () => ask('sim/echo', {}, { key: lab.keys.penniless }),
     type: 'billing_error',
   },
   {
     code: 'insufficient_credits',
     when: 'not one token can be paid',
-    ask: () => ask('sim/echo', {}, { key: keys.nearlyBroke }),
+    ask: () => ask('sim/echo', {}, { key: lab.keys.nearlyBroke }),
     type: 'billing_error',
   },
   {
     code: 'credits_reserved',
     when: 'a call in flight holds it all',
-    ask: whileReserved,
+    ask: () => lab.whileReserved(),
     type: 'billing_error',
     retryAfterMs: 2000,
   },
   {
     code: 'plan_required',
     when: 'the model is premium',
-    ask: () => ask('lab/premium', {}, { key: keys.penniless }),
+    ask: () => ask('lab/premium', {}, { key: lab.keys.penniless }),
     type: 'permission_error',
   },
   {
     code: 'key_limit_exceeded',
     when: 'the limit of the key is reached',
-    ask: () => ask('sim/echo', {}, { key: keys.capped }),
+    ask: () => ask('sim/echo', {}, { key: lab.keys.capped }),
     type: 'permission_error',
   },
   {
     code: 'model_not_allowed',
     when: 'the model is not on the list of the key',
-    ask: () => ask('lab/busy', {}, { key: keys.narrow }),
+    ask: () => ask('lab/busy', {}, { key: lab.keys.narrow }),
     type: 'permission_error',
   },
   {
     code: 'model_not_allowed',
     when: 'its tokens are to be counted',
-    ask: () => count('lab/busy', {}, { key: keys.narrow }),
+    ask: () => count('lab/busy', {}, { key: lab.keys.narrow }),
     type: 'permission_error',
   },
   {
     code: 'account_suspended',
     when: 'the account is suspended',
-    ask: () => ask('sim/echo', {}, { key: keys.suspended }),
+    ask: () => ask('sim/echo', {}, { key: lab.keys.suspended }),
     type: 'permission_error',
   },
   {
     code: 'account_suspended',
     when: 'a suspended account counts tokens',
-    ask: () => count('sim/echo', {}, { key: keys.suspended }),
+    ask: () => count('sim/echo', {}, { key: lab.keys.suspended }),
     type: 'permission_error',
   },
   {
@@ -374,7 +306,7 @@ const rows: readonly Row[] = [
   {
     code: 'not_found',
     when: 'batches are asked for',
-    ask: () => post(weir, {}, { path: '/messages/batches' }),
+    ask: () => post(lab.weir, {}, { path: '/messages/batches' }),
     type: 'not_found_error',
   },
   {
@@ -455,7 +387,7 @@ const rows: readonly Row[] = [
     code: 'idempotency_conflict',
     when: 'the same key comes with another body',
     ask: async () => {
-      const once = { headers: { 'idempotency-key': 'errors-1' }, key: keys.spender }
+      const once = { headers: { 'idempotency-key': 'errors-1' }, key: lab.keys.spender }
       expect((await ask('sim/echo', {}, once)).status).toBe(200)
       return ask('sim/echo', { system: 'another' }, once)
     },
@@ -464,7 +396,7 @@ const rows: readonly Row[] = [
   {
     code: 'idempotency_in_progress',
     when: 'the first call still runs',
-    ask: whileTheFirstRuns,
+    ask: () => lab.whileTheFirstRuns(),
     type: 'invalid_request_error',
   },
   {
@@ -484,81 +416,16 @@ const rows: readonly Row[] = [
   {
     code: 'store_unavailable',
     when: 'the database cannot be written',
-    ask: whileStoreIsLocked,
+    ask: () => lab.whileStoreIsLocked(),
     type: 'overloaded_error',
   },
 ]
 
-async function expiredKey(): Promise<Answer> {
-  const soon = new Date(Date.now() + 1_500).toISOString()
-  const { key } = await keyFor(weir, 'rich@example.org', '--expires', soon)
-  return eventually(
-    () => ask('sim/echo', {}, { key }),
-    ({ status }) => status === 401,
-  )
-}
-
-/** Asks while so many streams of the same key, paused in their middle, are open. */
-async function whilePaused(
-  streams: number,
-  key: string,
-  meanwhile: () => Promise<Answer>,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
-  resumed = Promise.withResolvers<void>()
-  const responses: Response[] = []
-  for (let open = 0; open < streams; open++) {
-    const response = await fetch(`${weir.baseUrl}${messages}`, {
-      method: 'POST',
-      headers: { 'x-api-key': key, 'content-type': 'application/json', ...headers },
-      body: JSON.stringify({ model: 'lab/pausing', messages: say, max_tokens: 900, stream: true }),
-    })
-    expect(response.status).toBe(200)
-    responses.push(response)
-  }
-  const answer = await meanwhile()
-  resumed.resolve()
-  for (const response of responses) {
-    expect(await response.text()).toEndWith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
-  }
-  expect(await restingCredits(weir, key)).toMatchObject({ held: '0' })
-  return answer
-}
-
-async function whileReserved(): Promise<Answer> {
-  const { key } = await accountWith(weir, 'reserved@example.org', { purchased: '0.001' })
-  return whilePaused(1, key, () => ask('sim/echo', { max_tokens: 900 }, { key }))
-}
-
-async function whileTheFirstRuns(): Promise<Answer> {
-  const once = { 'idempotency-key': 'errors-2' }
-  const again = () =>
-    ask('lab/pausing', { max_tokens: 900, stream: true }, { key: keys.spender, headers: once })
-  return whilePaused(1, keys.spender, again, once)
-}
-
 async function oneTooMany(name: string, besides: (key: string) => Promise<Answer>): Promise<Answer> {
-  const { key } = await accountWith(weir, `busy-${name}@example.org`, { purchased: '1' })
+  const { key } = await accountWith(lab.weir, `busy-${name}@example.org`, { purchased: '1' })
   // However many tokens were counted before: none of that is still in flight.
   for (let at = 0; at < 3; at++) expect((await count('sim/echo', {}, { key })).status).toBe(200)
-  return whilePaused(2, key, () => besides(key))
-}
-
-/** Asks while another process has the database to itself. */
-async function whileStoreIsLocked(): Promise<Answer> {
-  const other = new Database(join(weir.dataDir, 'weir.db'))
-  other.run('PRAGMA busy_timeout = 2000')
-  other.run('BEGIN IMMEDIATE')
-  try {
-    return await ask('sim/echo')
-  } finally {
-    other.run('ROLLBACK')
-    other.close()
-    await eventually(
-      () => fetch(`${weir.origin}/readyz`),
-      ({ ok }) => ok,
-    )
-  }
+  return lab.whilePaused(2, key, () => besides(key))
 }
 
 describe('a refusal', () => {
@@ -581,17 +448,8 @@ describe('a refusal', () => {
       request_id: answer.requestId,
     })
     if (row.tells !== undefined) expect(answer.error!.message).toContain(row.tells)
-    expect(answer.requestId).toMatch(/^req_[0-9a-f]{32}$/)
     expect(answer.headers.get('request-id')).toBe(answer.requestId)
-    expect(answer.headers.get('x-should-retry')).toBe(String(retryable))
-    const wait = answer.headers.get('retry-after-ms')
-    if (row.retryAfterMs !== undefined) expect(wait).toBe(String(row.retryAfterMs))
-    expect(answer.headers.get('retry-after')).toBe(
-      wait === null ? null : String(Math.ceil(Number(wait) / 1000)),
-    )
-    expect(answer.text).not.toContain('sk-weir-')
-    expect(answer.text).not.toContain(leak)
-    expect(answer.text).not.toContain('lab-provider-secret')
+    expectRefusalHeaders(answer, { retryable, retryAfterMs: row.retryAfterMs })
   })
 
   test('of every kind is produced here, or it is said why it cannot be', () => {
@@ -601,7 +459,7 @@ describe('a refusal', () => {
   })
 
   test('of another method has the shape of the protocol, too', async () => {
-    const response = await fetch(`${weir.baseUrl}/messages`)
+    const response = await fetch(`${lab.weir.baseUrl}/messages`)
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
     expect(await response.json()).toMatchObject({
       type: 'error',
@@ -610,14 +468,14 @@ describe('a refusal', () => {
   })
 
   test('has cost nothing', async () => {
-    expect(await restingCredits(weir)).toMatchObject({ held: '0', total_used: '0', available: '100' })
-    await expectAudited(weir)
+    expect(await restingCredits(lab.weir)).toMatchObject({ held: '0', total_used: '0', available: '100' })
+    await expectAudited(lab.weir)
   })
 })
 
 describe('the official client', () => {
-  const client = (apiKey = weir.key) =>
-    new Anthropic({ apiKey, authToken: null, baseURL: weir.origin, maxRetries: 0 })
+  const client = (apiKey = lab.weir.key) =>
+    new Anthropic({ apiKey, authToken: null, baseURL: lab.weir.origin, maxRetries: 0 })
   const request = (model: string) => ({
     model,
     max_tokens: 100,
@@ -637,7 +495,7 @@ describe('the official client', () => {
     [502, 'upstream_error', Anthropic.InternalServerError, 'lab/broken'],
     [503, 'overloaded', Anthropic.InternalServerError, 'lab/busy'],
   ])('throws %d %s as the class it has for it', async (status, errorCode, kind, model) => {
-    const key = model === 'lab/premium' ? keys.penniless : weir.key
+    const key = model === 'lab/premium' ? lab.keys.penniless : lab.weir.key
     for (const stream of [false, true]) {
       const error = await failure(client(key).messages.create({ ...request(model), stream }))
       expect(error).toBeInstanceOf(kind)
@@ -646,7 +504,7 @@ describe('the official client', () => {
   })
 
   test('throws where a stream breaks off, and what came before is charged', async () => {
-    const { key } = await accountWith(weir, 'cut@example.org', { purchased: '1' })
+    const { key } = await accountWith(lab.weir, 'cut@example.org', { purchased: '1' })
     const seen: string[] = []
     const stream = client(key).messages.stream(request('lab/cut-off'))
     stream.on('text', (text) => seen.push(text))
@@ -654,16 +512,16 @@ describe('the official client', () => {
     expect(error).toBeInstanceOf(Anthropic.APIError)
     expect((error as InstanceType<typeof Anthropic.APIError>).errorCode).toBe('upstream_error')
     expect(seen.join('')).not.toBe('')
-    expect(Number((await restingCredits(weir, key)).total_used)).toBeGreaterThan(0)
+    expect(Number((await restingCredits(lab.weir, key)).total_used)).toBeGreaterThan(0)
   })
 
   test('is kept waiting by pings', async () => {
-    resumed = Promise.withResolvers<void>()
-    const untilPinged = (text: string) => text.includes('event: ping\n') && resumed.resolve()
+    lab.pause()
+    const untilPinged = (text: string) => text.includes('event: ping\n') && lab.resume()
     const { status, text } = await ask(
       'lab/pausing',
       { stream: true },
-      { key: keys.spender, onText: untilPinged },
+      { key: lab.keys.spender, onText: untilPinged },
     )
     expect(status).toBe(200)
     expect(text).toStartWith('event: message_start\n')

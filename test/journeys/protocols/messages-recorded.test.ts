@@ -3,14 +3,12 @@
 
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { collect, type ChatResult } from '../../../src/conversation/event.ts'
+import { type ChatResult } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
-import { outbounds } from '../../../src/protocols/registry.ts'
 import { expectAudited, receiptOf, restingCredits } from '../../support/call-gateway.ts'
-import { type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { type Case, cases, framesOf } from '../../support/recordings.ts'
 import {
   everyBytes,
   type Replay,
@@ -19,6 +17,7 @@ import {
   startReplayServer,
 } from '../../support/replay-server.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { recordedAnswer, recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
   { folder: 'anthropic', provider: 'anthropic', protocol: 'anthropic-messages' },
@@ -46,19 +45,9 @@ beforeAll(async () => {
     port: 0,
     fetch: () => new Response(Buffer.from(pixel, 'base64'), { headers: { 'content-type': 'image/png' } }),
   })
-  const price = { input: '3', cache_read: '0.3', cache_write: '3.75', cache_write_1h: '6', output: '15' }
   weir = await startWeir({
-    // JSON is YAML.
-    config: JSON.stringify({
-      local_servers: { discover: false },
+    config: recordedConfig(folders, replay.url, {
       egress: { allow_hosts: [`127.0.0.1:${pictures.port}`] },
-      providers: Object.fromEntries(
-        folders.map(({ provider, protocol }) => [
-          provider,
-          { protocol, base_url: replay.url, api_key: 'recorded-provider-key-1' },
-        ]),
-      ),
-      models: folders.map(({ provider }) => ({ id: `${provider}/recorded`, upstream: 'recorded', price })),
     }),
   })
   client = new Anthropic({ apiKey: weir.key, authToken: null, baseURL: weir.origin, maxRetries: 0 })
@@ -75,25 +64,6 @@ afterAll(async () => {
 })
 
 const named = (folder: string, id: string) => cases(folder).find((one) => one.id.includes(id))!
-
-/** What the recording says, read by the protocol itself. */
-function said(recorded: Case, protocol: (typeof folders)[number]['protocol']): ChatResult {
-  const outbound = outbounds[protocol]
-  const target: Target = {
-    model: 'recorded',
-    provider: 'any',
-    quirks: outbound.defaultQuirks,
-    maxOutputTokens: undefined,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-  }
-  if (!recorded.streamed) return collect(outbound.whole(recorded.response(), target))
-  const body = recorded.stream()
-  // Gemini asked without `alt=sse` streams one JSON array.
-  const text = new TextDecoder().decode(body)
-  if (text.trimStart().startsWith('[')) return collect(outbound.whole(JSON.parse(text), target))
-  return collect(parseFrames(outbound.parser(target), framesOf([body])))
-}
 
 const request = (model: string) => ({
   model,
@@ -131,7 +101,7 @@ describe.each(folders)('$folder', ({ folder, provider, protocol }) => {
     .map((recorded) => [recorded.id, recorded] as const)
 
   test.each(answered)('answers %s', async (_, recorded) => {
-    const expected = said(recorded, protocol)
+    const expected = recordedAnswer(recorded, protocol)
     const message = await read(recorded, `${provider}/recorded`)
     if (expected.fault) {
       expect(message).toBeInstanceOf(Anthropic.APIError)
@@ -181,7 +151,7 @@ describe('cached tokens', () => {
     const message = await read(recorded, 'anthropic/recorded')
     if (message instanceof Error) throw message
     const usage = message.usage as Priced
-    const { usage: counted } = said(recorded, 'anthropic-messages')
+    const { usage: counted } = recordedAnswer(recorded, 'anthropic-messages')
     expect(usage.cache_creation_input_tokens).toBe(counted!.cacheWrite5m + counted!.cacheWrite1h)
     expect(usage.cache_creation_input_tokens).toBeGreaterThan(0)
     // The message keeps the id that Anthropic gave it, and the receipt is found by that, too.
@@ -226,12 +196,12 @@ describe('thinking', () => {
 
   test('of another model comes back to it as it was, and is not shown to Claude', async () => {
     const recorded = cases('deepseek').find(
-      (one) => one.streamed && (said(one, 'openai-chat').choices[0]?.reasoning.length ?? 0) > 0,
+      (one) => one.streamed && (recordedAnswer(one, 'openai-chat').choices[0]?.reasoning.length ?? 0) > 0,
     )!
     const message = await read(recorded, 'recorded-deepseek/recorded')
     if (message instanceof Error) throw message
     const thought = message.content.find((block) => block.type === 'thinking')!
-    expect(thought.thinking).toBe(said(recorded, 'openai-chat').choices[0]!.reasoning[0]!.text!)
+    expect(thought.thinking).toBe(recordedAnswer(recorded, 'openai-chat').choices[0]!.reasoning[0]!.text!)
 
     playing = named('anthropic', 'elm48ae30')
     await client.messages.create({

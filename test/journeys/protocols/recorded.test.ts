@@ -4,14 +4,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { ChatCompletion } from 'openai/resources/chat/completions'
-import { type ChatEvent, type ChatResult, collect } from '../../../src/conversation/event.ts'
+import { type ChatResult } from '../../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
-import type { Outbound, Target } from '../../../src/protocols/protocol.ts'
-import { outbounds } from '../../../src/protocols/registry.ts'
-import { type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
 import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
+import { recordedAnswer, recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
   { folder: 'openai-chat', provider: 'recorded-openai', protocol: 'openai-chat' },
@@ -26,7 +25,7 @@ let client: OpenAI
 
 beforeAll(async () => {
   replay = startReplayServer(() => replayOf(playing))
-  weir = await startWeir({ config: configuration(replay.url) })
+  weir = await startWeir({ config: recordedConfig(folders, replay.url) })
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 
@@ -35,48 +34,12 @@ afterAll(async () => {
   await replay?.stop()
 })
 
-function configuration(url: string): string {
-  const providers = folders.map(
-    ({ provider, protocol }) =>
-      `  ${provider}: { protocol: ${protocol}, base_url: "${url}", api_key: recorded-provider-key-1 }`,
-  )
-  const price = `{ input: "3", cache_read: "0.3", cache_write: "3.75", cache_write_1h: "6", output: "15" }`
-  const models = folders.map(
-    ({ provider }) => `  - { id: ${provider}/recorded, upstream: recorded, price: ${price} }`,
-  )
-  return ['providers:', ...providers, 'models:', ...models, 'local_servers: { discover: false }'].join('\n')
-}
-
 /** The cases of a folder that answered well, streamed or whole. */
 function answered(folder: string, streamed: boolean): Case[] {
   return cases(folder).filter((recorded) => recorded.status === 200 && recorded.streamed === streamed)
 }
 
-/** What the recording says, read by the protocol itself. */
-function expected(recorded: Case, protocol: (typeof folders)[number]['protocol']): ChatResult {
-  const outbound: Outbound = outbounds[protocol]
-  const target: Target = {
-    model: 'recorded',
-    provider: 'any',
-    quirks: outbound.defaultQuirks,
-    maxOutputTokens: undefined,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-  }
-  const events: readonly ChatEvent[] = recorded.streamed
-    ? streamedEvents(outbound, target, recorded.stream())
-    : outbound.whole(recorded.response(), target)
-  return collect(events)
-}
-
 const question = [{ role: 'user' as const, content: 'As it was recorded.' }]
-
-function streamedEvents(outbound: Outbound, target: Target, body: Uint8Array): readonly ChatEvent[] {
-  // Gemini asked without `alt=sse` streams one JSON array.
-  const text = new TextDecoder().decode(body)
-  if (text.trimStart().startsWith('[')) return outbound.whole(JSON.parse(text), target)
-  return parseFrames(outbound.parser(target), framesOf([body]))
-}
 
 describe.each(folders)('$folder', ({ folder, provider, protocol }) => {
   const model = `${provider}/recorded`
@@ -85,7 +48,7 @@ describe.each(folders)('$folder', ({ folder, provider, protocol }) => {
 
   /** Plays a recording to the client, asking for as many answers as it has, and checks what the client makes of it. */
   async function read(recorded: Case, ask: (n: number) => PromiseLike<ChatCompletion>): Promise<void> {
-    const said = expected(recorded, protocol)
+    const said = recordedAnswer(recorded, protocol)
     playing = recorded
     const answer: unknown = await ask(protocol === 'openai-chat' ? Math.max(1, said.choices.length) : 1).then(
       (completion) => completion,

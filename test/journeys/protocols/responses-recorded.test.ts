@@ -13,6 +13,7 @@ import { expectAudited } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
   { folder: 'openai-chat', provider: 'recorded-chat' },
@@ -30,7 +31,12 @@ const hostOf = (folder: string): RecordedHost => recordedHosts.find((host) => ho
 
 beforeAll(async () => {
   replay = startReplayServer(() => replayOf(playing))
-  weir = await startWeir({ config: configuration(replay.url) })
+  weir = await startWeir({
+    config: recordedConfig(
+      folders.map(({ folder, provider }) => ({ provider, protocol: hostOf(folder).protocol })),
+      replay.url,
+    ),
+  })
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 
@@ -38,18 +44,6 @@ afterAll(async () => {
   await weir?.stop()
   await replay?.stop()
 })
-
-function configuration(url: string): string {
-  const providers = folders.map(({ folder, provider }) => {
-    const { protocol } = hostOf(folder)
-    return `  ${provider}: { protocol: ${protocol}, base_url: "${url}", api_key: recorded-provider-key-1 }`
-  })
-  const price = `{ input: "3", cache_read: "0.3", cache_write: "3.75", cache_write_1h: "6", output: "15" }`
-  const models = folders.map(
-    ({ provider }) => `  - { id: ${provider}/recorded, upstream: recorded, price: ${price} }`,
-  )
-  return ['providers:', ...providers, 'models:', ...models, 'local_servers: { discover: false }'].join('\n')
-}
 
 /** What a recording says: one answer, which ended well. */
 function saidBy(host: RecordedHost, recorded: Case): ChatResult | undefined {

@@ -1,7 +1,7 @@
 // Many accounts at once, each with calls of an MCP server of its own token: what each is given belongs to it, or the
 // count of foreign answers says how often it did not.
 
-import { issueKey } from '../../../src/accounts/issue-key.ts'
+import { issueKey, unlimited } from '../../../src/accounts/issue-key.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { grantOf } from '../../credits/support.ts'
@@ -106,13 +106,3 @@ async function openAccounts(dataDir: string, count: number): Promise<string[]> {
   await store.close()
   return keys
 }
-
-const unlimited = {
-  expiresAt: null,
-  spendLimit: null,
-  limitWindow: 'total',
-  allowedModels: null,
-  requestsPerMinute: null,
-  tokensPerMinute: null,
-  networks: null,
-} as const

@@ -2,10 +2,16 @@
 
 import { type ApiKey, keyState, type KeyMode } from '../../../accounts/api-key.ts'
 import { CommandFailure, type Context, type Invocation, isoTime, print } from '../../context.ts'
-import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../../accounts/issue-key.ts'
+import {
+  type IssuedKey,
+  issueKey,
+  issueSuccessor,
+  type KeyRights,
+  unlimited,
+} from '../../../accounts/issue-key.ts'
 import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
-import { limitsOf, unlimited } from '../../key-limits.ts'
+import { limitsOf } from '../../key-limits.ts'
 import { lengthOfTime } from '../../values.ts'
 import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
 

@@ -1,0 +1,225 @@
+// A gateway, a provider that fails in every way, and callers that must be refused, for tests of all refusals.
+
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { expect } from 'bun:test'
+import {
+  accountWith,
+  type Answer,
+  type CallOptions,
+  eventually,
+  keyFor,
+  restingCredits,
+} from './call-gateway.ts'
+import { failures, leak } from './failing-provider.ts'
+import type { ServedWeir } from './run-weir.ts'
+import {
+  chunk,
+  lastChunk,
+  manners,
+  type Script,
+  type ScriptedProvider,
+  startScriptedProvider,
+  streamHead,
+} from './scripted-provider.ts'
+import { serveWeir } from './serve-weir.ts'
+
+type Caller =
+  'spender' | 'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended'
+
+export const question = [{ role: 'user', content: 'Where does the river run?' }]
+
+export interface RefusalLabOptions {
+  /** Answers of the models `lab/<name>`, beside `failures` and `pausing`. */
+  readonly scripts: Readonly<Record<string, Script>>
+  /** More of the configuration, as YAML. */
+  readonly settings?: string
+  readonly providers?: (url: string) => string
+  readonly models?: string
+  /** Calls a model in the protocol under test. */
+  readonly ask: (model: string, more?: object, options?: CallOptions) => Promise<Answer>
+  /** The path of the protocol under test below /v1, the header of its key, and the end of its streams. */
+  readonly path: string
+  readonly keyHeader: (key: string) => Readonly<Record<string, string>>
+  readonly streamEnd: string
+}
+
+export class RefusalLab {
+  readonly #options: RefusalLabOptions
+  #provider: ScriptedProvider | undefined
+  #weir: ServedWeir | undefined
+  #resumed = Promise.withResolvers<void>()
+  /** Keys, by what their callers are. */
+  keys!: Readonly<Record<Caller, string>>
+
+  constructor(options: RefusalLabOptions) {
+    this.#options = options
+  }
+
+  get weir(): ServedWeir {
+    return this.#weir!
+  }
+
+  async start(): Promise<void> {
+    const scripts = { ...failures, pausing: this.#pausing, ...this.#options.scripts }
+    const provider = await startScriptedProvider(scripts)
+    this.#provider = provider
+    const models = Object.keys(scripts).map(
+      (name) =>
+        `  - { id: lab/${name}, price: { input: "1", output: "2" }, max_output_tokens: 1000, premium: ${name === 'premium'} }`,
+    )
+    this.#weir = await serveWeir({
+      config: `
+local_servers: { discover: false }
+server: { max_body_bytes: 200000, max_header_bytes: 2048 }
+limits: { requests_in_flight_per_account: 2 }
+timeouts: { connect_ms: 1000, first_byte_ms: 300, first_byte_reasoning_ms: 300, gap_ms: 30000 }
+${this.#options.settings ?? ''}
+providers:
+  lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: lab-provider-secret, quirks: { refuses: [n] } }
+${this.#options.providers?.(provider.url) ?? ''}
+models:
+${models.join('\n')}
+  - { id: lab/old, price: { input: "1", output: "2" }, retires_on: 2020-01-01, successor: lab/busy }
+${this.#options.models ?? ''}
+`,
+    })
+    this.keys = await callersOf(this.weir)
+  }
+
+  async stop(): Promise<void> {
+    await this.#weir?.stop()
+    await this.#provider?.stop()
+  }
+
+  readonly #pausing: Script = async (wire) => {
+    await wire.write(streamHead)
+    await wire.write(chunk(manners.start + manners.words))
+    await this.#resumed.promise
+    await wire.write(chunk(manners.finish + manners.usage + manners.done))
+    await wire.write(lastChunk)
+    wire.end()
+  }
+
+  /** Streams of `lab/pausing` stop in their middle from now on, until `resume`. */
+  pause(): void {
+    this.#resumed = Promise.withResolvers<void>()
+  }
+
+  resume(): void {
+    this.#resumed.resolve()
+  }
+
+  /** Asks while so many streams of the same key, paused in their middle, are open. */
+  async whilePaused(
+    streams: number,
+    key: string,
+    ask: () => Promise<Answer>,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Answer> {
+    const { path, keyHeader, streamEnd } = this.#options
+    this.pause()
+    const responses: Response[] = []
+    for (let open = 0; open < streams; open++) {
+      const response = await fetch(`${this.weir.baseUrl}${path}`, {
+        method: 'POST',
+        headers: { ...keyHeader(key), 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ model: 'lab/pausing', messages: question, max_tokens: 900, stream: true }),
+      })
+      expect(response.status).toBe(200)
+      responses.push(response)
+    }
+    const answer = await ask()
+    this.resume()
+    for (const response of responses) expect(await response.text()).toEndWith(streamEnd)
+    expect(await restingCredits(this.weir, key)).toMatchObject({ held: '0' })
+    return answer
+  }
+
+  async whileReserved(): Promise<Answer> {
+    const { ask } = this.#options
+    const { key } = await accountWith(this.weir, 'reserved@example.org', { purchased: '0.001' })
+    return this.whilePaused(1, key, () => ask('sim/echo', { max_tokens: 900 }, { key }))
+  }
+
+  /** Asks again, with the same Idempotency-Key, while the first call runs. */
+  async whileTheFirstRuns(): Promise<Answer> {
+    const { ask } = this.#options
+    const key = this.keys.spender
+    const headers = { 'idempotency-key': 'errors-2' }
+    const again = () => ask('lab/pausing', { max_tokens: 900, stream: true }, { key, headers })
+    return this.whilePaused(1, key, again, headers)
+  }
+
+  async withExpiredKey(): Promise<Answer> {
+    const soon = new Date(Date.now() + 1_500).toISOString()
+    const { key } = await keyFor(this.weir, 'rich@example.org', '--expires', soon)
+    return eventually(
+      () => this.#options.ask('sim/echo', {}, { key }),
+      ({ status }) => status === 401,
+    )
+  }
+
+  /** Asks while another process has the database to itself. */
+  async whileStoreIsLocked(): Promise<Answer> {
+    const other = new Database(join(this.weir.dataDir, 'weir.db'))
+    other.run('PRAGMA busy_timeout = 2000')
+    other.run('BEGIN IMMEDIATE')
+    try {
+      return await this.#options.ask('sim/echo')
+    } finally {
+      other.run('ROLLBACK')
+      other.close()
+      await eventually(
+        () => fetch(`${this.weir.origin}/readyz`),
+        ({ ok }) => ok,
+      )
+    }
+  }
+}
+
+async function callersOf(weir: ServedWeir): Promise<Readonly<Record<Caller, string>>> {
+  const limit = ['--limit-usd', '0.000001', '--limit-window', 'day']
+  const [spender, penniless, gifted, nearlyBroke, rich, suspended] = await Promise.all([
+    accountWith(weir, 'spender@example.org', { purchased: '1' }),
+    accountWith(weir, 'penniless@example.org', {}),
+    accountWith(weir, 'gifted@example.org', { welcome: '0.5', daily: '0.2' }),
+    accountWith(weir, 'nearly-broke@example.org', { purchased: '0.000001' }),
+    accountWith(weir, 'rich@example.org', { purchased: '5' }, ...limit),
+    accountWith(weir, 'suspended@example.org', { purchased: '5' }),
+  ])
+  const narrow = await keyFor(weir, 'nearly-broke@example.org', '--models', 'sim/*')
+  const revoked = await keyFor(weir, 'rich@example.org')
+  expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
+  expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
+  return {
+    spender: spender.key,
+    penniless: penniless.key,
+    gifted: gifted.key,
+    nearlyBroke: nearlyBroke.key,
+    narrow: narrow.key,
+    capped: rich.key,
+    revoked: revoked.key,
+    suspended: suspended.key,
+  }
+}
+
+export interface RefusalHeaders {
+  readonly retryable: boolean
+  /** What `retry-after-ms` must be, if it is known. */
+  readonly retryAfterMs?: number | undefined
+}
+
+/** Checks the headers of a refusal that all protocols share, and that it discloses nothing. */
+export function expectRefusalHeaders(answer: Answer, { retryable, retryAfterMs }: RefusalHeaders): void {
+  expect(answer.requestId).toMatch(/^req_[0-9a-f]{32}$/)
+  expect(answer.headers.get('x-should-retry')).toBe(String(retryable))
+  const wait = answer.headers.get('retry-after-ms')
+  if (retryAfterMs !== undefined) expect(wait).toBe(String(retryAfterMs))
+  expect(answer.headers.get('retry-after')).toBe(
+    wait === null ? null : String(Math.ceil(Number(wait) / 1000)),
+  )
+  expect(answer.text).not.toContain('sk-weir-')
+  expect(answer.text).not.toContain(leak)
+  expect(answer.text).not.toContain('lab-provider-secret')
+}
