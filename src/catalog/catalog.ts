@@ -6,7 +6,8 @@ import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import { type Efforts, effortsOf } from './efforts.ts'
 import { isFlash } from './prices/flash.ts'
-import { nearestIds, parseModelId, quoted, suggestion } from './model-id.ts'
+import { parseModelId, quoted, suggestion } from './model-id.ts'
+import { NearIds } from './near-ids.ts'
 import { premiumOutputRate, type Model, type Offer } from './model.ts'
 import { overridden, type ModelOverride } from './overrides.ts'
 import { parametersOf } from './parameters.ts'
@@ -110,6 +111,12 @@ export function buildCatalog(input: CatalogInput): Catalog {
       .filter((row) => !retired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
       .map((row) => row.id)
   }
+  let ids: NearIds | undefined
+  const nearestTo = (id: string) => {
+    const day = today()
+    ids ??= new NearIds(rows.keys())
+    return ids.nearest(id, (other) => rows.has(other) && !retired(rows.get(other), day))
+  }
 
   return {
     date: input.date,
@@ -117,7 +124,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
     resolve(id) {
       const row = rows.get(id)
       const model = row && find(id)
-      if (!model) throw notFound(id, current(), unpriced.get(id)?.reason)
+      if (!model) throw notFound(id, nearestTo, unpriced.get(id)?.reason)
       if (retired(row, today())) throw retiredError(model)
       return model
     },
@@ -158,9 +165,13 @@ function retired(row: CatalogRow | undefined, day: string): boolean {
   return row?.retires_on !== undefined && day > row.retires_on
 }
 
-function notFound(id: string, known: readonly string[], reason: string | undefined): GatewayError {
-  parseModelId(id, known)
-  const nearest = nearestIds(id, known)
+function notFound(
+  id: string,
+  nearestTo: (id: string) => readonly string[],
+  reason: string | undefined,
+): GatewayError {
+  parseModelId(id, nearestTo)
+  const nearest = nearestTo(id)
   const what =
     reason === undefined ? `There is no model ${quoted(id)}.` : `${quoted(id)} is not sold: ${reason}.`
   return new GatewayError('model_not_found', {

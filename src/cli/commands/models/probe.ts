@@ -2,7 +2,8 @@
 
 import type { Catalog } from '../../../catalog/catalog.ts'
 import type { Model } from '../../../catalog/model.ts'
-import { nearestIds, suggestion } from '../../../catalog/model-id.ts'
+import { suggestion } from '../../../catalog/model-id.ts'
+import { NearIds } from '../../../catalog/near-ids.ts'
 import { localModels } from '../../../catalog/local-models.ts'
 import { collect, type Fault, type FaultKind } from '../../../conversation/event.ts'
 import { larger, type Pico } from '../../../credits/money.ts'
@@ -71,8 +72,8 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
   const check = `provider ${id}`
   const bad = (problem: Problem, detail: string): Verdict => ({ check, state: 'bad', detail, problem })
   if (!row && !settings) {
-    const nearest = nearestIds(id, [...registry.map((one) => one.id), ...Object.keys(config.providers)])
-    throw usageFault(`there is no provider ${JSON.stringify(id)}.${suggestion(nearest)}`)
+    const known = new NearIds([...registry.map((one) => one.id), ...Object.keys(config.providers)])
+    throw usageFault(`there is no provider ${JSON.stringify(id)}.${suggestion(known.nearest(id))}`)
   }
   if (settings?.disabled) return [bad('disabled', `it is taken out of service: providers.${id}.disabled`)]
   // Some of its models fail because that is what they are for: a call would prove nothing.
