@@ -34,7 +34,7 @@ import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
 import type { RequestLimiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
-import type { BodyLimits, BodyParts } from './intake/read-body.ts'
+import type { BodyLimits, CallBodyParts } from './intake/read-body.ts'
 import type { HookLimit } from './payments/hook-limit.ts'
 import type { Site } from './intake/site.ts'
 import type { RunningCalls } from './mcp/running-calls.ts'
@@ -62,7 +62,7 @@ export interface SettingsView {
 }
 
 /** What any route may need: authentication, reading bodies, and the gateway's address. */
-export interface IntakeParts extends BodyParts {
+export interface IntakeParts extends CallBodyParts {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
   readonly body: BodyLimits
   readonly log: Log
@@ -82,8 +82,6 @@ export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly calls: CallLog
   /** Private `host` or `host:port` entries that users' requests may reach. */
   readonly reachableHosts: readonly string[]
-  /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
-  readonly keepOpen: (request: Request) => void
 }
 
 /** What identifies the app of a signed-in account, beside its session. */

@@ -1,5 +1,6 @@
 // Stored responses as objects: what is stored is text, of up to megabytes, and is parsed in steps.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { parseSteps } from '../json/parse.ts'
 import type { Steps } from '../json/steps.ts'
@@ -12,6 +13,9 @@ interface Turns {
   through<T>(steps: Steps<T>): T | Promise<T>
 }
 
+/** Permission to parse so many bytes. */
+export type Turn = (bytes: number) => Awaitable<void>
+
 export class ParsedResponses {
   readonly #store: Store
   readonly #turns: Turns
@@ -22,15 +26,18 @@ export class ParsedResponses {
   }
 
   /** As the store's `find`. */
-  async find(account: string, id: string): Promise<StoredResponse | undefined> {
+  async find(account: string, id: string, turn?: Turn): Promise<StoredResponse | undefined> {
     const written = await this.#store.find(account, id)
-    return written && this.#turns.through(parsedSteps(written))
+    if (written === undefined) return undefined
+    await turn?.(written.size)
+    return this.#turns.through(parsedSteps(written))
   }
 
   /** As the store's `conversation`. */
-  async conversation(account: string, id: string, maxBytes: number): Promise<Conversation> {
+  async conversation(account: string, id: string, maxBytes: number, turn?: Turn): Promise<Conversation> {
     const conversation = await this.#store.conversation(account, id, maxBytes)
     if (conversation.kind !== 'whole') return conversation
+    await turn?.(conversation.responses.reduce((sum, { size }) => sum + size, 0))
     const responses: StoredResponse[] = []
     for (const written of conversation.responses)
       responses.push(await this.#turns.through(parsedSteps(written)))

@@ -4,7 +4,7 @@ import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import type { Steps } from '../json/steps.ts'
 import { stringifySteps } from '../json/stringify.ts'
-import type { ParsedResponses } from './parsed-responses.ts'
+import type { ParsedResponses, Turn } from './parsed-responses.ts'
 import type { StoredResponse } from './response-store.ts'
 
 /** An item that a request names instead of sending it. */
@@ -23,6 +23,8 @@ export interface RecallRequest {
   readonly room: number
   /** The most bytes that a body may have. */
   readonly maxBodyBytes: number
+  /** Called before so many stored bytes are parsed, which waits for it. */
+  readonly turn: Turn
 }
 
 export interface RecalledItems {
@@ -41,7 +43,7 @@ export interface RecalledItems {
 export async function recall(
   responses: Pick<ParsedResponses, 'conversation' | 'find'>,
   turns: { through<T>(steps: Steps<T>): T | Promise<T> },
-  { account, previous, references, room, maxBodyBytes }: RecallRequest,
+  { account, previous, references, room, maxBodyBytes, turn }: RecallRequest,
 ): Promise<RecalledItems> {
   const tooLarge = () =>
     new GatewayError('payload_too_large', {
@@ -50,14 +52,14 @@ export async function recall(
     })
   const history: JsonObject[] = []
   if (previous !== undefined) {
-    const conversation = await responses.conversation(account, previous, room)
+    const conversation = await responses.conversation(account, previous, room, turn)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
     if (failed) throw continuesFailure(failed.id)
     for (const response of conversation.responses) for (const item of itemsOf(response)) history.push(item)
   }
-  const items = await referredItems(responses, account, references, searchedBodies * maxBodyBytes)
+  const items = await referredItems(responses, account, references, searchedBodies * maxBodyBytes, turn)
   if (items === undefined) throw tooLarge()
   const bytes = await turns.through(sizeSteps(history, items, references))
   if (bytes > Math.max(room, 0) && bytes > 0) throw tooLarge()
@@ -73,6 +75,7 @@ async function referredItems(
   account: string,
   references: readonly ItemReference[],
   room: number,
+  turn: Turn,
 ): Promise<ReadonlyMap<string, JsonObject> | undefined> {
   const items = new Map<string, JsonObject>()
   const wanted = new Map<string, Set<string>>()
@@ -83,7 +86,7 @@ async function referredItems(
   }
   let read = 0
   for (const [response, of] of wanted) {
-    const stored = await responses.find(account, response)
+    const stored = await responses.find(account, response, (bytes) => turn(read + bytes))
     if (!stored) continue
     read += stored.size
     if (read > room) return undefined

@@ -21,6 +21,7 @@ import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../src/providers/provider.ts'
 import type { Store } from '../../src/store/store.ts'
+import { LargeBodies } from '../../src/http/intake/large-bodies.ts'
 import { modelOf } from './support.ts'
 
 const limits: ChatLimits = {
@@ -71,6 +72,7 @@ export function partsOf(
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     watchdog: new Watchdog(),
     turns: new Turns(),
+    largeBodies: new LargeBodies(),
     memory: new Memory(),
     counter,
     buffered: new Buffered(1e9),

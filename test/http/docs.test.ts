@@ -7,6 +7,7 @@ import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
+import { LargeBodies } from '../../src/http/intake/large-bodies.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const source = resolve(import.meta.dir, '../../src')
@@ -20,6 +21,7 @@ const routes = createRoutes({
   body,
   calls,
   turns: new Turns(),
+  largeBodies: new LargeBodies(),
   publicUrl: () => '',
 } as Partial<HttpParts> as HttpParts)
 

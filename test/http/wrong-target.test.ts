@@ -5,6 +5,7 @@ import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { wrongTarget } from '../../src/http/intake/wrong-target.ts'
+import { LargeBodies } from '../../src/http/intake/large-bodies.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const quiet = () => undefined
@@ -14,6 +15,7 @@ const app = createRoutes({
   body: { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 },
   calls: new CallLog({ log, keep: quiet, keepRefused: quiet, usd: String }),
   turns: new Turns(),
+  largeBodies: new LargeBodies(),
   publicUrl: () => publicUrl,
 } as Partial<HttpParts> as HttpParts)
 

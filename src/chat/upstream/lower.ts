@@ -17,6 +17,12 @@ export interface LoweringParts {
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
   readonly media: Media
   readonly turns: Turns
+  readonly largeBodies: LargeBodies
+}
+
+/** Large requests that are parsed and translated: others wait until they leave. */
+export interface LargeBodies {
+  leave(requestId: string): void
 }
 
 export interface ProviderRequest {
@@ -202,17 +208,19 @@ function urlsIn({ messages }: ChatRequest): readonly string[] {
  * would resolve names again, and could get a private address.
  */
 async function withMedia(
-  { parts: { media }, call, outbound, target }: Lowering,
+  { parts: { media, largeBodies }, call, outbound, target }: Lowering,
   request: ChatRequest,
   isPrivate: boolean,
 ): Promise<ChatRequest> {
   const urls = urlsIn(request)
   const isElsewhere = (url: string) => isPrivate && /^https?:/i.test(url) && !media.isAllowed(url)
   const mustInline = (url: string) => outbound.inlinesUrls && outbound.readsUrl?.(url, target) !== true
+  const wanted = new Set(urls.filter((url) => isElsewhere(url) || mustInline(url)))
+  // Nobody waits for the servers that a caller names.
+  if (isPrivate || wanted.size > 0) largeBodies.leave(call.requestId)
   if (isPrivate) {
     const others = (call.request.addresses ?? []).filter(({ url }) => !urls.includes(url))
     await Promise.all(others.map((address) => media.check(address)))
   }
-  const wanted = new Set(urls.filter((url) => isElsewhere(url) || mustInline(url)))
   return wanted.size === 0 ? request : media.inline(request, (url) => wanted.has(url), call.signal)
 }

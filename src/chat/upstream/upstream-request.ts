@@ -75,8 +75,10 @@ export class UpstreamRequest {
 
   async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
-    const { arrivals, upstream, turns, log } = this.#parts
+    const { arrivals, largeBodies, upstream, turns, log } = this.#parts
     const { requestId } = this.#call
+    // From here on the request is a text.
+    largeBodies.leave(requestId)
     // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
     const headers =
       provider.transport === 'builtin'

@@ -41,6 +41,8 @@ export async function answered<Parts extends ServingParts>(
     if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())
+  } finally {
+    parts.largeBodies.leave(requestId)
   }
 }
 

@@ -1,5 +1,7 @@
 // Reads a JSON body, bounded in size and depth before it is parsed.
 
+import type { Caller } from '../../accounts/caller.ts'
+import type { Awaitable } from '../../awaitable.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Turns } from '../../chat/streaming/turns.ts'
@@ -9,6 +11,7 @@ import { stringEnd } from '../../json/shape.ts'
 import { atOnce, isSteps, type Steps, stepCharacters } from '../../json/steps.ts'
 import { isObject } from '../../protocols/json.ts'
 import { colonsIn, maxParts } from './body-shape.ts'
+import { largeBytes, type LargeBodies } from './large-bodies.ts'
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
@@ -22,9 +25,38 @@ export interface BodyParts {
   readonly turns: Pick<Turns, 'run' | 'through'>
 }
 
+export interface CallBodyParts extends BodyParts {
+  readonly largeBodies: LargeBodies
+  /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
+  readonly keepOpen: (request: Request) => void
+}
+
 export interface ReadBody {
   readonly json: JsonObject
   readonly bytes: number
+}
+
+/**
+ * As `readJson`, for a request that becomes a call: a large body waits for its turn before it is parsed, and others wait
+ * until it leaves `largeBodies`. Nobody waits while a body arrives: until it is parsed, it is bytes.
+ */
+export async function readCall(
+  parts: CallBodyParts,
+  request: Request,
+  requestId: string,
+  { account }: Pick<Caller, 'account'>,
+  maxCommas = conversationCommas,
+): Promise<ReadBody> {
+  const bytes = await bodyBytes(request, parts.body)
+  if (bytes.length >= largeBytes) {
+    const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
+    if (turn) {
+      parts.keepOpen(request)
+      await turn
+    }
+  }
+  const json = parsed(parts, bytes, maxCommas)
+  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
 /**
@@ -34,26 +66,31 @@ export interface ReadBody {
  */
 export async function readJson(
   request: Request,
-  { body: limits, turns }: BodyParts,
+  parts: BodyParts,
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
-  let bytes: Uint8Array
+  const bytes = await bodyBytes(request, parts.body)
+  const json = parsed(parts, bytes, maxCommas)
+  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
+}
+
+async function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
   try {
     // A body with a length cannot exceed it; a chunked one is counted while it arrives.
-    bytes =
-      request.headers.has('content-length') || request.body === null
-        ? await request.bytes()
-        : await countedBytes(request.body, limits)
+    return request.headers.has('content-length') || request.body === null
+      ? await request.bytes()
+      : await countedBytes(request.body, limits)
   } catch (cause) {
     if (cause instanceof GatewayError) throw cause
     // The client disconnected, or its chunks are malformed: not an error of the gateway.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
-  const read =
-    bytes.length <= stepCharacters
-      ? turns.run(() => parseJson(decoded(bytes), limits.maxDepth, maxCommas))
-      : turns.through(parsedBody(bytes, limits, maxCommas))
-  return { json: read instanceof Promise ? await read : read, bytes: bytes.length }
+}
+
+function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
+  return bytes.length <= stepCharacters
+    ? turns.run(() => parseJson(decoded(bytes), body.maxDepth, maxCommas))
+    : turns.through(parsedBody(bytes, body, maxCommas))
 }
 
 /** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */

@@ -2,7 +2,7 @@
 
 import { GatewayError } from '../../errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
 import { sessionHeader, withSession } from './running-calls.ts'
@@ -21,11 +21,13 @@ export const callMcp: Route = {
   operation: async () => (await import('./documentation.ts')).mcp,
 }
 
-async function serve(parts: HttpParts, { request, caller: identify }: Call): Promise<Response> {
+async function serve(parts: HttpParts, { request, requestId, caller: identify }: Call): Promise<Response> {
   refuseForeignPage(parts, request)
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json } = await readJson(request, parts)
+  const { json } = await readCall(parts, request, requestId, caller)
+  // A tool that asks a model is a request of its own, which must not wait for this one.
+  parts.largeBodies.leave(requestId)
   parts.keepOpen(request)
   // Loaded with the first request: most gateways never get one.
   const { createMcpHandler } = await import('@modelcontextprotocol/server')

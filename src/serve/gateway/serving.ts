@@ -18,6 +18,7 @@ import { type Config, secretsOf } from '../../config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
+import { LargeBodies } from '../../http/intake/large-bodies.ts'
 import type { RequestLimiter, RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { AppParts, ServingParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
@@ -99,6 +100,7 @@ export function servingOf(source: ServingSource): Serving {
     keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const turns = new Turns()
+  const largeBodies = new LargeBodies()
   const parts: ServingParts = {
     chat: {
       catalog,
@@ -120,6 +122,7 @@ export function servingOf(source: ServingSource): Serving {
       log,
       watchdog: new Watchdog(),
       turns,
+      largeBodies,
       memory,
       counter,
       buffered: new Buffered(config.stream.total_buffer_bytes),
@@ -165,6 +168,7 @@ export function servingOf(source: ServingSource): Serving {
       maxDepth: config.limits.json_depth,
     },
     turns,
+    largeBodies,
     log,
     now: clock,
     ready: () => !draining,

@@ -13,6 +13,7 @@ import { loweredFor } from '../../../src/chat/upstream/lower.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { callOf } from '../parts.ts'
 import { candidateOf } from '../support.ts'
+import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
 import { toolOf } from './tool-lab.ts'
 
 const caller = {
@@ -192,7 +193,11 @@ describe('a strict request is not refused for what the gateway has added to it',
       rememberedSignature: () => undefined,
     }
     const limits = { fileBytes: 1, requestBytes: 1, timeoutMs: 1 }
-    const parts = { media: media({ allowHosts: [], limits }), turns: new Turns() }
+    const parts = {
+      media: media({ allowHosts: [], limits }),
+      turns: new Turns(),
+      largeBodies: new LargeBodies(),
+    }
     const asked = conversation.round(call, undefined)
     const { warnings } = await loweredFor(parts, asked, candidate, outbound, target, 100, 'translated')
     expect(warnings).toEqual([])

@@ -10,6 +10,7 @@ import type { JsonObject } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../../src/providers/provider.ts'
 import { asks, type Client, type Route, routeTo } from '../routes.ts'
+import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
 import { candidateOf, modelOf } from '../support.ts'
 
 const fetching = media({ allowHosts: [], limits: { fileBytes: 1, requestBytes: 1, timeoutMs: 1 } })
@@ -35,7 +36,7 @@ async function sent(
   const model = modelOf(`${provider.id}/${upstream}`)
   const candidate = { ...candidateOf(provider.id), provider, model, offer: model.offers[0]! }
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
-  const parts = { media: fetching, turns: new Turns() }
+  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
   return { ...lowered, body: JSON.parse(lowered.body) as JsonObject }
 }
@@ -91,7 +92,7 @@ test('a request with an address is translated for a provider in a private networ
     request: { ...request, addresses: [address] },
     signal: new AbortController().signal,
   } as unknown as IncomingCall
-  const parts = { media: fetching, turns: new Turns() }
+  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
   const candidate = { ...candidateOf('anthropic'), provider }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, 64)
   expect(lowered.passthrough).toBe(false)

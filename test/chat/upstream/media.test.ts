@@ -15,6 +15,7 @@ import { inbound as messages } from '../../../src/protocols/anthropic-messages/i
 import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import type { Inbound } from '../../../src/protocols/protocol.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
+import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
 import { candidateOf } from '../support.ts'
 
 const limits: MediaLimits = { fileBytes: 1000, requestBytes: 2500, timeoutMs: 2000 }
@@ -62,7 +63,7 @@ async function sent(
     reasoning: false,
     rememberedSignature: () => undefined,
   }
-  const parts = { media: fetching, turns: new Turns() }
+  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
   return JSON.parse((await loweredFor(parts, call, candidate, outbound, target, undefined)).body)
 }
 

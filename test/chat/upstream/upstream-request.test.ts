@@ -12,6 +12,7 @@ import { UpstreamRequest } from '../../../src/chat/upstream/upstream-request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { Upstream } from '../../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
+import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
 import { candidateOf } from '../support.ts'
 
 /** A request that may take a second to its first byte and two in all, and what can happen to it. */
@@ -29,6 +30,7 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     arrivals: new Arrivals(1e9),
     upstream: new Upstream(),
     turns: new Turns(),
+    largeBodies: new LargeBodies(),
     memory: new Memory(),
     redact: (text: string) => text.replaceAll('sk-secret', '***'),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },

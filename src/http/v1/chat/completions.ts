@@ -3,7 +3,7 @@
 import { inbound as chat } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import { inbound as textCompletions } from '../../../protocols/openai-completions/inbound.ts'
 import type { Inbound } from '../../../protocols/protocol.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ServingParts } from '../../parts.ts'
@@ -32,7 +32,7 @@ async function serve(
   refuseByHeaders(request.headers, parts.body)
   const known = identify()
   const caller = known instanceof Promise ? await known : known
-  const { json, bytes } = await readJson(request, parts)
+  const { json, bytes } = await readCall(parts, request, requestId, caller)
   const read = parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse))
   const asked = read instanceof Promise ? await read : read
   const call = { inbound, request: asked, bodyBytes: bytes, arrivedAt }

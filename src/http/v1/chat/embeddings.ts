@@ -4,7 +4,7 @@ import { embed } from '../../../chat/embed.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import { embeddingAddresses } from '../../../protocols/openai-chat/inbound/addresses.ts'
 import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inbound.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { refuseDropped, servePaid } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ServingParts } from '../../parts.ts'
@@ -21,7 +21,7 @@ async function serve(parts: PaidParts, { request, requestId, caller: identify }:
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   // Texts may come as the tokens they are.
-  const { json } = await readJson(request, parts, Number.POSITIVE_INFINITY)
+  const { json } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = checkAddresses(json, embeddingAddresses, parts.reachableHosts)
   const { envelope, body, bodyBytes, promptParts, request: embedding, format } = parseEmbedding(json)
   refuseDropped(envelope, warnings)

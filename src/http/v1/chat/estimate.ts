@@ -6,7 +6,7 @@ import type { Caller } from '../../../accounts/caller.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { InboundRequest } from '../../../protocols/protocol.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ResponseParts, ServingParts } from '../../parts.ts'
 
@@ -19,14 +19,14 @@ export const estimateCall: Route<ServingParts> = {
 
 async function answer(
   parts: PaidParts & ResponseParts,
-  { request, caller: identify }: Call,
+  { request, requestId, caller: identify }: Call,
 ): Promise<Response> {
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json, bytes } = await readJson(request, parts)
+  const { json, bytes } = await readCall(parts, request, requestId, caller)
   const priced = await estimate(parts.chat, {
     caller,
-    ...(await read(parts, caller, json, bytes)),
+    ...(await read(parts, requestId, caller, json, bytes)),
   })
   return Response.json(priced)
 }
@@ -34,6 +34,7 @@ async function answer(
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(
   parts: PaidParts & ResponseParts,
+  requestId: string,
   caller: Caller,
   json: JsonObject,
   bytes: number,
@@ -43,7 +44,7 @@ async function read(
     return { request: inbound.parse(json), bodyBytes: bytes }
   const { callOf } = await import('../responses/create.ts')
   // Nothing is answered, so there is nothing to keep.
-  const { call, bodyBytes } = await callOf(parts, caller, json, bytes, {
+  const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, {
     now: parts.now,
     keep: () => false,
     kept: () => undefined,

@@ -9,7 +9,7 @@ import { inbound, modelId, withModel } from '../../../protocols/gemini/inbound/i
 import { isObject } from '../../../protocols/json.ts'
 import { refuseGemini } from './errors.ts'
 import { decoded } from '../../intake/model-in-path.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { PaidParts } from '../../parts.ts'
@@ -46,7 +46,7 @@ async function generate(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json: sent, bytes } = await readJson(request, parts)
+  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withModel(sent, model, kind === 'stream')
   const call = {
     inbound,
@@ -72,7 +72,7 @@ async function count(
 ): Promise<Response> {
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json } = await readJson(request, parts)
+  const { json } = await readCall(parts, request, requestId, caller)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
   const counted = async () => {

@@ -6,7 +6,7 @@ import { inbound, modelId, promptOf } from '../../../protocols/anthropic-message
 import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../../intake/authenticate.ts'
 import { refusalIn, type Refuse } from '../../intake/error-response.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
 import type { PaidParts, ServingParts } from '../../parts.ts'
@@ -43,7 +43,7 @@ async function serve(parts: PaidParts, { request, requestId, caller: identify }:
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json: sent, bytes } = await readJson(request, parts)
+  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withBetas(sent, request.headers)
   const call = {
     inbound,
@@ -57,7 +57,7 @@ async function serve(parts: PaidParts, { request, requestId, caller: identify }:
 async function count(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json } = await readJson(request, parts)
+  const { json } = await readCall(parts, request, requestId, caller)
   const { model } = checkedForCount(json)
   const counted = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))

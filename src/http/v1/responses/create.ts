@@ -14,7 +14,8 @@ import type { AnswerHooks } from '../../../protocols/openai-responses/inbound/en
 import { checkedRequest, itemsReferredTo } from '../../../protocols/openai-responses/inbound/check.ts'
 import { keepResponse } from '../../../responses/keep.ts'
 import { recall } from '../../../responses/recall.ts'
-import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { largeBytes } from '../../intake/large-bodies.ts'
+import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { PaidParts, ResponseParts } from '../../parts.ts'
@@ -27,7 +28,7 @@ export async function createResponse(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json, bytes } = await readJson(request, parts)
+  const { json, bytes } = await readCall(parts, request, requestId, caller)
   const stored = await storedBy(parts, caller)
   let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
@@ -40,7 +41,7 @@ export async function createResponse(
     kept: () => queued,
   }
   const own = await parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
-  const { call, bodyBytes } = await callOf(parts, caller, json, bytes, hooks)
+  const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, parts.reachableHosts) : own
@@ -68,7 +69,8 @@ async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller:
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns'>,
+  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns' | 'largeBodies'>,
+  requestId: string,
   caller: Caller,
   json: JsonObject,
   bytes: number,
@@ -81,6 +83,10 @@ export async function callOf(
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
     room: parts.body.maxBodyBytes - bytes,
     maxBodyBytes: parts.body.maxBodyBytes,
+    turn: (recalledBytes) => {
+      const all = bytes + recalledBytes
+      return all < largeBytes ? undefined : parts.largeBodies.turn(requestId, caller.account.id, all)
+    },
   })
   const call = await parts.turns.run(() => responsesCall(request, recalled, hooks))
   return { call, bodyBytes: bytes + recalledBytes }
