@@ -8,7 +8,7 @@ import type { PaidCall } from './call.ts'
 import type { ChatParts } from './parts.ts'
 import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
-import { searchFor } from './routing/search.ts'
+import { CallSearch } from './routing/search.ts'
 
 /** Who may serve a call, and the pools that may pay for it in spending order. */
 export interface Payable {
@@ -43,14 +43,12 @@ export async function paidCall(
 }
 
 /** Asks the candidates until one answers, and records which on the hold. Rejects with DispatchFailed. */
-export async function answered<Answer>(
+export function answered<Answer>(
   parts: ChatParts,
   call: PaidCall,
   hold: Hold,
   candidates: readonly Candidate[],
   ask: (candidate: Candidate) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
-  const served = await dispatch(searchFor(parts, call, candidates), ask)
-  hold.servedBy(served.candidate, served.attempts)
-  return served
+  return dispatch(new CallSearch(parts, call, hold, candidates), ask)
 }

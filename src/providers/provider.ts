@@ -56,12 +56,21 @@ export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'clientB
   readonly models: RegExp
 }
 
-/** The provider as the model of this name (the provider's own) is spoken to. */
+const inDialect = new WeakMap<Provider, Map<Dialect, Provider>>()
+
+/** The provider as the model of this name (the provider's own) is spoken to; the same object each time. */
 export function spokenTo<P extends Provider>(provider: P, upstream: string): P {
-  const dialect = provider.dialects?.find(({ models }) => models.test(upstream))
+  if (provider.dialects === undefined) return provider
+  const dialect = provider.dialects.find(({ models }) => models.test(upstream))
   if (!dialect) return provider
-  const { protocol, quirks, clientBody } = dialect
-  return { ...provider, protocol, quirks, clientBody }
+  let known = inDialect.get(provider)
+  if (!known) inDialect.set(provider, (known = new Map()))
+  let spoken = known.get(dialect)
+  if (!spoken) {
+    const { protocol, quirks, clientBody } = dialect
+    known.set(dialect, (spoken = { ...provider, protocol, quirks, clientBody }))
+  }
+  return spoken as P
 }
 
 export type Auth =

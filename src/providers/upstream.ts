@@ -5,7 +5,7 @@ import type { Fault } from '../conversation/event.ts'
 import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { awsHeaders } from './credentials/aws-signature.ts'
 import { GoogleTokens } from './credentials/google-token.ts'
-import type { ConfiguredProvider } from './provider.ts'
+import type { Auth, ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator/simulator.ts'
 
 export interface SendRequest {
@@ -32,7 +32,13 @@ export class UnreachableError extends Error {
   }
 }
 
-type Headers = Record<string, string>
+type HeaderFields = Record<string, string>
+
+/** The headers of every request with one key of a provider: as fields, and in the runtime's own form. */
+interface SharedHeaders {
+  readonly fields: HeaderFields
+  readonly headers: Headers
+}
 
 /** How long a provider that answered counts as reachable, milliseconds. */
 const reachableForMs = 60_000
@@ -42,6 +48,7 @@ export class Upstream {
   readonly #googleTokens = new GoogleTokens()
   /** When each base URL answered last, milliseconds of performance.now(). */
   readonly #lastAnswer = new Map<string, number>()
+  readonly #shared = new WeakMap<ConfiguredProvider, Map<string | undefined, SharedHeaders>>()
 
   /**
    * Sends one request. Resolves with the provider's answer whatever its status; rejects with UnreachableError
@@ -51,26 +58,17 @@ export class Upstream {
    */
   async send(request: SendRequest): Promise<Response> {
     const url = request.provider.baseUrl + request.path
-    const made = this.#credential(request, url)
+    const made = this.#headersOf(request, url)
     // Most are there at once: to await those would cost every call a turn.
-    const credentials = made instanceof Promise ? await made : made
-    const init = {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        // A compressed stream would be held back by the decompressor and cannot be forwarded as it is.
-        'accept-encoding': 'identity',
-        ...request.provider.headers,
-        ...credentials,
-        ...request.headers,
-      },
-      body: request.body,
-    }
+    const headers = made instanceof Promise ? await made : made
+    const { body } = request
     const { signal } = request.abort
     if (request.provider.transport === 'builtin') {
-      return simulate(new Request(`http://sim.invalid${request.path}`, { ...init, signal }))
+      return simulate(
+        new Request(`http://sim.invalid${request.path}`, { method: 'POST', headers, body, signal }),
+      )
     }
-    const options = { ...init, signal, redirect: 'manual', timeout: false } as const
+    const options = { method: 'POST', headers, body, signal, redirect: 'manual', timeout: false } as const
     const connect = this.#watchConnect(request)
     try {
       let response: Response
@@ -94,28 +92,42 @@ export class Upstream {
     }
   }
 
-  /** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
-  #credential(request: SendRequest, url: string): Headers | Promise<Headers> {
-    const { provider, key, body } = request
+  /** The headers of a request, with its key or what that is good for. Rejects with UnreachableError. */
+  #headersOf(request: SendRequest, url: string): HeaderFields | Headers | Promise<HeaderFields> {
+    const { provider, key, headers: own } = request
     const { auth } = provider
-    if (key === undefined) return {}
-    switch (auth.kind) {
-      case 'none':
-        return {}
-      case 'bearer':
-        return { authorization: `Bearer ${key}` }
-      case 'header':
-        return { [auth.header]: key }
-      case 'aws':
-        return awsHeaders(key, auth.service, url, body)
-      case 'google':
-        return this.#bearerOfGoogle(key, auth.scope, request.abort.signal)
-      default:
-        return auth satisfies never
-    }
+    if (key !== undefined && (auth.kind === 'aws' || auth.kind === 'google'))
+      return this.#exchanged(request, key, auth, url)
+    const { fields, headers } = this.#sharedHeaders(provider, key)
+    for (const _ in own) return { ...fields, ...own }
+    return headers
   }
 
-  async #bearerOfGoogle(key: string, scope: string, signal: AbortSignal): Promise<Headers> {
+  async #exchanged(
+    { provider, body, headers: own, abort }: SendRequest,
+    key: string,
+    auth: Extract<Auth, { kind: 'aws' | 'google' }>,
+    url: string,
+  ): Promise<HeaderFields> {
+    const credentials =
+      auth.kind === 'aws'
+        ? await awsHeaders(key, auth.service, url, body)
+        : await this.#bearerOfGoogle(key, auth.scope, abort.signal)
+    return withCredentials(provider, credentials, own)
+  }
+
+  #sharedHeaders(provider: ConfiguredProvider, key: string | undefined): SharedHeaders {
+    let ofProvider = this.#shared.get(provider)
+    if (!ofProvider) this.#shared.set(provider, (ofProvider = new Map()))
+    let shared = ofProvider.get(key)
+    if (!shared) {
+      const fields = withCredentials(provider, keyHeader(provider, key), {})
+      ofProvider.set(key, (shared = { fields, headers: new Headers(fields) }))
+    }
+    return shared
+  }
+
+  async #bearerOfGoogle(key: string, scope: string, signal: AbortSignal): Promise<HeaderFields> {
     try {
       return { authorization: `Bearer ${await this.#googleTokens.token(key, scope, signal)}` }
     } catch (error) {
@@ -134,6 +146,28 @@ export class Upstream {
     const answered = this.#lastAnswer.get(baseUrl) ?? Number.NEGATIVE_INFINITY
     const isReachable = performance.now() - answered < reachableForMs
     return new ConnectWatch(baseUrl, connectMs, abort, isReachable ? 'when-late' : 'at-once')
+  }
+}
+
+/** The header that carries a provider's key as it is. */
+function keyHeader({ auth }: ConfiguredProvider, key: string | undefined): HeaderFields {
+  if (key === undefined) return {}
+  if (auth.kind === 'header') return { [auth.header]: key }
+  return auth.kind === 'bearer' ? { authorization: `Bearer ${key}` } : {}
+}
+
+function withCredentials(
+  provider: ConfiguredProvider,
+  credentials: HeaderFields,
+  own: Readonly<HeaderFields>,
+): HeaderFields {
+  return {
+    'content-type': 'application/json',
+    // A compressed stream would be held back by the decompressor and cannot be forwarded as it is.
+    'accept-encoding': 'identity',
+    ...provider.headers,
+    ...credentials,
+    ...own,
   }
 }
 

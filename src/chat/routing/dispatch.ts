@@ -49,7 +49,9 @@ export interface Search {
   /** Aborts when the client disconnects: nothing more is tried then. */
   readonly disconnect: AbortSignal
   /** Called for every failed attempt, for the log. */
-  readonly failed: (candidate: Candidate, attempt: Attempt, error: unknown) => void
+  failed(candidate: Candidate, attempt: Attempt, error: unknown): void
+  /** Called once, when a candidate has answered. */
+  served(candidate: Candidate, attempts: readonly Attempt[]): void
   /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -106,11 +108,14 @@ class Tries<Answer> {
       if (this.#refusedModels?.has(candidate.model.id) || this.#leftOut?.has(candidate.offer)) continue
       if (!this.#mayTry(candidate)) continue
       const startedAt = performance.now()
+      let answer: Answer
       try {
-        return this.#served(candidate, await this.#attempt(candidate), startedAt)
+        answer = await this.#attempt(candidate)
       } catch (error) {
         this.#failed(candidate, error, startedAt)
+        continue
       }
+      return this.#served(candidate, answer, startedAt)
     }
     return (await this.#again()) ?? this.#fail()
   }
@@ -124,11 +129,14 @@ class Tries<Answer> {
       await pause(next.waitMs, disconnect)
       if (this.#isOver) continue
       const startedAt = performance.now()
+      let answer: Answer
       try {
-        return this.#served(next.candidate, await this.#attempt(next.candidate), startedAt)
+        answer = await this.#attempt(next.candidate)
       } catch (error) {
         this.#failed(next.candidate, error, startedAt)
+        continue
       }
+      return this.#served(next.candidate, answer, startedAt)
     }
     return undefined
   }
@@ -171,6 +179,7 @@ class Tries<Answer> {
     const ms = performance.now() - startedAt
     this.#note(candidate, 'served', ms, null, null, null)
     this.#search.health.answered(candidate, ms)
+    this.#search.served(candidate, this.#attempts)
     return { answer, candidate, attempts: this.#attempts }
   }
 

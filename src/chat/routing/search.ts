@@ -18,31 +18,54 @@ export interface RoutingParts {
   readonly log: Log
 }
 
-export function searchFor(parts: RoutingParts, call: PaidCall, candidates: readonly Candidate[]): Search {
-  const { health, retryBudget: budget, limits, log } = parts
-  let n = 0
-  return {
-    candidates,
-    limit: limits.attempts,
-    health,
-    account: call.caller.account.id,
-    budget,
-    disconnect: call.signal,
-    pause,
-    failed: (candidate, attempt, error) => {
-      n += 1
-      log.warn('an attempt failed', {
-        request_id: call.requestId,
-        attempt: n,
-        ...triedFields(candidate),
-        code: attempt.code,
-        status: attempt.status,
-        reason: reasonOf(attempt, error),
-        ...causeOf(error),
-        ms: attempt.ms,
-      })
-    },
+/** The search of one call, on whose hold the provider is recorded that has answered. */
+export class CallSearch implements Search {
+  readonly candidates: readonly Candidate[]
+  readonly limit: number
+  readonly health: Health
+  readonly account: string
+  readonly budget: RetryBudget
+  readonly disconnect: AbortSignal
+  readonly pause = pause
+  readonly #requestId: string
+  readonly #log: Log
+  readonly #hold: Served
+  #failures = 0
+
+  constructor(parts: RoutingParts, call: PaidCall, hold: Served, candidates: readonly Candidate[]) {
+    this.candidates = candidates
+    this.limit = parts.limits.attempts
+    this.health = parts.health
+    this.account = call.caller.account.id
+    this.budget = parts.retryBudget
+    this.disconnect = call.signal
+    this.#requestId = call.requestId
+    this.#log = parts.log
+    this.#hold = hold
   }
+
+  failed(candidate: Candidate, attempt: Attempt, error: unknown): void {
+    this.#failures += 1
+    this.#log.warn('an attempt failed', {
+      request_id: this.#requestId,
+      attempt: this.#failures,
+      ...triedFields(candidate),
+      code: attempt.code,
+      status: attempt.status,
+      reason: reasonOf(attempt, error),
+      ...causeOf(error),
+      ms: attempt.ms,
+    })
+  }
+
+  served(candidate: Candidate, attempts: readonly Attempt[]): void {
+    this.#hold.servedBy(candidate, attempts)
+  }
+}
+
+/** What is told who has answered. */
+interface Served {
+  servedBy(candidate: Candidate, attempts: readonly Attempt[]): void
 }
 
 /** Log fields: the offer, the index of the provider's key (from 1), the address. */

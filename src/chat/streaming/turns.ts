@@ -20,6 +20,9 @@ const longestWaitMs = 50
 const urgencies = ['soon', 'begun', 'later', 'new'] as const
 export type Urgency = (typeof urgencies)[number]
 
+/** Work on so few characters is not put off: it takes less than the rest of a call, which nothing puts off either. */
+export const littleCharacters = 16_384
+
 export class Turns {
   /** When the current turn of the loop began, by performance.now(); undefined before its first step. */
   #begunAt: number | undefined

@@ -1,6 +1,6 @@
 // Reads the body of a provider's answer within bounds, and parses it.
 
-import { andThen, type Awaitable, whenDone } from '../../awaitable.ts'
+import type { Awaitable } from '../../awaitable.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { decodeSteps } from '../../json/decode.ts'
 import { parseSteps } from '../../json/parse.ts'
@@ -8,7 +8,7 @@ import { shapeFault, shapeFaultSteps } from '../../json/shape.ts'
 import { stepCharacters } from '../../json/steps.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
-import { Turns } from '../streaming/turns.ts'
+import { littleCharacters, Turns } from '../streaming/turns.ts'
 
 /** Objects, arrays and items of an answer; the log probabilities of a long one are many. */
 const mostValues = 2_000_000
@@ -25,40 +25,62 @@ export function parsedAnswer(
   turns: Turns,
   most = mostValues,
 ): Awaitable<unknown> {
-  // Short text is parsed in one step.
-  const isShort = text.length <= stepCharacters
-  const shape = isShort ? shapeFault(text, most) : turns.through(shapeFaultSteps(text, most))
-  return andThen(shape, (fault) => {
-    if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
-    return whenDone(
-      () => (isShort ? turns.run(() => JSON.parse(text) as unknown) : turns.through(parseSteps(text))),
-      (parsed) => parsed,
-      () => {
-        const type = response.headers.get('content-type') ?? 'no content type'
-        const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
-        throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
-      },
-    )
-  })
+  if (text.length > littleCharacters) return parsedInSteps(response, text, turns, most)
+  refuseShape(shapeFault(text, most))
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    throw notJson(response, text)
+  }
 }
 
-/** Reads at most `maxBytes` of a body as text, to protect the memory. `onBytes` is called for each part. */
+async function parsedInSteps(response: Response, text: string, turns: Turns, most: number): Promise<unknown> {
+  // The runtime's own parser is the fastest, but takes the whole text in one step.
+  const isOneStep = text.length <= stepCharacters
+  refuseShape(isOneStep ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most)))
+  try {
+    return await (isOneStep ? turns.run(() => JSON.parse(text) as unknown) : turns.through(parseSteps(text)))
+  } catch {
+    throw notJson(response, text)
+  }
+}
+
+function refuseShape(fault: string | undefined): void {
+  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
+}
+
+function notJson(response: Response, text: string): AttemptFailed {
+  const type = response.headers.get('content-type') ?? 'no content type'
+  const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
+  return new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
+}
+
+/** What is put off with each part of a body. */
+interface Deadline {
+  extend(ms: number): void
+}
+
+const noDeadline: Deadline = { extend: () => undefined }
+
+/** Reads at most `maxBytes` of a body as text, to protect the memory. Each part of it may take `gapMs`. */
 export function boundedText(
   response: Response,
   maxBytes: number,
-  onBytes: () => void = () => undefined,
+  deadline = noDeadline,
+  gapMs = 0,
   turns = new Turns(),
 ): Promise<string> {
-  onBytes()
+  deadline.extend(gapMs)
   const announced = Number(response.headers.get('content-length') ?? Number.NaN)
   if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
-  return textInParts(response, maxBytes, onBytes, turns)
+  return textInParts(response, maxBytes, deadline, gapMs, turns)
 }
 
 async function textInParts(
   response: Response,
   maxBytes: number,
-  onBytes: () => void,
+  deadline: Deadline,
+  gapMs: number,
   turns: Turns,
 ): Promise<string> {
   const reader = readerOf(response)
@@ -66,7 +88,7 @@ async function textInParts(
   let size = 0
   for (;;) {
     const { done, value } = await reader.readMany()
-    onBytes()
+    deadline.extend(gapMs)
     for (const bytes of value ?? []) {
       chunks.push(bytes)
       size += bytes.length

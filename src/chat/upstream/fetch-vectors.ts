@@ -57,10 +57,11 @@ export async function fetchVectors(
     const { turns } = parts
     const sent = { ...lowered, body: await turns.text(lowered.body) }
     const response = await request.send(candidate, sent, limits.connectMs)
+    request.comes(response)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Vectors can be larger than any chat answer; as many are expected as were requested.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
-    const text = await boundedText(response, most, () => request.extend(limits.gapMs), turns)
+    const text = await boundedText(response, most, request, limits.gapMs, turns)
     request.read()
     const parsed = await parsedAnswer(response, text, turns, Number.POSITIVE_INFINITY)
     const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))

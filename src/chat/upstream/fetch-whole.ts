@@ -1,6 +1,5 @@
 // A whole answer of one candidate.
 
-import { andThen } from '../../awaitable.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatResult, collect } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -44,20 +43,15 @@ export async function fetchWhole(
   const request = new UpstreamRequest(parts, call, patience, policy)
   try {
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
+    request.comes(response)
     if (!response.ok) await refuseFailure(response, prepared, request)
-    const text = await boundedText(
-      response,
-      limits.answerBytes,
-      () => request.extend(limits.gapMs),
-      parts.turns,
-    )
+    const { turns } = parts
+    const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, turns)
     request.read()
     pass('answer-read', call.requestId)
-    const { turns } = parts
-    const answer = andThen(parsedAnswer(response, text, turns), (parsed) =>
-      turns.run(() => wholeAnswer(parts, call, candidate, prepared, parsed)),
-    )
-    return answer instanceof Promise ? await answer : answer
+    const parsing = parsedAnswer(response, text, turns)
+    const parsed = parsing instanceof Promise ? await parsing : parsing
+    return wholeAnswer(parts, call, candidate, prepared, parsed)
   } catch (error) {
     throw request.verdict(error)
   } finally {
@@ -76,12 +70,13 @@ function wholeAnswer(
     () => outbound.plainWhole?.(parsed, target) ?? collect(outbound.whole(parsed, target)),
   )
   if (result.fault) throw new AttemptFailed(result.fault)
-  for (const { id, thoughtSignature } of result.choices.flatMap((choice) => choice.toolCalls)) {
-    if (thoughtSignature !== undefined) parts.signatures.remember(id, thoughtSignature)
+  const delivered = new Delivered()
+  for (const choice of result.choices) {
+    delivered.addChoice(choice)
+    for (const { id, thoughtSignature } of choice.toolCalls)
+      if (thoughtSignature !== undefined) parts.signatures.remember(id, thoughtSignature)
   }
   const context = contextOf(parts, call, candidate, warnings)
-  const delivered = new Delivered()
-  for (const choice of result.choices) delivered.addChoice(choice)
   return {
     kind: 'whole',
     warnings,

@@ -2,13 +2,12 @@
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
-import { stepCharacters } from '../../json/steps.ts'
 import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import { joined, type LoweredRequest, type Warning } from '../../protocols/lowered-request.ts'
 import type { Outbound, Target } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
-import type { Turns } from '../streaming/turns.ts'
+import { littleCharacters, type Turns } from '../streaming/turns.ts'
 import { type Media, urlOf } from './inline-media.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { refuseUnpricedMedia } from '../billing/unpriced-media.ts'
@@ -81,7 +80,7 @@ interface Lowering {
 /** A short request without addresses is lowered at once, as most are: nothing has to be awaited. */
 function lower(lowering: Lowering): Awaitable<ProviderRequest> {
   const { call, outbound } = lowering
-  if (namesAddresses(call) || call.bodyBytes > stepCharacters) return lowerInSteps(lowering)
+  if (namesAddresses(call) || call.bodyBytes > littleCharacters) return lowerInSteps(lowering)
   const forwarded = forwardedBody(lowering)
   if (forwarded) return written(lowering, forwarded, forwarded.warnings, true)
   const asked = askedOf(lowering)

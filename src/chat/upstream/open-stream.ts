@@ -45,6 +45,7 @@ export async function openStream(
   const request = new UpstreamRequest(parts, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
   try {
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
+    request.comes(response)
     if (!response.ok) await refuseFailure(response, prepared, request)
     const channel = channelFor(parts, candidate, round, prepared)
     const opened = isJson(response)
@@ -108,7 +109,7 @@ async function wholeAsStream(
   request: UpstreamRequest,
   turns: Turns,
 ): Promise<Head> {
-  const text = await boundedText(response, answerBytes, () => request.extend(gapMs), turns)
+  const text = await boundedText(response, answerBytes, request, gapMs, turns)
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []

@@ -29,6 +29,8 @@ export interface Patience {
   readonly totalMs: number
 }
 
+const once = { once: true }
+
 /** Aborted by its deadline, a client that disconnects, or a shutdown. */
 export class UpstreamRequest {
   readonly #controller = new AbortController()
@@ -64,48 +66,69 @@ export class UpstreamRequest {
     this.#endsWithClient = policy !== 'drain'
     const { signal } = call
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
-    if (this.#endsWithClient) signal.addEventListener('abort', () => this.#clientGone(), { once: true })
+    if (this.#endsWithClient) signal.addEventListener('abort', this, once)
     onAbort(stopping, this.#abort)
     if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.#abort()
   }
 
-  #clientGone(): void {
+  /** The client disconnected. */
+  handleEvent(): void {
     if (this.#endsWithClient) this.#abort()
   }
 
-  async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
-    const { provider, key } = candidate
-    const { arrivals, largeBodies, upstream, turns, log } = this.#parts
-    const { requestId } = this.#call
+  /** Asks the provider. `comes` is to be called with its answer. */
+  send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const { provider, offer } = candidate
     // From here on the request is a text.
-    largeBodies.leave(requestId)
+    this.#parts.largeBodies.leave(this.#call.requestId)
+    this.#parts.log.debug('a provider is asked', {
+      request_id: this.#call.requestId,
+      provider: provider.id,
+      url: provider.baseUrl + lowered.path,
+      bytes: lowered.body.length,
+    })
+    const arrival = this.#parts.arrivals.turn(`${provider.id}/${offer.upstream}`)
+    if (arrival instanceof Promise) return this.#sendAfter(arrival, candidate, lowered, connectMs)
+    this.#arrival = arrival
+    return this.#sendInTurn(candidate, lowered, connectMs)
+  }
+
+  async #sendAfter(
+    turn: Promise<Arrival>,
+    candidate: Candidate,
+    lowered: SentRequest,
+    connectMs: number,
+  ): Promise<Response> {
+    // The provider has not been asked yet: this is not its time.
+    this.#deadline.clear()
+    this.#arrival = await turn
+    this.extend(this.#patience.firstMs)
+    return this.#sendInTurn(candidate, lowered, connectMs)
+  }
+
+  #sendInTurn(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const sent = this.#parts.turns.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
+    // A promise of a promise is one.
+    return sent as Promise<Response>
+  }
+
+  #sendNow({ provider, key }: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const { requestId } = this.#call
     // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
     const headers =
       provider.transport === 'builtin'
         ? { ...lowered.headers, 'x-client-request-id': requestId }
         : lowered.headers
     const { path, body } = lowered
-    log.debug('a provider is asked', {
-      request_id: requestId,
-      provider: provider.id,
-      url: provider.baseUrl + path,
-      bytes: body.length,
-    })
-    const turn = arrivals.turn(`${provider.id}/${candidate.offer.upstream}`)
-    if (turn instanceof Promise) {
-      // The provider has not been asked yet: this is not its time.
-      this.#deadline.clear()
-      this.#arrival = await turn
-      this.extend(this.#patience.firstMs)
-    } else this.#arrival = turn
-    const response = await turns.run(() => {
-      const abort = this.#controller
-      const sent = upstream.send({ path, headers, body, provider, key, abort, connectMs })
-      pass('request-sent', requestId)
-      return sent
-    }, 'new')
-    this.#arrival.comes(response)
-    return response
+    const abort = this.#controller
+    const sent = this.#parts.upstream.send({ path, headers, body, provider, key, abort, connectMs })
+    pass('request-sent', requestId)
+    return sent
+  }
+
+  /** The answer has come: all of it, or its beginning. */
+  comes(response: Response): void {
+    this.#arrival?.comes(response)
   }
 
   /** Gives the provider `ms` more from now, within the limit of the whole call. */

@@ -32,9 +32,20 @@ function house(script: Script, candidates = Object.keys(script).map((id) => cand
     clock.pass(ms)
   }
   const failed = () => undefined
+  const served = () => undefined
   const call = (limit = 3) =>
     dispatch(
-      { candidates, limit, health, account: 'acct', budget, disconnect: client.signal, failed, pause },
+      {
+        candidates,
+        limit,
+        health,
+        account: 'acct',
+        budget,
+        disconnect: client.signal,
+        failed,
+        served,
+        pause,
+      },
       attempt,
     ).then(
       ({ answer }) => answer,
@@ -122,7 +133,16 @@ describe('one call', () => {
     const the = house({ a: limited(9_000), b: limited(4_000) })
     const { candidates, health, client } = the
     const failed = () => undefined
-    const search = { candidates, limit: 3, health, account: 'acct', disconnect: client.signal, failed }
+    const served = () => undefined
+    const search = {
+      candidates,
+      limit: 3,
+      health,
+      account: 'acct',
+      disconnect: client.signal,
+      failed,
+      served,
+    }
     const budget = new RetryBudget(the.clock)
     const error = await dispatch({ ...search, budget, pause: async () => {} }, async ({ provider }) => {
       throw new AttemptFailed(limited(provider.id === 'a' ? 9_000 : 4_000)[0]!)
