@@ -2,13 +2,13 @@
 
 import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
-import { andThen, type Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../awaitable.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
-import type { Warning } from '../protocols/protocol.ts'
+import { joined, type Warning } from '../protocols/lowered-request.ts'
 import type { PaidCall } from './call.ts'
 import { ownerHint } from './owner-hint.ts'
 import type { ChatParts } from './parts.ts'
@@ -35,15 +35,18 @@ export function refusal(
   costs: Costs = 'something',
 ): ErrorCode | undefined {
   if (caller.mode === 'live') {
-    const opens =
-      caller.channel === 'app' ? (['purchased', 'subscription'] as const) : (['purchased'] as const)
-    if (model.premium && !opens.some((pool) => remainingIn(balance, pool, now) > 0n)) return 'plan_required'
+    if (model.premium && !opensPremium(caller, balance, now)) return 'plan_required'
     const needsCredit = caller.channel === 'api' && costs === 'something'
     if (needsCredit && remainingIn(balance, 'purchased', now) <= 0n) return 'purchased_credits_required'
   }
   if (caller.account.suspended) return 'account_suspended'
   if (!mayUse(caller, model.id)) return 'model_not_allowed'
   return undefined
+}
+
+function opensPremium({ channel }: Caller, balance: Balance, now: number): boolean {
+  if (remainingIn(balance, 'purchased', now) > 0n) return true
+  return channel === 'app' && remainingIn(balance, 'subscription', now) > 0n
 }
 
 /** What a model is asked for. */
@@ -79,40 +82,71 @@ export function refusalError(
 
 interface Admitted {
   readonly models: readonly Model[]
-  readonly warnings: Warning[]
+  readonly warnings: readonly Warning[]
   /** The account's credit at this moment. */
   readonly balance: Balance
 }
 
+type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>
+type AskedCall = Pick<PaidCall, 'caller' | 'request'>
+
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
-export function admitted(
-  parts: Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>,
-  call: Pick<PaidCall, 'caller' | 'request'>,
+export function admitted(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
+  const balance = parts.ledger.balance(call.caller.account.id)
+  return balance instanceof Promise
+    ? admittedLater(parts, call, purpose, balance)
+    : admittedBy(parts, call, purpose, balance)
+}
+
+async function admittedLater(
+  parts: AdmissionParts,
+  call: AskedCall,
   purpose: Purpose,
-): Awaitable<Admitted> {
-  return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
-    admittedBy(parts, call, purpose, balance),
-  )
+  balance: Promise<Balance>,
+): Promise<Admitted> {
+  return admittedBy(parts, call, purpose, await balance)
 }
 
 function admittedBy(
-  parts: Pick<ChatParts, 'catalog' | 'now' | 'providers'>,
-  call: Pick<PaidCall, 'caller' | 'request'>,
+  parts: AdmissionParts,
+  { caller, request }: AskedCall,
   purpose: Purpose,
   balance: Balance,
 ): Admitted {
-  const { caller } = call
-  const { model: first, fallbacks } = call.request.envelope
-  const warnings: Warning[] = [...(call.request.warnings ?? [])]
-  const models: Model[] = []
-  for (const [position, id] of [first, ...fallbacks].entries()) {
-    const listed = parts.catalog.resolve(id)
-    const model = caller.mode === 'test' ? testModel(listed) : listed
-    const costs = costsOf(model, (id) => parts.providers.get(id)?.costFrom === 'reported')
-    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, parts.now(), costs)
-    if (refused === undefined) models.push(model)
-    else if (position === 0) throw refusalError(refused, model, purpose, caller.account)
-    else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
+  const { model: id, fallbacks } = request.envelope
+  const first = modelFor(parts, caller, id)
+  const refused = refusedBy(parts, caller, first, purpose, balance)
+  if (refused !== undefined) throw refusalError(refused, first, purpose, caller.account)
+  const models = [first]
+  const warnings = request.warnings ?? none
+  if (fallbacks.length === 0) return { models, warnings, balance }
+  const leftOut: Warning[] = []
+  for (const [at, fallback] of fallbacks.entries()) {
+    const model = modelFor(parts, caller, fallback)
+    const why = refusedBy(parts, caller, model, purpose, balance)
+    if (why === undefined) models.push(model)
+    else leftOut.push({ param: `models[${at}]`, message: `${model.id} is left out: ${why}` })
   }
-  return { models, warnings, balance }
+  return { models, warnings: joined(warnings, leftOut), balance }
+}
+
+const none: readonly Warning[] = []
+
+function modelFor({ catalog }: AdmissionParts, { mode }: Caller, id: string): Model {
+  const listed = catalog.resolve(id)
+  return mode === 'test' ? testModel(listed) : listed
+}
+
+function refusedBy(
+  { providers, now }: AdmissionParts,
+  caller: Caller,
+  model: Model,
+  purpose: Purpose,
+  balance: Balance,
+): ErrorCode | undefined {
+  const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, now())
+  // What a model costs is only of interest to an account without credit.
+  if (refused !== 'purchased_credits_required') return refused
+  const costs = costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
+  return refusal(caller, model, balance, now(), costs)
 }

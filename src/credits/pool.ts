@@ -11,8 +11,10 @@ export type Channel = 'api' | 'app'
  * daily (flash-class chat models only), subscription, welcome, purchased.
  */
 export function fundingOf(channel: Channel, flashClass: boolean): readonly Pool[] {
-  if (channel === 'api') return ['purchased']
-  return flashClass
-    ? ['daily', 'subscription', 'welcome', 'purchased']
-    : ['subscription', 'welcome', 'purchased']
+  if (channel === 'api') return purchasedOnly
+  return flashClass ? everyPool : withoutDaily
 }
+
+const purchasedOnly: readonly Pool[] = ['purchased']
+const withoutDaily: readonly Pool[] = ['subscription', 'welcome', 'purchased']
+const everyPool: readonly Pool[] = ['daily', ...withoutDaily]

@@ -20,7 +20,7 @@ import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
-import type { Turns } from '../streaming/turns.ts'
+import { littleCharacters, type Turns } from '../streaming/turns.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
@@ -54,6 +54,8 @@ const roundsAhead = 4n
  * are not refused because of it.
  */
 const plenty = 16n
+
+const noWarnings: readonly Warning[] = []
 
 export class Hold {
   readonly #parts: BillingParts
@@ -186,9 +188,9 @@ export class Hold {
 
   /** Tells the client that its credit limits the answer. */
   get warnings(): readonly Warning[] {
-    if (this.left >= this.need.want) return []
+    if (this.left >= this.need.want) return noWarnings
     const affordable = this.outputBound(this.#candidate)
-    if (affordable === undefined) return []
+    if (affordable === undefined) return noWarnings
     const message = `The output is limited to ${affordable} tokens by the credit available.`
     return [{ param: 'max_tokens', message }]
   }
@@ -210,7 +212,7 @@ export class Hold {
 
   /** Adds the failed attempts of a later round. */
   tried(attempts: readonly Attempt[]): void {
-    this.#attempts = [...this.#attempts, ...attempts]
+    this.#attempts = this.#attempts.length === 0 ? attempts : [...this.#attempts, ...attempts]
   }
 
   /** Holds `more` picodollars in addition; false if the account does not have them. */
@@ -418,20 +420,33 @@ export class Hold {
 /** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
 function needFor(
   parts: BillingParts,
-  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
+  call: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
 ): Awaitable<Need> {
-  const { holdOutputTokens } = parts.limits
-  const quick = parts.turns.run(() =>
-    quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free),
-  )
-  return andThen(
-    quick,
-    (need) =>
-      need ??
-      tokenBound(parts, promptParts, bodyBytes).then((bound) =>
-        needOf(envelope, candidates, bound, holdOutputTokens),
-      ),
-  )
+  const isLittle = call.bodyBytes <= littleCharacters
+  const quick = isLittle ? quickNeedOf(parts, call, candidates, free) : undefined
+  return quick ?? countedNeed(parts, call, candidates, free)
+}
+
+function quickNeedOf(
+  { limits: { holdOutputTokens } }: BillingParts,
+  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Need | undefined {
+  return quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free)
+}
+
+async function countedNeed(
+  parts: BillingParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const { envelope, promptParts } = call.request
+  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
+  if (quick !== undefined) return quick
+  const bound = await tokenBound(parts, promptParts, call.bodyBytes)
+  return needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
 }

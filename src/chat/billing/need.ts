@@ -36,10 +36,10 @@ export function needOf(
   const asked = envelope.maxOutputTokens
   const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
   const { searches } = envelope
-  const toolCalls: Bound['toolCalls'] = searches === undefined ? {} : { web_search: searches }
+  const toolCalls: Bound['toolCalls'] = searches === undefined ? noCalls : { web_search: searches }
   const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls }
   const want = dearest(candidates, bound)
-  const least = dearest(candidates, { ...bound, outputTokens: envelope.n })
+  const least = dearest(candidates, { promptTokens, outputTokens: envelope.n, toolCalls })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
   if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
     throw new GatewayError('invalid_request', {
@@ -62,6 +62,8 @@ export function needOf(
     maxCost,
   }
 }
+
+const noCalls: Bound['toolCalls'] = {}
 
 function searchesInWords(searches: number | undefined): string {
   if (searches === undefined) return ''
@@ -112,14 +114,18 @@ export function outputBound(
   const { maxOutputTokens: most, contextLength } = model
   // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
   const longest = most ?? contextLength ?? longestAnswerTokens
-  const within = (credit: Pico) => outputWithin(credit, need, offer.price, n)
-  if (need.bounded) return Math.min(maxOutputTokens ?? longest, within(amount))
   const shortOfCredit = amount < need.want
+  if (need.bounded) {
+    // What is wanted pays for all that is asked for, at every candidate.
+    if (maxOutputTokens !== undefined && need.maxCost === undefined && !shortOfCredit) return maxOutputTokens
+    return Math.min(maxOutputTokens ?? longest, outputWithin(amount, need, offer.price, n))
+  }
   // A stream can be stopped when its credit ends. A whole answer cannot, so it is limited to what the free credit pays
   // for.
   if (stream && !shortOfCredit && need.maxCost === undefined) return undefined
   const credit = shortOfCredit ? amount : amount + free
-  const bound = within(need.maxCost === undefined ? credit : smaller(credit, need.maxCost))
+  const payable = need.maxCost === undefined ? credit : smaller(credit, need.maxCost)
+  const bound = outputWithin(payable, need, offer.price, n)
   if (bound < longest) return bound
   return maxOutputTokens === undefined ? undefined : most
 }

@@ -37,13 +37,14 @@ export function candidatesFor(
       for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
     }
   }
-  // Another key of the same offer is not a fallback.
-  const [first] = candidates
-  const usable = routing.allowFallbacks
-    ? candidates
-    : candidates.filter(({ offer }) => offer === first?.offer)
+  const usable = routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
   if (usable.length > 0) return usable
   throw noneLeft(models, providers, routing)
+}
+
+/** Another key of the same offer is not a fallback. */
+function withoutFallbacks(candidates: readonly Candidate[]): readonly Candidate[] {
+  return candidates.filter(({ offer }) => offer === candidates[0]!.offer)
 }
 
 /** Why no offer is left: the client can change the rules of its request, a missing key is for the operator to add. */

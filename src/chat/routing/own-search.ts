@@ -36,10 +36,10 @@ export function withOwnSearch<Call extends Searching>(
   candidates: readonly Candidate[],
 ): Routed<Call> {
   const declared = call.request.gatewayTools
-  const search = declared?.declarations.find((each) => each.kind === 'web-search')
+  if (declared === undefined) return { call, candidates, pauses: false }
+  const search = declared.declarations.find((each) => each.kind === 'web-search')
   const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
-  if (!declared || !search || !mayBeOwn || call.caller.mode === 'test')
-    return { call, candidates, pauses: false }
+  if (!search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates, pauses: false }
   const asked = call.request.toChatRequest()
   const answers = candidates.map((candidate) => ({
     candidate,
