@@ -13,21 +13,21 @@ import type { Warning } from '../../protocols/protocol.ts'
 import type { PaidCall } from '../call.ts'
 import { exactCount } from '../counting/own-count.ts'
 import type { Counter } from '../counting/exact-count.ts'
-import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { endedCall, type CallEnding } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
-import { littleCharacters, type Turns } from '../streaming/turns.ts'
+import type { Turns } from '../streaming/turns.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
 import { leaseUntil } from './lease.ts'
-import { needOf, outputBound, quickNeed, type Need } from './need.ts'
+import { outputBound, type Need } from './need.ts'
+import { needFor } from './prompt-need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
 import { refusedHold } from './refused-hold.ts'
@@ -415,38 +415,4 @@ export class Hold {
     const facts = { at: this.#parts.now(), attempts: this.#attempts, firstByteMs: this.#firstByteMs }
     this.#parts.onCallEnded(endedCall(this.#call, { charge, ...facts, ...ended }), ended.error)
   }
-}
-
-/** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
-function needFor(
-  parts: BillingParts,
-  call: PaidCall,
-  candidates: readonly Candidate[],
-  free: Pico,
-): Awaitable<Need> {
-  const isLittle = call.bodyBytes <= littleCharacters
-  const quick = isLittle ? quickNeedOf(parts, call, candidates, free) : undefined
-  return quick ?? countedNeed(parts, call, candidates, free)
-}
-
-function quickNeedOf(
-  { limits: { holdOutputTokens } }: BillingParts,
-  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
-  candidates: readonly Candidate[],
-  free: Pico,
-): Need | undefined {
-  return quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free)
-}
-
-async function countedNeed(
-  parts: BillingParts,
-  call: PaidCall,
-  candidates: readonly Candidate[],
-  free: Pico,
-): Promise<Need> {
-  const { envelope, promptParts } = call.request
-  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
-  if (quick !== undefined) return quick
-  const bound = await tokenBound(parts, promptParts, call.bodyBytes)
-  return needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
 }

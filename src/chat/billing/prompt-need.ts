@@ -1,0 +1,48 @@
+// What a call needs, by the size of its prompt.
+
+import type { Awaitable } from '../../awaitable.ts'
+import type { Pico } from '../../credits/money.ts'
+import type { PaidCall } from '../call.ts'
+import { type CountingParts, promptBound, tokenBound } from '../counting/prompt-size.ts'
+import type { ChatLimits } from '../limits.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { littleCharacters } from '../streaming/turns.ts'
+import { type Need, needOf, quickNeed } from './need.ts'
+
+interface NeedParts extends CountingParts {
+  readonly limits: ChatLimits
+}
+
+/** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
+export function needFor(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Awaitable<Need> {
+  const isLittle = call.bodyBytes <= littleCharacters
+  const quick = isLittle ? quickNeedOf(parts, call, candidates, free) : undefined
+  return quick ?? countedNeed(parts, call, candidates, free)
+}
+
+function quickNeedOf(
+  { limits: { holdOutputTokens } }: NeedParts,
+  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Need | undefined {
+  return quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free)
+}
+
+async function countedNeed(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const { envelope, promptParts } = call.request
+  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
+  if (quick !== undefined) return quick
+  const bound = await tokenBound(parts, promptParts, call.bodyBytes)
+  return needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
+}
