@@ -20,3 +20,8 @@ export interface ChatLimits {
   /** Gateway tool calls per request, unless the request sets its own limit. */
   readonly toolCalls: number
 }
+
+/** Until when a call belongs to its process. Longer than every deadline: recovery must not end a running call. */
+export function leaseUntil({ totalMs, drainMs, leaseMs }: ChatLimits, now: number): number {
+  return now + totalMs + drainMs + leaseMs
+}

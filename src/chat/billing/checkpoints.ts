@@ -3,8 +3,7 @@
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { CheckpointCommand, LedgerStore } from '../../credits/ledger/ledger.ts'
 import type { Log } from '../../observe/log.ts'
-import type { ChatLimits } from '../limits.ts'
-import { leaseUntil } from './lease.ts'
+import { type ChatLimits, leaseUntil } from '../limits.ts'
 
 interface CheckpointParts {
   readonly ledger: Pick<LedgerStore, 'checkpoint'>

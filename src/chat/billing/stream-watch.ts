@@ -11,9 +11,9 @@ import { credibleUsage } from '../counting/credible.ts'
 import { roughCount, roughOutput } from '../counting/own-count.ts'
 import { chargeFor } from './charge.ts'
 import type { BillingParts, Hold } from './hold.ts'
-import { leaseUntil } from './lease.ts'
 import type { Need } from './need.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
+import { leaseUntil } from '../limits.ts'
 
 /** An extension is requested when this share of the hold has been delivered. */
 const extendAt = 0.75
