@@ -149,9 +149,12 @@ function someOf<T>(steps: Steps<T>): Some<T> {
 
 type Step = () => void
 
+/** Places of taken steps that are kept at least, so that a short queue is not copied again and again. */
+const takenPlaces = 256
+
 /** First in, first out; taking costs the same however long the queue is. */
 class Queue {
-  #steps: Step[] = []
+  #steps: (Step | undefined)[] = []
   #at = 0
   /** When a step was last taken, by performance.now(). */
   takenAt = 0
@@ -165,10 +168,12 @@ class Queue {
   }
 
   take(): Step {
-    const step = this.#steps[this.#at++]!
+    const step = this.#steps[this.#at]!
+    // A queue that is never empty must not keep what its steps have worked on.
+    this.#steps[this.#at++] = undefined
     this.takenAt = performance.now()
-    if (this.#at === this.#steps.length) {
-      this.#steps = []
+    if (this.#at === this.#steps.length || (this.#at >= takenPlaces && this.#at * 2 >= this.#steps.length)) {
+      this.#steps = this.#steps.slice(this.#at)
       this.#at = 0
     }
     return step

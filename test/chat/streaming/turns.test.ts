@@ -49,6 +49,26 @@ describe('work in steps', () => {
     expect(await third).toBe('third')
   })
 
+  test('keeps nothing of the steps that it has taken, although it is never without one', async () => {
+    const turns = new Turns()
+    const alive: WeakRef<object>[] = []
+    const step = () => {
+      const bytes = new Uint8Array(8)
+      alive.push(new WeakRef(bytes))
+      return turns.run(() => bytes.length)
+    }
+    void turns.run(() => work(20))
+    const first = Array.from({ length: 1_000 }, step)
+    const last = Array.from({ length: 20 }, () => turns.run(() => work(10)))
+    await Promise.all(first)
+    await new Promise((resolve) => setImmediate(resolve))
+    Bun.gc(true)
+    // The collector may still find a few on the stack.
+    expect(alive.filter((each) => each.deref() !== undefined).length).toBeLessThan(100)
+    expect(await Promise.race([Promise.all(last), 'steps are waiting'])).toBe('steps are waiting')
+    await Promise.all(last)
+  })
+
   test('goes through what pauses by itself, some of it in each turn', async () => {
     const turns = new Turns()
     function* steps(pauses: number): Generator<void, string, void> {
