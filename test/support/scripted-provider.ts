@@ -53,7 +53,12 @@ export async function startScriptedProvider(
   const server = createServer((socket) => {
     connections += 1
     open.add(socket)
-    socket.on('close', () => open.delete(socket))
+    // One listener for all requests of a kept-alive connection, however many there are.
+    const closing = new Closing()
+    socket.on('close', () => {
+      open.delete(socket)
+      closing.happened()
+    })
     // A gateway that hangs up is part of the play.
     socket.on('error', () => undefined)
     let received = Buffer.alloc(0)
@@ -65,7 +70,7 @@ export async function startScriptedProvider(
       arrivals.push(arrival)
       const script = choose(arrival.body, arrival.path)
       if (!script) return void socket.end(plain(500, 'text/plain', 'no script of this name'))
-      void script(wireOf(socket, arrival.body))
+      void script(wireOf(socket, closing, arrival.body))
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -85,22 +90,36 @@ export async function startScriptedProvider(
   }
 }
 
-function wireOf(socket: Socket, body: JsonObject): Wire {
+/** The end of a connection, and what waits for it. */
+class Closing {
+  readonly #waiting = new Set<() => void>()
+
+  happened(): void {
+    for (const resolve of this.#waiting) resolve()
+  }
+
+  /** Calls back when the connection has closed, unless the function returned was called before. */
+  onClose(act: () => void): () => void {
+    this.#waiting.add(act)
+    return () => void this.#waiting.delete(act)
+  }
+}
+
+function wireOf(socket: Socket, closing: Closing, body: JsonObject): Wire {
   return {
     body,
     write: (bytes) =>
       new Promise((resolve) => {
         if (socket.destroyed) return resolve(false)
-        const closed = () => resolve(false)
-        socket.once('close', closed)
+        const forget = closing.onClose(() => resolve(false))
         socket.write(bytes, () => {
-          socket.off('close', closed)
+          forget()
           resolve(!socket.destroyed)
         })
       }),
     end: () => void socket.end(),
     reset: () => void socket.resetAndDestroy(),
-    closed: new Promise((resolve) => socket.once('close', () => resolve())),
+    closed: new Promise((resolve) => void closing.onClose(resolve)),
   }
 }
 

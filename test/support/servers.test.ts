@@ -6,6 +6,7 @@ import { type Fault, type MockProvider, startMockProvider } from './mock-provide
 import { rawRequest, sendRaw } from './raw-http.ts'
 import { cases } from './recordings.ts'
 import { everyBytes, replayOf, startReplayServer } from './replay-server.ts'
+import { plain, startScriptedProvider } from './scripted-provider.ts'
 
 const ask = (mock: MockProvider, stream: boolean, signal?: AbortSignal) =>
   fetch(`${mock.url}/chat/completions`, {
@@ -118,5 +119,26 @@ describe('raw requests', () => {
     })
     const closed = await sendRaw(port, 'NOT HTTP\r\n\r\n')
     expect(closed.status).not.toBe(201)
+  })
+})
+
+describe('the scripted provider', () => {
+  test('adds no listener for each request of a kept-alive connection', async () => {
+    const provider = await startScriptedProvider({
+      m: async (wire) => void (await wire.write(plain(200, 'application/json', '{}'))),
+    })
+    const warnings: unknown[] = []
+    const note = (warning: unknown) => void warnings.push(warning)
+    process.on('warning', note)
+    for (let request = 0; request < 12; request++) {
+      const body = JSON.stringify({ model: 'm' })
+      await (await fetch(`${provider.url}/chat/completions`, { method: 'POST', body })).text()
+    }
+    // Warnings are emitted in a later turn.
+    await new Promise(setImmediate)
+    process.off('warning', note)
+    const { connections } = provider
+    await provider.stop()
+    expect({ connections, warnings }).toEqual({ connections: 1, warnings: [] })
   })
 })
