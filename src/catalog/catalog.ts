@@ -1,4 +1,4 @@
-// The catalog: from an id to the model that is sold under it, or to the reason why none is.
+// The catalog: the model that is sold under an id, or the reason why none is.
 
 import type { Pico } from '../credits/money.ts'
 import { larger } from '../credits/money.ts'
@@ -24,28 +24,28 @@ export const defaultPremiumRule: PremiumRule = { outputAtLeast: premiumOutputRat
 export interface CatalogInput {
   /** Later rows with the same id replace earlier ones. */
   readonly rows: readonly CatalogRow[]
-  /** Known without a price, by the sources; doctor lists them. */
+  /** Models without a price in the sources; doctor lists them. */
   readonly unpriced?: readonly UnpricedModel[]
   readonly overrides?: readonly ModelOverride[]
   readonly premiumRule?: PremiumRule
-  /** Only what these serve is sold. */
+  /** Only models of these providers are sold. */
   readonly providersKnown: ReadonlySet<string>
-  /** The parameters that a provider's model, by its name there, is known not to honour. */
+  /** The parameters that a provider's model, by its name there, does not honour. */
   readonly ignored?: (provider: string, upstream: string, reasoning: boolean) => ReadonlySet<string>
-  /** The UTC day as an ISO date; asked at every resolution, for a model may retire while the process runs. */
+  /** The UTC day as an ISO date; called at every resolution, since a model may retire while the process runs. */
   readonly today: () => string
   /** The ISO date of the prices. */
   readonly date: string
 }
 
 export interface ModelFilter {
-  /** Words that the id or the name must contain, all of them, in any case. */
+  /** Words that the id or the name must all contain, ignoring case. */
   readonly q?: string
   readonly provider?: string
-  /** Only models that one of these serves. */
+  /** Only models of these providers. */
   readonly servedBy?: ReadonlySet<string> | undefined
   readonly access?: 'open' | 'premium'
-  /** The most that an input token and an output token may cost, in picodollars, at the highest rates. */
+  /** The highest prices of an input token and an output token, in picodollars. */
   readonly maxPrice?: Pico
   readonly supportedParameters?: readonly string[]
 }
@@ -136,7 +136,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
       return found.filter((model) => matches(model, filter)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
     get unpriced() {
-      // A price that cannot be charged exactly shows only when it is built.
+      // Only building a model shows that its price cannot be charged exactly.
       for (const id of rows.keys()) find(id)
       return [...unpriced.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
@@ -229,7 +229,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
   }
 }
 
-/** The parameters that at least one offer honours. A row's own list was checked by a person and is kept as it is. */
+/** The parameters that at least one offer honours. A row's own list was checked by a person and is not changed. */
 function honoured(
   row: CatalogRow,
   offers: readonly Offer[],
@@ -247,7 +247,7 @@ function honoured(
   return listed.filter((parameter) => !sets.every((set) => set.has(parameter)))
 }
 
-/** What the configuration says of a model's efforts: the words are the provider's own. */
+/** A model's efforts in the configuration: the names are the provider's own. */
 function statedEfforts({ efforts }: CatalogRow): Efforts | undefined {
   return efforts && Object.fromEntries(efforts.map((word) => [word, word]))
 }
@@ -257,7 +257,7 @@ function priceIn(spec: PriceSpec | undefined): PriceSpec {
   return spec
 }
 
-/** The highest rates of fresh input and of output that any prompt length leads to. */
+/** The highest rates of fresh input and of output for any prompt length. */
 export function highestBaseRates(price: Price): { input: Pico; output: Pico } {
   const all = [price.rates, ...price.tiers.map((tier) => tier.rates)]
   return {

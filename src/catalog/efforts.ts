@@ -1,5 +1,5 @@
-// Which reasoning efforts a model takes, by the names that clients know. Data with its source: efforts.json is made by
-// generate.ts, efforts-decided.json holds what no source states.
+// The reasoning efforts of models, by the names that clients use. efforts.json is made by generate.ts from a source,
+// efforts-decided.json holds what no source states.
 
 import effortsText from './efforts.json' with { type: 'text' }
 
@@ -9,7 +9,7 @@ export type EffortWord = (typeof effortWords)[number]
 /** Maps the client's effort to the provider's. Empty if the model's effort cannot be set, or it does not reason. */
 export type Efforts = Readonly<Partial<Record<EffortWord, string>>>
 
-/** As written in the files: words apart by spaces, weakest first; `high=default` where the provider's word differs. */
+/** As written in the files: separated by spaces, weakest first; `high=default` if the provider's name differs. */
 export function parseEfforts(written: string): Efforts {
   const pairs = written.split(' ').filter((word) => word !== '')
   return Object.fromEntries(
@@ -22,7 +22,7 @@ export function parseEfforts(written: string): Efforts {
 
 let bundled: Readonly<Record<string, string>> | undefined
 
-/** The efforts of a provider's model, by its name there; undefined where no source states them. */
+/** The efforts of a provider's model, by its name there; undefined if no source states them. */
 export function effortsOf(provider: string, upstream: string): Efforts | undefined {
   bundled ??= (JSON.parse(String(effortsText)) as { models: Record<string, string> }).models
   const id = `${provider}/${upstream}`

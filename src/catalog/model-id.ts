@@ -8,10 +8,10 @@ export interface ModelId {
   readonly name: string
 }
 
-/** Longer ids are no model's; the bound also keeps the search for near ones cheap. */
+/** No model has a longer id; the limit also bounds the search for similar ids. */
 export const longestId = 200
 
-// No spaces and no control characters: they come from a paste gone wrong and would travel into URLs and logs.
+// No spaces and no control characters: they come from copying mistakes and would end up in URLs and logs.
 const wellFormed = /^([A-Za-z0-9][A-Za-z0-9._-]*)\/([^\s\p{C}]+)$/u
 
 /**
@@ -32,14 +32,14 @@ export function parseModelId(
   })
 }
 
-/** ` Did you mean a, b or c?`, or nothing when nothing is near. */
+/** ` Did you mean a, b or c?`, or an empty text if no id is similar. */
 export function suggestion(nearest: readonly string[]): string {
   if (nearest.length === 0) return ''
   const last = nearest.at(-1)!
   return ` Did you mean ${nearest.length === 1 ? last : `${nearest.slice(0, -1).join(', ')} or ${last}`}?`
 }
 
-/** An id from a request, short enough and plain enough to be put into a message. */
+/** An id from a request, shortened and escaped for a message. */
 export function quoted(id: string): string {
   return JSON.stringify(clipped(id))
 }

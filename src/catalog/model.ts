@@ -1,4 +1,4 @@
-// A model as the gateway sells it: one id, its facts, and the offers that can serve it.
+// A model that the gateway sells: an id, facts, and the offers that can serve it.
 
 import type { Pico } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
@@ -9,7 +9,7 @@ export interface Model {
   readonly id: string
   readonly name: string
   readonly description: string
-  /** Seconds since 1970 of its release; 0 where unknown. */
+  /** Seconds since 1970 of its release; 0 if unknown. */
   readonly created: number
   readonly ownedBy: string
   readonly contextLength: number | undefined
@@ -20,7 +20,7 @@ export interface Model {
   readonly reasoning: boolean
   /** Open only to accounts with purchased credit. */
   readonly premium: boolean
-  /** A chat model whose short prompts in plain text are flash class; of longer ones `isFlash` says whether they are. */
+  /** A chat model whose short plain-text prompts are flash class; for longer ones see `isFlash`. */
   readonly flashClass: boolean
   readonly deprecation: Deprecation | undefined
   readonly priceSource: string
@@ -29,7 +29,7 @@ export interface Model {
   readonly offers: readonly Offer[]
 }
 
-/** `embeddings` is the only output of the models that POST /v1/embeddings serves. */
+/** Models of POST /v1/embeddings have `embeddings` as their only output. */
 export type Modality = 'text' | 'image' | 'audio' | 'video' | 'file' | 'embeddings'
 
 /** One provider that serves the model, under its own name and price. */

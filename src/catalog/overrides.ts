@@ -1,4 +1,4 @@
-// Models from the configuration and from servers on this machine, in the shape of catalog rows.
+// Models from the configuration and from local servers, as catalog rows.
 
 import { z } from 'zod'
 import { effortWords } from './efforts.ts'
@@ -7,7 +7,7 @@ import { modalities, type CatalogRow } from './row.ts'
 
 const shorthand = priceSpecSchema.shape.cache_read
 
-/** A price in weir.yaml: USD per million tokens as strings, or the word `free`. `audio` and `image` set both ways. */
+/** A price in weir.yaml: USD per million tokens as strings, or `free`. `audio` and `image` set input and output. */
 const priceSchema = z
   .union([z.literal('free'), priceSpecSchema.extend({ audio: shorthand, image: shorthand })], {
     error: 'give at least input and output as strings of USD per million tokens, or the word free',
@@ -29,8 +29,8 @@ const offerSchema = z.strictObject({
 })
 
 /**
- * An entry of `models:` in weir.yaml. It adds a model, or overrides fields of a bundled one. A price is replaced as a
- * whole, because a mixture of two prices would be wrong.
+ * An entry of `models:` in weir.yaml. It adds a model or overrides fields of a bundled one. A price is replaced as a
+ * whole, since a mixture of two prices would be wrong.
  */
 export const modelOverrideSchema = z.strictObject({
   id: z
@@ -68,8 +68,8 @@ export const modelOverrideSchema = z.strictObject({
 export type ModelOverride = z.infer<typeof modelOverrideSchema>
 
 /**
- * The row that an override makes of a bundled one, or of nothing. Naming a retired model in the configuration brings
- * it back: the operator knows of a server that still has it.
+ * The row of an override, with the bundled row if there is one. A retired model is available again if it is in the
+ * configuration: the operator knows of a server that still has it.
  */
 export function overridden(row: CatalogRow | undefined, override: ModelOverride, today: string): CatalogRow {
   const { input_modalities, output_modalities, supported_parameters, price, ...same } = override

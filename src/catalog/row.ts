@@ -1,4 +1,4 @@
-// One line of the catalog file, and the file as a whole: facts and prices as written, before any bigint is made.
+// The catalog file and its lines: facts and prices as written, before prices are converted to bigint.
 
 import { z } from 'zod'
 import { effortWords } from './efforts.ts'
@@ -12,13 +12,13 @@ const modalityList = z.array(z.enum(modalities)).min(1)
 const offerSchema = z.strictObject({
   provider: z.string().min(1),
   upstream: z.string().min(1),
-  /** The model's own price where it is absent. */
+  /** The model's own price if absent. */
   price: priceSpecSchema.optional(),
 })
 
 /**
- * A model as a source, a file or the configuration describes it. What is absent is unknown, apart from: text in and text out where no modality is named, the
- * part of the id after the first slash where no upstream is.
+ * A model as described by a source, a file or the configuration. What is absent is unknown, except: modalities
+ * default to text, `upstream` to the part of the id after the first slash.
  */
 export const rowSchema = z.strictObject({
   id: z.string().min(3),
@@ -32,14 +32,14 @@ export const rowSchema = z.strictObject({
   input: modalityList.optional(),
   output: modalityList.optional(),
   reasoning: z.boolean().optional(),
-  /** The efforts it takes, instead of those in efforts.json; empty if its effort cannot be set. */
+  /** Its efforts, instead of those in efforts.json; empty if its effort cannot be set. */
   efforts: z.array(z.enum(effortWords)).optional(),
   /** The name of a set in parameters.ts, or the list itself. */
   parameters: z.union([z.string(), z.array(z.string())]).optional(),
   price: priceSpecSchema.optional(),
-  /** Who serves it, in order of preference, where that is not its own provider alone. */
+  /** Its offers in order of preference, if its own provider is not the only one. */
   offers: z.array(offerSchema).min(1).optional(),
-  /** Said here, it overrules the rule of the output price. */
+  /** Overrides the rule by output price. */
   premium: z.boolean().optional(),
   retires_on: isoDate.optional(),
   successor: z.string().optional(),
@@ -49,12 +49,12 @@ export const rowSchema = z.strictObject({
 
 export type CatalogRow = Readonly<z.infer<typeof rowSchema>>
 
-/** A model in a source that cannot be sold: it has no price, or not one that can be charged exactly. */
+/** A model in a source that cannot be sold: it has no price, or none that can be charged exactly. */
 export const unpricedSchema = z.strictObject({ id: z.string(), reason: z.string() })
 export type UnpricedModel = z.infer<typeof unpricedSchema>
 
 export const catalogFileSchema = z.strictObject({
-  /** The youngest source's date: no price in the file is known to hold after it. */
+  /** The date of the newest source; prices may have changed since. */
   date: isoDate,
   sources: z.array(
     z.strictObject({ name: z.string(), version: z.string(), date: isoDate, license: z.string() }),

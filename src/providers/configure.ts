@@ -1,11 +1,11 @@
-// The rows of the registry with the operator's word applied: keys, addresses, protocols, providers of their own.
+// Providers of the registry with the operator's configuration applied, and the operator's own providers.
 
 import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import { outbounds } from '../protocols/registry.ts'
 import type { Auth, ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
 
-/** What configuration may say of one provider, by the names it has there. */
+/** The settings of one provider, by their names in the configuration. */
 export interface ProviderOverride {
   readonly name?: string | undefined
   readonly protocol?: ProtocolId | undefined
@@ -19,8 +19,8 @@ export interface ProviderOverride {
 }
 
 /**
- * Every provider that can be called: it has an address, and a key where it needs one. A local server counts only
- * when it is configured or was found running (`found`). Custom providers speak `openai-chat` unless configured otherwise.
+ * Every provider that can be called: it has an address, and a key if it needs one. A local server must be configured or
+ * running (`found`). Custom providers speak `openai-chat` unless configured otherwise.
  */
 export function configureProviders(
   rows: readonly Provider[],
@@ -40,7 +40,7 @@ export function configureProviders(
   return configured
 }
 
-/** The row of one provider, or that of an unknown one, with the operator's word applied; its keys may be none. */
+/** The row of one provider, known or custom, with the configuration applied; it may have no keys. */
 export function configureProvider(
   id: string,
   row: Provider | undefined,
@@ -50,7 +50,7 @@ export function configureProvider(
   const keys = override?.api_key ?? []
   const needsKey = row !== undefined && row.auth.kind !== 'none' && !row.local
   const protocol = override?.protocol ?? base.protocol
-  // Quirks and proofs belong to a protocol: under another one they mean nothing.
+  // Quirks and credentials are for the row's protocol and have no meaning in another one.
   const changed = protocol !== base.protocol
   return {
     ...base,
@@ -71,9 +71,9 @@ export function configureProvider(
 }
 
 /**
- * The ways in which some models are spoken to: at another address as well (Azure has none of its own, a company's proxy
- * stands before OpenAI), unless `quirks.dialects: false` says that only the row's own protocol is served there. Quirks
- * that the operator sets hold for these models, too.
+ * Other protocols of some models. They also apply at a configured address (Azure, a proxy in front of OpenAI), unless
+ * `quirks.dialects: false` says that it only serves the row's own protocol. The operator's quirks apply to these
+ * models, too.
  */
 function dialectsOf({ dialects }: Provider, override: ProviderOverride | undefined): Provider['dialects'] {
   const { dialects: wanted, ...quirks } = override?.quirks ?? {}
@@ -81,7 +81,7 @@ function dialectsOf({ dialects }: Provider, override: ProviderOverride | undefin
   return dialects?.map((dialect) => ({ ...dialect, quirks: { ...dialect.quirks, ...quirks } }))
 }
 
-/** A provider of one's own carries its key where its protocol expects it. */
+/** How a custom provider's key is sent: as its protocol expects it. */
 function authFor(base: Provider, protocol: ProtocolId): Auth {
   if (protocol === base.protocol && base.id !== '') return base.auth
   const { auth } = outbounds[protocol]

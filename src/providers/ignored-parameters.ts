@@ -1,4 +1,4 @@
-// Which parameters of a chat request a model of a provider does not honour: the catalog must not promise them.
+// Parameters of a chat request that a provider's model does not honour, so that the catalog does not list them.
 
 import { outbounds } from '../protocols/registry.ts'
 import { type Provider, spokenTo } from './provider.ts'

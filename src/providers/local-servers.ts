@@ -1,15 +1,15 @@
-// Inference servers: asked whether they answer, which models they have, and what they say of them.
+// Local inference servers: whether they answer, their models and facts about them.
 
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
 /** A model as its server lists it. */
 export interface LocalModel {
-  /** The name that the server knows it by. */
+  /** Its name at the server. */
   readonly name: string
-  /** Tokens of prompt and output together, where the server says. */
+  /** Tokens of prompt and output together, if the server says. */
   readonly contextLength?: number | undefined
-  /** Whether it turns texts into vectors, and does nothing else. */
+  /** Whether it only makes embeddings. */
   readonly embeds: boolean
 }
 
@@ -19,27 +19,27 @@ export interface LocalServer {
   readonly models: readonly LocalModel[]
 }
 
-/** What asking a server for its models led to. */
+/** The result of listing a server's models. */
 export type Listed =
   | { readonly kind: 'models'; readonly models: readonly LocalModel[] }
-  /** Nothing listens there, or something else does. */
+  /** No server listens there, or another kind of server. */
   | { readonly kind: 'absent' }
-  /** Something listens and did not answer in time, or said that it is not ready: a server at work may do so. */
+  /** A server listens but did not answer in time or is not ready, which may happen under load. */
   | { readonly kind: 'busy' }
 
-/** Facts that were asked for model by model, and need not be asked for again. */
+/** Facts of single models, cached so that they need not be requested again. */
 export type KnownFacts = Map<string, Omit<LocalModel, 'name'>>
 
 type Askable = Pick<Provider, 'baseUrl' | 'protocol' | 'headers' | 'modelList'> & {
   readonly keys?: readonly (string | undefined)[]
 }
 
-/** A list of models is short; whatever is longer is some other server on the port. */
+/** Lists of models are short; a longer answer is from another kind of server. */
 const maxListBytes = 1_000_000
-/** Servers with more models than this are asked for the facts of the first ones only. */
+/** Facts are requested only for this many models of a server. */
 const maxFacts = 64
 
-/** Asks a server for its models, at most `timeoutMs` per request, reusing what is `known` and unchanged. */
+/** Lists a server's models, waiting at most `timeoutMs` per request. `known` facts of unchanged models are reused. */
 export async function modelsOf(
   provider: Askable,
   timeoutMs: number,
@@ -54,7 +54,7 @@ type Ask = (path: string, body?: object) => Promise<unknown>
 type List = (provider: Askable, ask: Ask, known: KnownFacts) => Promise<Listed>
 
 const absent: Listed = { kind: 'absent' }
-/** What `ask` gives where something listens that did not answer in time. */
+/** The result of `ask` if a server listens but did not answer in time. */
 const busy = Symbol('busy')
 
 /** `GET /models`, as OpenAI lists them; servers add their own facts to each entry. */
@@ -64,7 +64,7 @@ const usualList: List = async ({ baseUrl, modelList }, ask) => {
   if (answer === busy) return { kind: 'busy' }
   if (!isRecord(answer) || !Array.isArray(answer['data'])) return absent
   const entries = answer['data'].filter(isRecord)
-  // llama.cpp lists what the model was trained for; what it was started with, it says elsewhere.
+  // llama.cpp lists the context that the model was trained for; the configured one is in another answer.
   const props = entries.some((entry) => entry['owned_by'] === 'llamacpp')
     ? await ask(new URL('/props', baseUrl).href)
     : undefined
@@ -110,7 +110,7 @@ const listings: Readonly<Partial<Record<ProtocolId, List>>> = { ollama: ollamaLi
 function ollamaFacts(name: string, shown: Record<string, unknown>): Omit<LocalModel, 'name'> {
   const info = isRecord(shown['model_info']) ? shown['model_info'] : {}
   const trained = Object.keys(info).filter((key) => key.endsWith('.context_length'))
-  // The model's own file may ask for less than it was trained for.
+  // The model file may set a smaller context than the model was trained for.
   const asked = /^num_ctx\s+(\d+)$/m.exec(textIn(shown, 'parameters') ?? '')?.[1]
   return {
     contextLength: asked === undefined ? intIn(info, trained) : Number(asked),
@@ -118,7 +118,7 @@ function ollamaFacts(name: string, shown: Record<string, unknown>): Omit<LocalMo
   }
 }
 
-/** Where servers say how much fits: vLLM, SGLang, LM Studio (loaded before possible), llama.cpp's `meta`. */
+/** Fields with the context length: vLLM, SGLang, LM Studio (loaded before maximum), llama.cpp's `meta`. */
 const contextNames = [
   'max_model_len',
   'loaded_context_length',
@@ -132,7 +132,7 @@ const contextNames = [
 const embeddingNames = /(^|[^a-z])(embed(ding)?s?|bge|gte|e5|minilm|arctic-embed)([^a-z]|$)/i
 const otherNames = /rerank/i
 
-/** What the server says of the model's kind; its name, where the server says nothing. */
+/** Whether the server says that it is an embedding model; otherwise by its name. */
 function embeds(name: string, entry: Record<string, unknown>): boolean {
   const capabilities = entry['capabilities']
   if (Array.isArray(capabilities))
@@ -142,7 +142,7 @@ function embeds(name: string, entry: Record<string, unknown>): boolean {
   return embeddingNames.test(name) && !otherNames.test(name)
 }
 
-/** The JSON that a server answers; `busy` where it does not in time, undefined where nothing of use does. */
+/** The JSON of a server's answer; `busy` if it does not answer in time, undefined if there is no usable answer. */
 async function answerOf(
   { headers, keys }: Askable,
   url: string,

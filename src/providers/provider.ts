@@ -1,4 +1,4 @@
-// A provider is a row of data: where, with which credential, with which quirks of a protocol it shares.
+// A provider is a row of data: its address, its credentials, its protocol and the quirks of it.
 
 import type { EmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import type { IgnorableParameter } from '../protocols/parameters.ts'
@@ -12,53 +12,53 @@ export interface Provider {
   /** Up to and including the version segment; the protocol appends the rest. */
   readonly baseUrl: string
   /**
-   * The address by the region that the environment names: `{region}` stands for the first of these variables that is
-   * set. A region is no address: other programs' addresses cannot slip in.
+   * The address for a region: `{region}` is replaced by the first of these environment variables that is set. Only
+   * valid region names are accepted, so that no other address can come from the environment.
    */
   readonly regional?: { readonly template: string; readonly env: readonly string[] }
   readonly auth: Auth
-  /** What deviates from the protocol's `defaultQuirks`. */
+  /** Deviations from the protocol's `defaultQuirks`. */
   readonly quirks: Readonly<Record<string, unknown>>
-  /** Parameters that it takes and ignores, whatever its protocol says: they are left out and named to the client. */
+  /** Parameters that it accepts and ignores: they are not sent, and the client gets a warning. */
   readonly ignores?: readonly IgnorableParameter[] | undefined
-  /** What deviates from `defaultEmbeddingQuirks`. */
+  /** Deviations from `defaultEmbeddingQuirks`. */
   readonly embeddings?: Partial<EmbeddingQuirks> | undefined
   /**
-   * What to do when the client leaves a stream: `cancel` aborts the provider and charges what was delivered,
-   * `drain` reads on for the exact usage, `free` aborts and charges nothing.
+   * What to do when the client disconnects from a stream: `cancel` aborts the provider's request and charges what was
+   * delivered, `drain` reads on for the exact usage, `free` aborts and charges nothing.
    */
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
   /** `rates`: tokens times catalog rates. `reported`: the provider's own `usage.cost` is the price. */
   readonly costFrom: 'rates' | 'reported'
   /**
-   * The body of a client that speaks the provider's own protocol: `forwarded` as it is where the protocol knows how
-   * (recordings must prove that the answers are what its clients expect), or `translated` as any other.
+   * The body of a client that speaks the provider's own protocol: `forwarded` unchanged if the protocol supports that
+   * (recordings must prove that the answers are what its clients expect), or `translated` like any other.
    */
   readonly clientBody: 'forwarded' | 'translated'
-  /** `builtin` is answered inside this process, over the same path. */
+  /** `builtin` is answered inside this process, on the same code path. */
   readonly transport: 'http' | 'builtin'
-  /** A server that may run on this machine: asked now and then whether it answers, free of charge by default. */
+  /** A server that may run on this machine: probed regularly, free of charge by default. */
   readonly local: boolean
-  /** Where it lists its models with more facts than under its protocol's path; from the root of its address. */
+  /** Path of a list of its models with more facts than its protocol's list, from the root of its address. */
   readonly modelList?: string | undefined
   /** Fixed headers the provider needs. */
   readonly headers: Readonly<Record<string, string>>
   /**
-   * Models that are spoken to in another way than the rest: OpenAI's and xAI's that reason give their reasoning back,
-   * and take it between tool calls, only in another protocol.
+   * Models with another protocol than the rest: OpenAI's and xAI's reasoning models return their reasoning, and accept
+   * it between tool calls, only in the Responses protocol.
    */
   readonly dialects?: readonly Dialect[] | undefined
 }
 
-/** How some models of a provider are spoken to, in place of what their row says. */
+/** The protocol of some models of a provider, instead of that of their row. */
 export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'clientBody'> {
-  /** Which models, by their names at the provider. */
+  /** Matches the names of these models at the provider. */
   readonly models: RegExp
 }
 
 const inDialect = new WeakMap<Provider, Map<Dialect, Provider>>()
 
-/** The provider as the model of this name (the provider's own) is spoken to; the same object each time. */
+/** The provider with the protocol for this model, by its name at the provider; always the same object. */
 export function spokenTo<P extends Provider>(provider: P, upstream: string): P {
   if (provider.dialects === undefined) return provider
   const dialect = provider.dialects.find(({ models }) => models.test(upstream))
@@ -78,8 +78,8 @@ export type Auth =
   | { readonly kind: 'bearer'; readonly env: readonly string[] }
   | { readonly kind: 'header'; readonly header: string; readonly env: readonly string[] }
   /**
-   * Amazon: a key of access key id, secret and perhaps session token, joined by colons, signs each request; any other
-   * is a bearer key. `parts` name the variables of such a key, `optional` what may follow them.
+   * Amazon: an access key id, a secret and perhaps a session token, joined by colons, sign each request; any other key
+   * is a bearer key. `parts` are the variables with these, `optional` those that may follow.
    */
   | {
       readonly kind: 'aws'
@@ -89,8 +89,8 @@ export type Auth =
       readonly optional: readonly string[]
     }
   /**
-   * Google: the JSON of a service account's key is exchanged for tokens of this scope; any other key is such a token.
-   * `files` name the variables that hold the path of that JSON.
+   * Google: the JSON of a service account's key is exchanged for tokens of this scope; any other key is a token.
+   * `files` are the variables with the path of that JSON.
    */
   | {
       readonly kind: 'google'
@@ -100,12 +100,12 @@ export type Auth =
     }
   | { readonly kind: 'none' }
 
-/** A provider ready to be called: the row, the operator's overrides applied, its keys in order. */
+/** A provider ready to be called: its row with the operator's overrides, and its keys in order. */
 export interface ConfiguredProvider extends Provider {
-  /** One entry per key; a single `undefined` where the provider needs none. Empty: not usable. */
+  /** One entry per key; a single `undefined` if the provider needs none. Empty: not usable. */
   readonly keys: readonly (string | undefined)[]
   readonly custom: boolean
-  /** What the operator says of it instead of the general deadlines, by the names they have in configuration. */
+  /** Its own deadlines instead of the general ones, by their names in the configuration. */
   readonly timeouts: ProviderTimeouts
 }
 

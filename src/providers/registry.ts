@@ -1,4 +1,4 @@
-// Every provider this gateway knows by name. A provider is a row of data; how to talk to it is its protocol's matter.
+// All known providers. A provider is a row of data; its protocol defines how to talk to it.
 
 import type { AnthropicQuirks } from '../protocols/anthropic-messages/outbound/quirks.ts'
 import type { GeminiQuirks } from '../protocols/gemini/outbound/quirks.ts'
@@ -50,7 +50,7 @@ export const providers: readonly Provider[] = [
 
 const byId = new Map(providers.map((provider) => [provider.id, provider]))
 
-/** The provider of this id; undefined for one that only an operator's configuration can know. */
+/** The provider with this id; undefined for a custom one. */
 export function providerById(id: string): Provider | undefined {
   return byId.get(id)
 }

@@ -9,7 +9,7 @@ export function bundledCatalog(): CatalogFile {
   return JSON.parse(String(catalogText)) as CatalogFile
 }
 
-/** Every row that is there without any configuration: the catalog's and the simulator's. */
+/** All rows without configuration: the catalog's and the simulator's. */
 export function bundledRows(file: CatalogFile): readonly CatalogRow[] {
   return [...simModels, ...file.models]
 }

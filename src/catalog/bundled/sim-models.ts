@@ -1,4 +1,4 @@
-// The models of the `sim` provider, which answers inside this process: to try the gateway, and to test against it.
+// The models of the `sim` provider, which answers inside this process: for trying the gateway and for tests.
 
 import { freePrice, type PriceSpec } from '../prices/price-spec.ts'
 import type { CatalogRow } from '../row.ts'

@@ -1,4 +1,4 @@
-// Catalogs in files: what every format reads into and writes from.
+// What all catalog file formats have in common.
 
 import { z } from 'zod'
 import { specOf } from '../prices/price-spec.ts'
@@ -7,17 +7,17 @@ import type { CatalogRow, UnpricedModel } from '../row.ts'
 
 export interface Imported {
   readonly rows: CatalogRow[]
-  /** Models of the file that cannot be sold, with the reason; nothing is dropped in silence. */
+  /** Models of the file that cannot be sold, with the reason. */
   readonly refused: UnpricedModel[]
 }
 
 export interface Exported {
   readonly text: string
-  /** Models that the format cannot tell exactly, with the reason; they are left out of the text. */
+  /** Models that the format cannot express exactly, with the reason; they are left out of the text. */
   readonly left: UnpricedModel[]
 }
 
-/** A file is not of the format it was said to be. `message` names the first place that is wrong. */
+/** A file does not have the expected format. `message` names the first fault. */
 export class CatalogFileInvalid extends Error {}
 
 /** Parses JSON and checks its shape. Throws CatalogFileInvalid with the path of the first problem. */

@@ -49,7 +49,7 @@ const fieldOf: Readonly<Record<RateField, string>> = {
 const fields = Object.entries(fieldOf) as [RateField, string][]
 const tierField = /^input_cost_per_token_above_(\d+)k_tokens$/
 
-/** Its names for providers that have another one here. */
+/** Its provider ids that differ from ours. */
 const providerNames: Readonly<Record<string, string>> = {
   bedrock_converse: 'bedrock',
   'vertex_ai-language-models': 'vertex',
@@ -61,7 +61,7 @@ const providerNames: Readonly<Record<string, string>> = {
 /** Modes that the gateway serves. */
 const modes = new Set(['chat', 'responses', 'embedding'])
 
-/** Reads the file; `date` is the day it was fetched. Throws CatalogFileInvalid for another shape. */
+/** Reads the file; `date` is the day it was fetched. Throws CatalogFileInvalid for an invalid file. */
 export function importLiteLlm(text: string, date: string): Imported {
   const imported: Imported = { rows: [], refused: [] }
   for (const [key, json] of Object.entries(parseFile(text, z.record(z.string(), z.unknown())))) {
@@ -160,7 +160,7 @@ function ratesFrom(entry: Entry, suffix: string, base: Partial<RateSpec>): RateS
   return { ...written, input, output }
 }
 
-/** Writes the file. What has no place in it (fees other than search, odd tier limits, several offers) is said. */
+/** Writes the file. Models that it cannot express (other fees than search, odd tiers, several offers) are reported. */
 export function exportLiteLlm(models: readonly Model[]): Exported {
   const file: Record<string, unknown> = {}
   const left: UnpricedModel[] = []
@@ -192,7 +192,7 @@ export function exportLiteLlm(models: readonly Model[]): Exported {
   return { text: `${JSON.stringify(file, null, 1)}\n`, left }
 }
 
-/** The rates of service tiers stay behind: the format has fields for two of them, whose names are its own. */
+/** The rates of service tiers are left out: the format has fields for only two of them, under its own names. */
 function pricesOf(model: Model): Record<string, unknown> | string {
   const [offer] = model.offers
   if (offer === undefined || model.offers.length > 1) return 'it has several offers'

@@ -51,7 +51,7 @@ const fileSchema = z.record(
   z.object({ id: z.string().optional(), models: z.record(z.string(), modelSchema) }),
 )
 
-/** Its names for providers that have another one here. */
+/** Its provider ids that differ from ours. */
 const providerNames: Readonly<Record<string, string>> = {
   google: 'gemini',
   'google-vertex': 'vertex',
@@ -61,7 +61,7 @@ const providerNames: Readonly<Record<string, string>> = {
   moonshotai: 'moonshot',
 }
 
-/** Reads an api.json; `date` is the day it was fetched. Throws CatalogFileInvalid for another shape. */
+/** Reads an api.json; `date` is the day it was fetched. Throws CatalogFileInvalid for an invalid file. */
 export function importModelsDev(text: string, date: string): Imported {
   const imported: Imported = { rows: [], refused: [] }
   for (const [key, provider] of Object.entries(parseFile(text, fileSchema))) {
@@ -117,7 +117,7 @@ function priceFrom(cost: z.infer<typeof costSchema> | undefined): PriceSpec {
   if (cost === undefined) throw new PriceRefused('no price')
   const otherTier = cost.tiers?.find(({ tier }) => tier.type !== 'context')
   if (otherTier) throw new PriceRefused(`its price depends on ${otherTier.tier.type}`)
-  // Files that carry both describe the same step; the list says where it really is.
+  // In files with both, they describe the same step; the list has its exact position.
   const over200k = cost.context_over_200k
   const steps =
     cost.tiers?.map((tier) => ({ size: tier.tier.size, rates: tier })) ??
@@ -152,7 +152,7 @@ function ratesFrom(rates: z.infer<typeof ratesSchema>, base?: Rates): Rates {
   return { ...written, input, output }
 }
 
-/** Writes an api.json. What has no place in it (fees, image rates, several offers) is left out and said. */
+/** Writes an api.json. Models that it cannot express (fees, image rates, several offers) are reported. */
 export function exportModelsDev(models: readonly Model[]): Exported {
   const file: Record<string, { id: string; models: Record<string, unknown> }> = {}
   const left: UnpricedModel[] = []
@@ -186,7 +186,7 @@ export function exportModelsDev(models: readonly Model[]): Exported {
   return { text: `${JSON.stringify(file, null, 1)}\n`, left }
 }
 
-/** The rates of service tiers stay behind: the format has no word for them. */
+/** The rates of service tiers are left out: the format has no fields for them. */
 function costOf(model: Model): object | string {
   const [offer] = model.offers
   if (offer === undefined || model.offers.length > 1) return 'it has several offers'

@@ -19,7 +19,7 @@ export function exportOwn(models: readonly Model[], date: string): Exported {
   return { text, left: [] }
 }
 
-/** Throws CatalogFileInvalid for a file of another shape, and for one price in it that cannot be charged exactly. */
+/** Throws CatalogFileInvalid for an invalid file, also if one of its prices cannot be charged exactly. */
 export function importOwn(text: string): Imported {
   return { rows: parseFile(text, fileSchema).models, refused: [] }
 }

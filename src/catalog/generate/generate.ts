@@ -1,5 +1,5 @@
-// `bun run catalog:generate [--pi FOLDER]`: writes catalog.json and efforts.json from its two sources. For developers; main.ts never
-// reaches it. Fails, and writes nothing, while a disagreement about a price is not in acknowledged.json.
+// `bun run catalog:generate [--pi FOLDER]`: writes catalog.json and efforts.json from their sources. For developers; it
+// is not in the executable. Fails, and writes nothing, if a disagreement about a price is not in acknowledged.json.
 
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
@@ -78,7 +78,7 @@ async function efforts(piSource: Source, file: CatalogFile): Promise<string> {
   return `{"sources":${JSON.stringify(sources)},\n"models":{\n${lines.join(',\n')}\n}}\n`
 }
 
-/** One line per model, so that a change of price is a change of one line. */
+/** One line per model, so that a changed price changes one line. */
 function print(file: CatalogFile): string {
   const lines = (list: readonly unknown[]) => `[\n${list.map((item) => JSON.stringify(item)).join(',\n')}\n]`
   const head = `"date":${JSON.stringify(file.date)},\n"sources":${lines(file.sources)},`

@@ -1,4 +1,4 @@
-// Exact decimals out of JSON numbers: a price that came as a float is read by its digits, never by arithmetic.
+// Exact decimals from JSON numbers: a price in a float is read by its digits, not by arithmetic.
 
 const scientific = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i
 
@@ -12,7 +12,7 @@ export function decimalOf(value: number): string | undefined {
 
 /**
  * Moves the point of a decimal string to the right by `places` (to the left if negative): six places turn USD per
- * token into USD per million tokens, exactly. Undefined for what is not a decimal number of a sane size.
+ * token into USD per million tokens, exactly. Undefined for other text and for numbers that are too long.
  */
 export function shiftDecimal(text: string, places: number): string | undefined {
   const match = scientific.exec(text)

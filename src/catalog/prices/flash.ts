@@ -1,4 +1,4 @@
-// Flash class: what the daily allowance pays for. Judged for each call, at the rates that can apply to it.
+// Flash class: what the daily allowance pays for. Decided for each call, by the rates that can apply to it.
 
 import type { TokenBucket } from '../../conversation/usage.ts'
 import type { Pico } from '../../credits/money.ts'
@@ -10,14 +10,14 @@ export const flashLimits: { readonly input: Pico; readonly output: Pico } = {
   output: 2_500_000n,
 }
 
-/** The buckets that the tokens of a call in plain text can fall into. What a cache reads or writes is input as well. */
+/** The buckets for tokens of a plain-text call. Cache reads and writes are input as well. */
 const textInput = ['input', 'cacheRead', 'cacheWrite5m', 'cacheWrite1h'] as const
 const textOutput = ['output', 'reasoning'] as const
 const mediaOutput: ReadonlySet<TokenBucket> = new Set(['outputAudio', 'outputImage'])
 
 /**
- * Whether every token of a call of at most `prompt` prompt tokens is within the limits, whatever tier its prompt turns
- * out to reach. `media` names the buckets beside those of text that the call can use.
+ * Whether every token of a call of at most `prompt` prompt tokens is within the limits, in every tier that its prompt
+ * may reach. `media` are the buckets that the call can use besides text.
  */
 export function isFlash(price: Price, prompt: number, media: readonly TokenBucket[] = []): boolean {
   const reached = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)

@@ -1,4 +1,4 @@
-// A price as people write it (USD per million tokens, decimal strings) and its way to exact rates and back.
+// Prices as people write them (USD per million tokens, decimal strings), converted to exact rates and back.
 
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
@@ -62,16 +62,16 @@ export type RateSpec = Omit<z.infer<typeof tierSchema>, 'above_prompt_tokens'>
 export type RateField = keyof typeof rateFields
 export const rateFieldNames = Object.keys(rateFields) as RateField[]
 
-/** What `price: free` in the configuration means: every rate is zero, on purpose. */
+/** `price: free` in the configuration: every rate is zero on purpose. */
 export const freePrice: PriceSpec = { input: '0', output: '0' }
 
-/** Why a price cannot be sold, for a person to read: the field and its value. */
+/** Why a price cannot be charged, for people: the field and its value. */
 export class PriceRefused extends Error {}
 
 /**
- * The exact price of a spec. Rates that it does not name are never cheaper than the truth: cached reads and writes
- * cost what fresh input costs, an hour's write what a five-minute write costs, reasoning what output costs.
- * Throws PriceRefused for a rate that is missing, negative, or not a whole number of picodollars per token.
+ * The exact price of a spec. Absent rates default to one that is not too low: cache reads and writes cost as much as
+ * fresh input, a one-hour write as much as a five-minute write, reasoning as much as output. Throws PriceRefused for a
+ * rate that is missing, negative, or not a whole number of picodollars per token.
  */
 export function buildPrice(spec: PriceSpec): Price {
   const tiers: Tier[] = (spec.tiers ?? [])
@@ -91,7 +91,7 @@ export function buildPrice(spec: PriceSpec): Price {
   return { version: versionOf(content), ...content, unstated: free ? [] : unstatedIn(spec) }
 }
 
-/** Sound and pictures made are sold at rates of their own, many times that of text. */
+/** Generated audio and images need rates of their own, which are many times that of text. */
 const soldApart = ['input_audio', 'output_audio', 'output_image'] as const satisfies readonly RateField[]
 
 function unstatedIn(spec: PriceSpec): TokenBucket[] {
@@ -111,7 +111,7 @@ function serviceTiersOf(factors: Readonly<Record<string, string>>, standard: Tie
   return tiers
 }
 
-/** Throws PriceRefused where a rate becomes a part of a picodollar. */
+/** Throws PriceRefused if a rate is not a whole number of picodollars. */
 function scaled(rates: Rates, name: string, factor: string): Rates {
   const [whole = '0', fraction = ''] = factor.split('.')
   const numerator = BigInt(whole + fraction)
@@ -137,7 +137,7 @@ function buildRates(spec: RateSpec): Rates {
   return {
     input,
     cacheRead,
-    // Cached sound is not known to be cheaper than sound where only the cached text has a rate.
+    // A rate for cached text does not mean that cached audio is cheaper.
     cacheReadAudio: or('cache_read_audio', spec.input_audio === undefined ? cacheRead : inputAudio),
     cacheWrite5m,
     cacheWrite1h: or('cache_write_1h', cacheWrite5m),
@@ -171,10 +171,10 @@ function fee(field: string, text: string | undefined): Pico {
   throw new PriceRefused(`${field} ${text} is not a whole number of picodollars`)
 }
 
-/** What is charged. Two prices are equal if one merely states that audio costs the same as text. */
+/** The rates that are charged. A price that states the default rate for audio equals one that leaves it out. */
 type PriceContent = Omit<Price, 'version' | 'unstated'>
 
-/** The price as one canonical JSON text: what its version is the hash of, and what the permanent record keeps. */
+/** The price as canonical JSON text: its hash is the version, and the permanent record keeps it. */
 export function canonicalPrice(price: PriceContent): string {
   const plain = {
     rates: canonicalRates(price.rates),
@@ -191,7 +191,7 @@ export function canonicalPrice(price: PriceContent): string {
   )
 }
 
-/** Cached sound came later: where it costs what cached text costs, the price is the one it was before. */
+/** The rate of cached audio was added later: if it equals that of cached text, the price keeps its version. */
 export function canonicalRates({ cacheReadAudio, ...rates }: Rates): Omit<Rates, 'cacheReadAudio'> {
   return cacheReadAudio === rates.cacheRead ? rates : ({ ...rates, cacheReadAudio } as Rates)
 }
@@ -200,7 +200,7 @@ function factorsOf({ serviceTiers }: Pick<Price, 'serviceTiers'>): Record<string
   return Object.fromEntries(Object.entries(serviceTiers).map(([name, { factor }]) => [name, factor]))
 }
 
-/** `pv_` and 12 hex digits of a hash of the content: equal prices share a version, any change is another one. */
+/** `pv_` and 12 hex digits of a hash of the content: equal prices have the same version. */
 function versionOf(content: PriceContent): string {
   return `pv_${createHash('sha256').update(canonicalPrice(content)).digest('hex').slice(0, 12)}`
 }
@@ -219,7 +219,7 @@ const bucketOf: Readonly<Record<RateField, TokenBucket>> = {
   output_image: 'outputImage',
 }
 
-/** The spec of a price with every rate written out that it states; `buildPrice` of it gives the same version again. */
+/** The spec of a price with all of its rates; `buildPrice` makes the same version of it. */
 export function specOf(price: Price): PriceSpec {
   const tiers = price.tiers.map((tier) => ({
     above_prompt_tokens: tier.abovePromptTokens,

@@ -31,7 +31,7 @@ export const anthropicModelListSchema = z.object({
 
 type AnthropicModel = z.infer<typeof anthropicModelSchema>
 
-/** The model as Anthropic's clients read it. */
+/** The model for Anthropic's clients. */
 export function anthropicModel(model: Model): AnthropicModel {
   const { deprecation } = model
   return {
@@ -49,14 +49,14 @@ export function anthropicModel(model: Model): AnthropicModel {
   }
 }
 
-/** Which part of the list is asked for: at most `limit` models, behind or before the one of an id. */
+/** The requested part of the list: at most `limit` models, after or before the model with an id. */
 export interface ModelPage {
   readonly limit: number
   readonly afterId: string | undefined
   readonly beforeId: string | undefined
 }
 
-/** One page of these models; an id that is not among them begins at the first model. */
+/** One page of these models; after an unknown id it begins at the first model. */
 export function anthropicModelList(
   models: readonly Model[],
   { limit, afterId, beforeId }: ModelPage,

@@ -1,4 +1,4 @@
-// The model object of GET /v1/models: OpenAI's four keys first, then what is known; prices in USD per token.
+// The model object of GET /v1/models: OpenAI's four keys first, then ours; prices in USD per token.
 
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
@@ -79,7 +79,7 @@ export const modelListSchema = z.object({ object: z.literal('list'), data: z.arr
 
 export type ModelObject = z.infer<typeof modelObjectSchema>
 
-/** The model as clients see it, priced at its first offer. */
+/** The model for clients, with the price of its first offer. */
 export function modelObject(model: Model): ModelObject {
   const price = model.offers[0]!.price
   const context = model.contextLength ?? null
@@ -129,12 +129,12 @@ function pricingOf(price: Price): ModelObject['pricing'] {
   }
 }
 
-/** Seconds since 1970 of a model's release, or of its price: clients that sort by time expect one of every model. */
+/** Seconds since 1970 of a model's release, or else of its price: clients that sort by time expect a value. */
 export function createdOf({ created, priceDate }: Pick<Model, 'created' | 'priceDate'>): number {
   return created > 0 ? created : Date.parse(`${priceDate}T00:00:00Z`) / 1000
 }
 
-/** Rates that repeat another one are left out. */
+/** Rates that are equal to their default are left out. */
 const special: readonly [keyof z.infer<typeof ratesSchema>, TokenBucket, TokenBucket][] = [
   ['internal_reasoning', 'reasoning', 'output'],
   ['input_audio', 'inputAudio', 'input'],

@@ -1,15 +1,15 @@
-// Amazon's credentials as headers: a signature over the request (version 4), or a bearer key as it is.
+// Headers for Amazon: a signature of the request (Signature Version 4), or a bearer key.
 
 import { AwsV4Signer } from 'aws4fetch'
 
 /** Access key id, secret and, for temporary credentials, session token. */
 const signingKey = /^([A-Z0-9]{16,128}):([^:]+)(?::(.+))?$/
 
-/** The region in the host's name; addresses of one's own in front of Bedrock have none. */
+/** The region in the host name; an operator's proxy in front of Bedrock has none. */
 const regionInHost = /\b[a-z-]+\.([a-z]{2}(?:-[a-z]+)+-\d)\b/
 const usualRegion = 'us-east-1'
 
-/** The headers that authorize a POST of this body to this address. `body` is signed as it is. */
+/** The headers that authorize a POST of this body to this URL. `body` must be sent unchanged. */
 export async function awsHeaders(
   key: string,
   service: string,

@@ -1,4 +1,4 @@
-// Tokens for Google's clouds: a service account signs a statement with its key, and its token endpoint gives a token.
+// Access tokens for Google Cloud: a service account's key signs a JWT, which the token endpoint exchanges for a token.
 
 import { importPKCS8, SignJWT } from 'jose'
 import { z } from 'zod'
@@ -15,7 +15,7 @@ const tokenSchema = z.object({
   expires_in: z.number().positive().default(3600),
 })
 
-/** A token is replaced this long before it expires, so that none expires on its way, milliseconds. */
+/** A token is replaced this long before it expires, so that none expires during a request, milliseconds. */
 const renewBeforeMs = 300_000
 const exchangeTimeoutMs = 10_000
 
@@ -24,15 +24,15 @@ interface Cached {
   readonly renewAt: number
 }
 
-/** The tokens that keys were exchanged for, until shortly before they expire. */
+/** Caches tokens by key until shortly before they expire. */
 export class GoogleTokens {
   readonly #cached = new Map<string, Cached>()
-  /** Exchanges under way: callers that come meanwhile wait for the same one. */
+  /** Exchanges in progress, which other callers wait for, too. */
   readonly #pending = new Map<string, Promise<Cached>>()
 
   /**
-   * A token for this key: the JSON of a service account, or a token already. Rejects with an Error whose message holds
-   * no secret when the key is no such JSON or the endpoint refuses it, and with the signal's reason.
+   * A token for this key, which is the JSON of a service account or already a token. Rejects with an Error, without
+   * secrets in its message, if the JSON is invalid or the endpoint refuses it, and with the signal's reason.
    */
   async token(key: string, scope: string, signal: AbortSignal): Promise<string> {
     if (!key.trimStart().startsWith('{')) return key
@@ -43,7 +43,7 @@ export class GoogleTokens {
     return (await unlessAborted(exchange, signal)).token
   }
 
-  /** Not bound to the caller that began it: others wait for it too. */
+  /** Continues if the caller that started it aborts: others may be waiting for it. */
   #begin(id: string, key: string, scope: string): Promise<Cached> {
     const exchange = exchanged(key, scope)
       .then((fresh) => {

@@ -47,7 +47,7 @@ const bedrock: Provider = {
   onDisconnect: 'drain',
 }
 
-/** Claude at Bedrock in its own protocol, for what Converse has no word for. */
+/** Claude at Bedrock in its own protocol, for features that Converse lacks. */
 const bedrockClaude: Provider = {
   ...bedrock,
   id: 'bedrockclaude',

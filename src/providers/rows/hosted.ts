@@ -3,7 +3,7 @@
 //
 // `passes`: fields of a provider's own that its reference lists without a price of their own.
 //
-// `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has disconnected.
+// `onDisconnect`: `drain` marks those that go on generating, and billing, after a disconnect.
 
 import { openaiOnly, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
 import type { ResponsesQuirks } from '../../protocols/openai-responses/outbound/quirks.ts'
@@ -26,7 +26,7 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   ],
   allowedTools: true,
   refusalParts: true,
-  // Other tiers than the standard one have other prices, which the catalog does not know: half, or twice as much.
+  // Other tiers have other prices, which the catalog does not know: half or twice as much.
   drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
   passes: [],
   webSearch: 'openai',
@@ -44,10 +44,10 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
   ]
 }
 
-/** OpenAI's models that reason, but for the first two, for chat models and for those that search: chat only. */
+/** OpenAI's reasoning models, except the first two, chat models and search models, which only have chat completions. */
 const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
 
-/** Parameters that providers lack which support neither OpenAI's newer ones nor those of open models. */
+/** Parameters missing at providers that support neither OpenAI's newer parameters nor those of open models. */
 const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
 
 const openai = openaiCompatible({
@@ -84,7 +84,7 @@ const groq = openaiCompatible({
     thinkTags: true,
     messageNames: false,
     passes: ['reasoning_format', 'include_reasoning', 'disable_tool_validation', 'citation_options'],
-    // The penalties it takes without a word, and by its own reference no model of it supports them.
+    // It accepts the penalties silently, but according to its reference no model supports them.
     drops: alsoDrops(...beyondPlainChat, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
     refuses: ['n', 'logprobs'],
   },
@@ -203,7 +203,7 @@ const openrouter = openaiCompatible({
     reportedCost: 'usage.cost',
     // Older accounts get the cost only on request.
     bodyExtras: { usage: { include: true } },
-    // What it charges comes with the answer, but a hold made for the standard tier must cover it.
+    // Its charge is in the answer, but a hold for the standard tier must cover it.
     drops: ['store', 'service_tier'],
     // `plugins` search and read files for a fee, `models` and `preset` choose others than the one that is priced.
     passes: ['include_reasoning', 'structured_outputs', 'top_a', 'transforms'],

@@ -7,7 +7,7 @@ import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
 const ollama: Provider = {
   id: 'ollama',
   name: 'Ollama',
-  // Its own protocol: its chat-completions endpoint ignores the size of the context and cuts long prompts in silence.
+  // Its own protocol: its chat-completions endpoint ignores the context size and silently cuts long prompts.
   protocol: 'ollama',
   baseUrl: 'http://127.0.0.1:11434',
   auth: { kind: 'none' },

@@ -1,4 +1,4 @@
-// Hosts of open models: what runs there is a usual inference server, and takes what such servers take (the default of
+// Hosts of open models. They run common inference servers and accept the parameters of those (the default of
 // `quirks.passes`).
 
 import { alsoDrops, bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
@@ -6,7 +6,7 @@ import { alsoDrops, bearer, openaiCompatible, toBeConfigured } from './openai-co
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
 export const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
 
-/** What providers that answer in text alone have no field for: those that do not refuse it ignore it. */
+/** Parameters for other output than text, which providers without such output refuse or ignore. */
 export const spokenOutput = ['modalities', 'audio'] as const
 
 const together = openaiCompatible({

@@ -1,17 +1,17 @@
-// A row for a provider that speaks chat completions: what is usual is filled in, a row says what is not.
+// A row for a provider that speaks chat completions: defaults are filled in, a row only says what differs.
 
 import { defaultQuirks, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
 import type { Auth, Provider } from '../provider.ts'
 
 export type OpenAIChatProvider = Provider & { readonly quirks: Partial<OpenAIChatQuirks> }
 
-/** What every such row must say: its id, its name, its address. The rest has a default. */
+/** Required of every row: id, name and address. The rest has a default. */
 export type OpenAIChatRow = Pick<Provider, 'id' | 'name' | 'baseUrl' | 'auth'> &
   Partial<Omit<OpenAIChatProvider, 'protocol'>>
 
 /**
- * A chat-completions provider. Unless the row says otherwise: a hang-up cancels the call, tokens are priced by the
- * catalog, and frames are mended on their way to clients of the same protocol.
+ * A chat-completions provider. Unless the row says otherwise, a disconnect cancels the call, tokens are priced by the
+ * catalog, and frames for clients of the same protocol are repaired.
  */
 export function openaiCompatible(row: OpenAIChatRow): OpenAIChatProvider {
   return {
@@ -27,7 +27,7 @@ export function openaiCompatible(row: OpenAIChatRow): OpenAIChatProvider {
   }
 }
 
-/** `Authorization: Bearer`, the key under the first of these environment names that is set. */
+/** `Authorization: Bearer` with the key from the first of these environment variables that is set. */
 export function bearer(...env: readonly string[]): Auth {
   return { kind: 'bearer', env }
 }

@@ -1,16 +1,16 @@
-// What the simulated provider answers: a plan of reasoning, text and calls, cut to the limits of the request.
+// The simulated provider's answers: a plan of reasoning, text and calls, cut to the limits of the request.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { instanceOf } from './schema.ts'
 import type { Effort, OfferedTool, SimRequest } from './request.ts'
 import { jsonPieces, wordPieces } from './tokens.ts'
 
-/** What a behaviour wants to say, before limits. */
+/** The answer of a behaviour before limits apply. */
 export interface Plan {
   readonly reasoning: string
   readonly text: string | null
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
-  /** Whether the plan was made to fill the limit of the request exactly, so that it counts as cut. */
+  /** Whether the plan fills the limit of the request exactly, so that it counts as cut. */
   readonly open?: true
 }
 
@@ -20,11 +20,11 @@ export interface AnswerCall {
   readonly pieces: readonly string[]
 }
 
-/** One answer as it is sent: every piece is one token. All choices of a request are alike but for their ids. */
+/** One answer; every piece is one token. All choices of a request differ only in their ids. */
 export interface AnswerChoice {
   readonly index: number
   readonly reasoning: readonly string[]
-  /** null when the answer has no text, only calls. */
+  /** null if the answer has only calls. */
   readonly content: readonly string[] | null
   readonly calls: readonly AnswerCall[]
   readonly finish: 'stop' | 'length' | 'tool_calls'
@@ -38,7 +38,7 @@ export interface AnswerUsage {
   readonly reasoning: number
 }
 
-/** Nothing is asked of the simulator that would make it write more than this, in tokens a choice. */
+/** The limit of an answer, in tokens of each choice. */
 const longestAnswer = 131_072
 const usualLength = 2_000
 
@@ -46,7 +46,7 @@ export function echo(request: SimRequest): Plan {
   return { reasoning: '', text: request.prompt, calls: [] }
 }
 
-/** Calls what is offered; once the results are there it sums them up, so that every tool loop comes to an end. */
+/** Calls the tools; when it has their results it summarises them, so that every tool loop ends. */
 export function callTools(request: SimRequest): Plan {
   if (request.results.length > 0) {
     const lines = request.results.map(({ name, text }) => `${name} answered: ${text}`)
@@ -63,7 +63,7 @@ export function callTools(request: SimRequest): Plan {
   return { reasoning: '', text: null, calls }
 }
 
-/** A page can be opened only where the prompt names one. */
+/** Pages are only opened if the prompt has a URL. */
 function isAnswerable({ name }: OfferedTool, { prompt }: SimRequest): boolean {
   return name !== openPage || address.test(prompt)
 }
@@ -71,7 +71,7 @@ function isAnswerable({ name }: OfferedTool, { prompt }: SimRequest): boolean {
 const openPage = 'open_page'
 const address = /https?:\/\/[^\s<>"')\]]+/
 
-/** What fits the schema; what is looked for is the prompt itself, so that tools of the gateway find something. */
+/** Arguments that fit the schema. A search query is the prompt itself, so that the gateway's tools find something. */
 function argumentsOf({ name, parameters }: OfferedTool, { prompt }: SimRequest): unknown {
   if (name === 'web_search' && takes(parameters, 'query')) return { query: prompt.slice(0, longestQuery) }
   const [url] = address.exec(prompt) ?? []
@@ -81,7 +81,7 @@ function argumentsOf({ name, parameters }: OfferedTool, { prompt }: SimRequest):
 
 const longestQuery = 300
 
-/** A client may have a function of its own under either name. */
+/** A client's own function may have either name. */
 function takes(schema: Json | undefined, property: string): boolean {
   const properties =
     schema !== null && typeof schema === 'object' && !Array.isArray(schema) && schema['properties']
@@ -132,7 +132,7 @@ export function slow(request: SimRequest): Plan {
   return { reasoning: '', text: 'slow'.concat(' slow'.repeat(request.pace.frames - 1)), calls: [] }
 }
 
-/** The choices of an answer and what they cost. `seed` makes the ids of calls. */
+/** The choices of an answer and their usage. Ids of calls are derived from `seed`. */
 export function answer(
   plan: Plan,
   request: SimRequest,
@@ -174,7 +174,7 @@ function cutToLimits(plan: Plan, request: SimRequest) {
   }
   const reasoning = take(wordPieces(plan.reasoning))
   const content = plan.text === null ? null : take(wordPieces(stopped(plan.text, request.stop)))
-  // A call is made whole or not at all: half of its arguments would be of no use to anybody.
+  // A call is made whole or not at all: incomplete arguments are useless.
   const calls: { name: string; pieces: readonly string[] }[] = []
   for (const call of plan.calls) {
     const pieces = jsonPieces(call.arguments)

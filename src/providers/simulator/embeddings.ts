@@ -1,4 +1,4 @@
-// Embeddings of the simulated provider: a vector is made of its input's hash, so that equal inputs have equal vectors.
+// Embeddings of the simulated provider: vectors are derived from the input's hash, so equal inputs have equal vectors.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -43,7 +43,7 @@ function tokensOf(input: unknown): number {
   return typeof input === 'string' ? textTokens(input) : 0
 }
 
-/** Numbers of a vector of length one; the same for the same text, and as good as at random for another. */
+/** A pseudo-random vector of length one, always the same for the same text. */
 function unitVector(text: string, dimensions: number): number[] {
   let state = Number(Bun.hash.xxHash32(text)) || 1
   const raw = Array.from({ length: dimensions }, () => {

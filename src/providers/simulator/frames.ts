@@ -11,7 +11,7 @@ export interface Envelope {
   readonly includeUsage: boolean
 }
 
-/** No clock: every answer is of the same second, 2026-01-01 00:00 UTC. */
+/** All answers have the same time, 2026-01-01 00:00 UTC. */
 const created = 1_767_225_600
 const fingerprint = 'fp_sim'
 
@@ -68,14 +68,14 @@ function logprobOf(token: string, { alternatives }: Pick<Envelope, 'alternatives
   return { ...certain, top_logprobs: alternatives ? [{ ...certain }] : [] }
 }
 
-/** A streamed answer in three parts, as text: a delivery may pace the middle or break off in it. */
+/** A streamed answer in three parts: delivery may be slowed down or broken off in the middle. */
 export interface Transcript {
   readonly opening: string
   readonly middle: Iterator<string, undefined>
   readonly closing: string
 }
 
-/** The frames of an answer. The middle is made while it is read, so that a long answer is never held whole. */
+/** The frames of an answer. The middle is made while it is read, so that long answers are never in memory whole. */
 export function transcript(
   envelope: Envelope,
   choices: readonly AnswerChoice[],
@@ -105,7 +105,7 @@ interface Delta {
   readonly logprobs: string
 }
 
-/** One delta of each choice in turn, until all are through. */
+/** One delta of each choice in turn, until all are done. */
 function* interleaved(
   choices: readonly Iterator<Delta>[],
   frame: (index: number, delta: string, logprobs: string, finish: string) => string,

@@ -1,6 +1,6 @@
-// A text that a regular expression matches, found without running it: strangers' patterns may be exponential.
+// A text that a regular expression matches, found without running it: clients' patterns may take exponential time.
 
-/** However often a pattern wants something repeated, it is not repeated more often than this. */
+/** The limit for repetitions in a pattern. */
 const mostRepeats = 256
 const mostCharacters = 4096
 
@@ -49,7 +49,7 @@ class Reader {
     return this.#at >= this.#source.length
   }
 
-  /** Reads `a|b|c` and answers for the first of them. */
+  /** Reads `a|b|c` and returns a match of the first. */
   alternatives(depth: number): string | undefined {
     if (depth > 32) return undefined
     let first = this.#sequence(depth)
@@ -97,7 +97,7 @@ class Reader {
   #group(depth: number): string | undefined {
     if (this.#take('?')) {
       if (this.#take('<')) {
-        // A named group; `(?<=` and `(?<!` look behind, which cannot be answered without running the expression.
+        // A named group; `(?<=` and `(?<!` are lookbehinds, which are not supported.
         if (this.#isNext('=') || this.#isNext('!')) return undefined
         while (!this.done && this.#next() !== '>');
       } else if (!this.#take(':')) return undefined
@@ -143,7 +143,7 @@ class Reader {
     return set
   }
 
-  /** How often the atom before it is to be repeated; undefined for a quantifier that cannot be read. */
+  /** The number of repetitions of the atom before it; undefined for an invalid quantifier. */
   #quantifier(): number | undefined {
     const times = this.#bareQuantifier()
     // A lazy or possessive mark changes nothing about what matches.

@@ -1,11 +1,11 @@
-// What the simulated provider reads of a chat request, and how it refuses a bad one.
+// Reads and validates chat requests for the simulated provider.
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { OptionalField } from '../../protocols/openai/quirks.ts'
 import { imageTokensOf, mediaTokens, messageTokens, textTokens } from './tokens.ts'
 
-/** A refusal in the shape and with the words of code that clients of this protocol know. */
+/** A refusal with the error format and codes of this protocol. */
 export class Refusal extends Error {
   readonly param: string | null
   readonly code: string
@@ -94,9 +94,8 @@ const tokenLimit = z.int().min(1).nullish()
 export const simulatedEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /**
- * The parameters that change nothing here, although they would at a model: the answer warns of them. What only narrows
- * the choice among tokens is honoured: each of its tokens is certain, as their log probabilities say, so there is but
- * one answer at every temperature, and the same for every seed.
+ * Parameters that have no effect here, unlike at a real model; the answer has a warning for each. Sampling parameters
+ * are honoured in that every token has probability 1: the answer is the same at every temperature and seed.
  */
 export const simulatorIgnores = [
   'frequency_penalty',
@@ -166,7 +165,7 @@ export interface SimRequest {
   readonly n: number
   readonly stop: readonly string[]
   readonly logprobs: boolean
-  /** Whether the likeliest alternatives to each token are asked for: there is one, the token itself. */
+  /** Whether the most likely alternatives to each token are requested; there is one, the token itself. */
   readonly alternatives: boolean
   /** Text of the last user message; otherwise of the last message. */
   readonly prompt: string
@@ -174,12 +173,12 @@ export interface SimRequest {
   readonly tools: readonly OfferedTool[]
   readonly toolsForced: boolean
   readonly parallelCalls: boolean
-  /** Results of tools that the conversation ends with, by the tool's name. */
+  /** The tool results at the end of the conversation, by the tool's name. */
   readonly results: readonly { readonly name: string; readonly text: string }[]
   readonly format: 'text' | 'json'
   /** Schema of a structured answer; undefined for any JSON object. */
   readonly schema: Json | undefined
-  /** undefined where the request leaves it to the model. */
+  /** Undefined if the request leaves it to the model. */
   readonly effort: Effort | undefined
   readonly promptTokens: number
   readonly audioTokens: number
@@ -187,7 +186,7 @@ export interface SimRequest {
   readonly pace: { readonly delayMs: number; readonly frames: number }
 }
 
-/** Reads a chat body. Throws Refusal for what the protocol forbids, with `param` naming the field. */
+/** Reads a chat body. Throws Refusal for an invalid one, with the field in `param`. */
 export function readRequest(text: string): SimRequest {
   const body = validated(text)
   checkToolTurns(body.messages)
@@ -203,7 +202,7 @@ export function readRequest(text: string): SimRequest {
     maxTokens: limits.length === 0 ? undefined : Math.min(...limits),
     n: body.n ?? 1,
     stop: [body.stop ?? []].flat().filter((each) => each !== ''),
-    // Who asks for alternatives to each token asks for the tokens, too.
+    // A request for alternatives to each token implies a request for the tokens.
     logprobs: body.logprobs ?? (body.top_logprobs ?? 0) > 0,
     alternatives: (body.top_logprobs ?? 0) > 0,
     prompt: promptText(body.messages),
@@ -216,7 +215,7 @@ export function readRequest(text: string): SimRequest {
     effort: body.reasoning_effort ?? undefined,
     promptTokens: prompt.tokens,
     audioTokens: prompt.audio,
-    // A caller that names its prompt for the cache is served half of it from there. Nothing is remembered.
+    // With a cache key, half of the prompt counts as cached. Nothing is stored.
     cachedTokens: body.prompt_cache_key ? Math.floor((prompt.tokens - prompt.audio) / 2) : 0,
     pace: { delayMs: body.sim?.delay_ms ?? 50, frames: body.sim?.frames ?? 20 },
   }

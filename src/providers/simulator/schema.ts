@@ -1,15 +1,15 @@
-// An instance of a JSON Schema: what the simulated provider fills tool arguments and structured answers with.
+// An instance of a JSON Schema, for the simulated provider's tool arguments and structured answers.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { sampleOf } from './pattern.ts'
 
-/** Below this depth only what is required is filled, and below the second nothing: schemas may be recursive. */
+/** Below the first depth only required properties are filled, below the second none: schemas may be recursive. */
 const optionalDepth = 5
 const deepest = 24
-/** However many items or characters a schema asks for, no more are made. */
+/** The limit for items and characters, whatever the schema requires. */
 const mostItems = 64
 const mostCharacters = 4096
-/** Values one instance may have: items inside items inside items would otherwise multiply without end. */
+/** The limit for values of one instance: nested items would otherwise multiply. */
 const mostValues = 2_000
 
 /**
@@ -22,7 +22,7 @@ export function instanceOf(schema: Json | undefined, name = 'value'): Json {
 
 interface Place {
   readonly root: Json
-  /** Values that may still be made, shared by the whole instance. */
+  /** The number of values left for the whole instance. */
   readonly budget: { left: number }
   readonly depth: number
   readonly name: string
@@ -75,7 +75,7 @@ function flatten(given: JsonObject, place: Place): JsonObject {
   return {}
 }
 
-/** The first branch that is not null; deep down the last, because a recursive type names its way out there. */
+/** The first branch that is not null; at depth the last, which in recursive types usually ends the recursion. */
 function branch(branches: readonly Json[], place: Place): Json {
   if (place.depth > optionalDepth) {
     return branches.find((each) => isObject(each) && each['type'] === 'null') ?? branches.at(-1)!
@@ -187,7 +187,7 @@ function sampleText(schema: JsonObject, place: Place): Json {
   return text.padEnd(least, '.').slice(0, numberAt(schema, 'maxLength') ?? text.length + least)
 }
 
-/** The smallest allowed number from 1 up, or the largest allowed where 1 is too much already. */
+/** The smallest allowed number from 1 up, or the largest allowed one if that is less than 1. */
 function sampleNumber(schema: JsonObject, place: Place, multipleOf: Json | undefined): Json {
   const step = typeof multipleOf === 'number' && multipleOf > 0 ? multipleOf : undefined
   const gap = step ?? 0.5
@@ -219,7 +219,7 @@ function highest(schema: JsonObject, gap: number): number | undefined {
   )
 }
 
-/** A number beside an excluded bound: a gap away, or halfway to the other bound where that is nearer. */
+/** A number next to an exclusive bound: a step away, or halfway to the other bound if that is nearer. */
 function inside(bound: number, other: number | undefined, gap: number): number {
   if (other === undefined || Math.abs(other - bound) > Math.abs(gap)) return bound + gap
   return (bound + other) / 2

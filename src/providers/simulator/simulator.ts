@@ -6,12 +6,12 @@ import { type Envelope, transcript, type Transcript, wholeBody } from './frames.
 import { embed } from './embeddings.ts'
 import { readRequest, Refusal, type SimRequest } from './request.ts'
 
-/** How an answer reaches the caller. */
+/** How an answer is delivered. */
 type Delivery =
   | { readonly kind: 'prompt' }
   /** With a pause before each frame of the answer (not streamed: before the answer). */
   | { readonly kind: 'paced' }
-  /** Breaks off after so many frames, without a word about why. */
+  /** Breaks off after this many frames, without an error. */
   | { readonly kind: 'cut'; readonly afterFrames: number }
   /** Never answers. */
   | { readonly kind: 'hang' }
@@ -32,7 +32,7 @@ interface Behaviour {
 
 const prompt: Delivery = { kind: 'prompt' }
 
-/** The models that have a will of their own. Every other name, `echo` and `premium` among them, adapts. */
+/** Models with a fixed behaviour. All others, such as `echo` and `premium`, adapt to the request. */
 const behaviours: Readonly<Record<string, Behaviour>> = {
   tools: { compose: callTools, delivery: prompt },
   'search:free': { compose: callTools, delivery: prompt },
@@ -74,7 +74,7 @@ const behaviours: Readonly<Record<string, Behaviour>> = {
   },
 }
 
-/** What an adaptable model does, by the first row that fits. */
+/** The behaviours of other models: the first row that applies. */
 const adaptations: readonly { fits: (request: SimRequest) => boolean; behaviour: Behaviour }[] = [
   { fits: (request) => request.toolsForced, behaviour: { compose: callTools, delivery: prompt } },
   { fits: (request) => request.format === 'json', behaviour: { compose: structured, delivery: prompt } },
@@ -82,8 +82,8 @@ const adaptations: readonly { fits: (request: SimRequest) => boolean; behaviour:
 ]
 
 /**
- * What answers this request. With a test key every model of the catalog is answered here, so an unknown name is a
- * model too: it calls tools when it must, writes JSON when that is asked for, and repeats the prompt otherwise.
+ * The behaviour for this request. With a test key every model of the catalog is simulated, so unknown names are models,
+ * too: they call tools if required, write JSON if requested, and otherwise repeat the prompt.
  */
 function behaviourOf(request: SimRequest): Behaviour {
   if (Object.hasOwn(behaviours, request.model)) return behaviours[request.model]!
@@ -91,12 +91,12 @@ function behaviourOf(request: SimRequest): Behaviour {
 }
 
 /**
- * Answers `POST …/chat/completions` and `POST …/embeddings` as a provider would: JSON or server-sent events, errors with their statuses.
- * Gives the same answer to the same request, ids included; a request with `X-Client-Request-Id` gets ids of its
- * own. Rejects only when the request is aborted before there is an answer.
+ * Answers `POST …/chat/completions` and `POST …/embeddings` as a provider would: JSON or server-sent events, errors
+ * with their statuses. The same request gets the same answer with the same ids, unless its `X-Client-Request-Id`
+ * differs. Rejects only if the request is aborted before there is an answer.
  */
 export async function simulate(request: Request): Promise<Response> {
-  // The signal is held on to: it must outlive the request object, which nothing refers to while frames are paced.
+  // A reference to the signal is kept: during pauses nothing refers to the request, which may be collected.
   const signal = request.signal
   const path = pathOf(request.url)
   const reply = endpoints.find(({ end }) => path.endsWith(end))?.reply
@@ -153,7 +153,7 @@ async function deliver(request: SimRequest, seed: string, signal: AbortSignal): 
   return jsonResponse(200, body)
 }
 
-/** So many frames are made at a time: short answers are one string, long ones are made as they are read. */
+/** The number of frames made at a time: short answers are one string, long ones are made as they are read. */
 const framesAtATime = 64
 
 function streamed(script: Transcript, delivery: Delivery, delayMs: number, signal: AbortSignal): Response {
@@ -164,7 +164,7 @@ function streamed(script: Transcript, delivery: Delivery, delayMs: number, signa
   return eventResponse(first.done ? start + script.closing : continued(start, script))
 }
 
-/** The next frames of the middle, at most so many, and whether they are its last. */
+/** At most `count` next frames of the middle, and whether they are its last. */
 function batch({ middle }: Transcript, size: number): { text: string; done: boolean } {
   let text = ''
   for (let made = 0; made < size; made++) {
@@ -190,7 +190,7 @@ function continued(start: string, script: Transcript): ReadableStream<Uint8Array
   )
 }
 
-/** One frame after each pause. The caller leaving, or its signal, ends the pause it is in. */
+/** One frame after each pause. A disconnect or the signal ends the pause. */
 function paced(script: Transcript, delayMs: number, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   const left = new AbortController()

@@ -1,6 +1,6 @@
-// How the simulated provider counts: a prompt by its bytes, an answer by the pieces it is streamed in.
+// Token counts of the simulated provider: a prompt's by its bytes, an answer's by its streamed pieces.
 
-/** Tokens that a message costs beside its text: role and separators. */
+/** Tokens of a message beside its text, for role and separators. */
 const perMessage = 3
 const bytesPerToken = 4
 
@@ -20,7 +20,7 @@ export function imageTokensOf(detail: string | undefined): number {
   return imageTokens[detail ?? 'auto'] ?? imageTokens['auto']!
 }
 
-/** Tokens of inlined media, given as base64: one for each 64 bytes it stands for. */
+/** Tokens of inline media in base64: one for each 64 decoded bytes. */
 export function mediaTokens(base64: string): number {
   return Math.ceil((base64.length * 3) / 4 / 64)
 }
@@ -33,7 +33,7 @@ export function wordPieces(text: string): readonly string[] {
   return text.match(/\s*\S{1,16}|\s+/gu) ?? []
 }
 
-/** JSON text as pieces of 12 characters: arguments arrive cut at places that mean nothing. */
+/** JSON text in pieces of 12 characters, as providers cut arguments anywhere. */
 export function jsonPieces(json: string): readonly string[] {
   return json.match(/[^]{1,12}/gu) ?? []
 }

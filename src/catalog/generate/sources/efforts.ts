@@ -1,4 +1,4 @@
-// Makes the table of efforts: what the source states, what holds for other names of the same model, what was decided.
+// Makes the table of efforts: from the source, for other names of the same model, and from decisions.
 
 import { z } from 'zod'
 import { effortWords } from '../../efforts.ts'
@@ -16,16 +16,16 @@ export const decidedSchema = z.array(
 )
 export type Decided = z.infer<typeof decidedSchema>[number]
 
-/** Routers that find the nearest effort themselves: of their models it matters only whether they reason at all. */
+/** Routers that choose the nearest effort themselves; of their models it only matters whether they reason. */
 const routers: ReadonlySet<string> = new Set(['openrouter', 'vercel'])
 /** Their protocols tell models apart by family: see `traitsOf` and `familyOf` there. */
 const byFamily: ReadonlySet<string> = new Set(['anthropic', 'gemini', 'vertex', 'bedrock', 'cohere'])
-/** Their models are the ones of another provider. */
+/** They serve another provider's models. */
 const sameModels: Readonly<Record<string, string>> = { azure: 'openai' }
-/** A date behind a name is a version of the model of that name. */
+/** A name with a date at its end is a version of the model. */
 const versionDate = /-\d{4}-\d{2}-\d{2}$/
 
-/** What a source's map of levels says, as the file writes it; undefined where it leaves a level to be guessed. */
+/** A source's map of levels in the file's notation; undefined if a level would have to be guessed. */
 export function effortsIn({ reasoning, levels }: SourceModel): string | undefined {
   if (reasoning === false) return ''
   const complete = (['minimal', 'low', 'medium', 'high'] as const).every(

@@ -1,4 +1,4 @@
-// Reads @pydantic/genai-prices (MIT): prices with a history, tiers and hours, of which this takes those in force.
+// Reads @pydantic/genai-prices (MIT): prices with a history, tiers and times of day. Only current ones are used.
 
 import {
   findProvider,
@@ -13,15 +13,15 @@ import { decimalOf, shiftDecimal } from '../../prices/decimal.ts'
 import type { PriceSpec, RateField } from '../../prices/price-spec.ts'
 import type { Source, SourceModel } from './source.ts'
 
-/** When the pinned version was published; the package does not carry a date itself. */
+/** When the pinned version was published; the package itself has no date. */
 const published: Readonly<Record<string, string>> = { '0.1.8': '2026-09-23' }
 
 /**
- * The source at a date: of each model, the price whose start date is the latest that has come.
- * Throws when the installed version's publication date is not known here, so that no price gets a wrong date.
+ * The source at a date: each model with its price at that date. Throws if the publication date of the installed version
+ * is unknown, so that no price gets a wrong date.
  */
 export async function genaiPrices(on: string): Promise<Source> {
-  // The package exports only its code, so its manifest is read as the file it is.
+  // The package does not export its manifest, so the file is read.
   const manifest = Bun.file(`${import.meta.dir}/../../../../node_modules/@pydantic/genai-prices/package.json`)
   const { version } = z.object({ version: z.string() }).parse(await manifest.json())
   const date = published[version]
@@ -57,7 +57,7 @@ export async function genaiPrices(on: string): Promise<Source> {
   }
 }
 
-/** The names that the source matches by equality. Its prefixes and patterns would price models it never heard of. */
+/** The names that the source matches exactly. Its prefixes and patterns would also match unknown models. */
 function exactNames(match: MatchLogic): string[] {
   if ('equals' in match) return [match.equals]
   if ('or' in match) return match.or.flatMap(exactNames)
@@ -97,7 +97,7 @@ const feeOf: Readonly<Record<string, string>> = {
   web_searches_kcount: 'web_search',
   storage_searches_kcount: 'file_search',
 }
-/** A cached image token is billed here as cached text. */
+/** A cached image token is billed as cached text. */
 const ignored = new Set(['cache_image_read_mtok', 'input_video_mtok', 'output_video_mtok'])
 
 function specFrom(price: ModelPrice): { price: Partial<PriceSpec>; refusal: string | undefined } {
@@ -127,7 +127,7 @@ function specFrom(price: ModelPrice): { price: Partial<PriceSpec>; refusal: stri
   return { price: spec, refusal }
 }
 
-/** A rate that a tier does not name stays what it was below it. */
+/** A rate that a tier does not state is the same as in the tier below. */
 function tiersFrom(
   base: Partial<Record<RateField, string>>,
   tiers: ReadonlyMap<number, object>,

@@ -1,4 +1,4 @@
-// Merges what two sources say of a provider's models into catalog rows; where they differ, a person has to decide.
+// Merges two sources' models of a provider into catalog rows; if they differ, a person must decide.
 
 import { z } from 'zod'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../../../credits/money.ts'
@@ -8,10 +8,10 @@ import { withoutSampling } from '../../parameters.ts'
 import { notForChat, type CoveredProvider } from './providers.ts'
 import type { Source, SourceModel } from './source.ts'
 
-/** One decided disagreement. It holds only while both sources still say what it quotes. */
+/** A decided disagreement. It is valid only as long as both sources state what it quotes. */
 const acknowledgedSchema = z.strictObject({
   model: z.string(),
-  /** Of each field that differs: what genai-prices says, what pi says. */
+  /** For each field that differs, the values of genai-prices and of pi. */
   differs: z.record(z.string(), z.tuple([z.string(), z.string()])),
   take: z.enum(['genai-prices', 'pi']),
   on: z.iso.date(),
@@ -28,7 +28,7 @@ export interface Lifecycle {
 export interface Merged {
   readonly rows: CatalogRow[]
   readonly unpriced: UnpricedModel[]
-  /** Disagreements that are not acknowledged, or have changed since: the build must fail. */
+  /** Disagreements that are not acknowledged, or have changed since: the generation must fail. */
   readonly open: Pick<Acknowledged, 'model' | 'differs'>[]
   /** The models whose acknowledgement was needed. */
   readonly used: string[]
@@ -118,7 +118,7 @@ function sold(provider: CoveredProvider, name: string, model: SourceModel): bool
   return dated.test(name) && !dottedTwin
 }
 
-/** Fields that both state and state differently, as [genai-prices, pi]. */
+/** Fields with different values in both, as [genai-prices, pi]. */
 function differences(genai: Partial<PriceSpec>, pi: Partial<PriceSpec>): Record<string, [string, string]> {
   const differs: Record<string, [string, string]> = {}
   for (const field of rateFieldNames) {
@@ -132,7 +132,7 @@ function differences(genai: Partial<PriceSpec>, pi: Partial<PriceSpec>): Record<
   return differs
 }
 
-/** Tiers in one line to compare and to read: `>200000: 2.5/15`. */
+/** Tiers in one line, to be compared and read: `>200000: 2.5/15`. */
 function tiersText(tiers: PriceSpec['tiers']): string {
   const texts = (tiers ?? []).map((tier) => `>${tier.above_prompt_tokens}: ${tier.input}/${tier.output}`)
   return texts.length === 0 ? 'none' : texts.join(', ')
@@ -142,7 +142,7 @@ function refusalOf({ genai, pi }: Pair, taken: Acknowledged['take'] | undefined)
   return pi === undefined || taken === 'genai-prices' ? genai?.refusal : undefined
 }
 
-/** Field by field where the sources agree; all from one where they do not, for half of an old price is no price. */
+/** Field by field if the sources agree; otherwise all from one, so as not to mix an old and a new price. */
 function priceOf(
   pair: Pair,
   provider: CoveredProvider,
@@ -196,7 +196,7 @@ function hourWrite(rates: Partial<PriceSpec>): Partial<Pick<PriceSpec, 'cache_wr
   return { cache_write_1h: formatUsdPerMillion(perToken * 2n) }
 }
 
-/** The price if it can be charged exactly, else the reason why it cannot. */
+/** The price if it can be charged exactly, otherwise the reason why it cannot. */
 function sellable(stated: Partial<PriceSpec>): PriceSpec | string {
   if (stated.input === undefined || stated.output === undefined) {
     return stated.input === undefined && stated.output === undefined
@@ -230,7 +230,7 @@ function rowOf(
   const embedding = isEmbedding(name)
   const reasoning = pi?.reasoning ?? /^o[134](-|$)|(?<!non-)reason|thinking|magistral/.test(name)
   const set = embedding ? 'embeddings' : reasoning ? provider.reasoningParameters : provider.parameters
-  // Sound without a rate of its own is refused, except where the provider says with each answer what it costs.
+  // Audio needs a rate of its own, except if the provider reports the cost with each answer.
   const audio = price.input_audio !== undefined || (provider.reportsCost && /audio|voxtral/.test(name))
   const input = [...(pi?.input ?? ['text' as const]), ...(audio ? ['audio' as const] : [])]
   const context = pi?.contextLength ?? genai?.contextLength
@@ -258,7 +258,7 @@ function rowOf(
   }
 }
 
-/** The release date that a name carries (gpt-4o-2024-08-06, claude-haiku-4-5-20251001), in seconds since 1970. */
+/** The release date in a name (gpt-4o-2024-08-06, claude-haiku-4-5-20251001), in seconds since 1970. */
 function releaseOf(name: string): number | undefined {
   const match = /(20[2-3]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
   const time = match ? Date.parse(`${match[1]}-${match[2]}-${match[3]}T00:00:00Z`) : Number.NaN

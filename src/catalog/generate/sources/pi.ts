@@ -27,14 +27,14 @@ const modelSchema = z.object({
   cost: costSchema.extend({ tiers: z.array(costSchema.extend({ inputTokensAbove: z.number() })).optional() }),
   contextWindow: z.number().optional(),
   maxTokens: z.number().optional(),
-  /** From a level to the provider's word for it; null where the model does not know the level. */
+  /** From a level to the provider's name for it; null if the model does not have the level. */
   thinkingLevelMap: z.record(z.string(), z.string().nullable()).optional(),
   compat: z.object({ supportsTemperature: z.boolean().optional() }).optional(),
 })
 
 const fileSchema = z.record(z.string(), z.record(z.string(), modelSchema.or(z.object({ type: z.string() }))))
 
-/** The source in an unpacked package folder. Throws with the command to run when it is not there. */
+/** The source in an unpacked package folder. If it is missing, throws with the command to run. */
 export async function pi(folder: string): Promise<Source> {
   const manifest = Bun.file(`${folder}/package.json`)
   if (!(await manifest.exists())) {
@@ -95,8 +95,8 @@ function modelFrom(model: z.infer<typeof modelSchema>): SourceModel {
 }
 
 /**
- * USD per million tokens. The source writes 0 for what it does not know, so a zero is left out; so is a cache write
- * cheaper than fresh input, which is a surcharge for storage and not what the token costs.
+ * USD per million tokens. In the source, 0 means unknown, so zeros are left out; so are cache writes that cost less
+ * than fresh input, which are a surcharge for storage, not the price of the token.
  */
 function specFrom(cost: z.infer<typeof costSchema>): Partial<PriceSpec> {
   const stated: Partial<Record<RateField, string>> = {}

@@ -1,8 +1,8 @@
-// Which providers the bundled catalog covers, what each source calls them, and what holds for all models of one.
+// The providers of the bundled catalog, their names in each source, and facts about all models of a provider.
 
 import type { PriceSpec } from '../../prices/price-spec.ts'
 
-/** The factors of the models whose names match, by the service tier that an answer names. */
+/** Price factors of the models whose names match, by service tier. */
 export interface ServiceTierRule {
   readonly models: RegExp
   readonly factors: Readonly<Record<string, string>>
@@ -14,33 +14,33 @@ export interface CoveredProvider {
   readonly genai: string
   readonly pi: string
   /**
-   * Whether models are sold that only genai-prices lists. It keeps prices for historical usage, so for hosts of open
-   * models, which come and go within months, only what the younger source still lists is sold.
+   * Whether models that only genai-prices lists are sold. It keeps prices of former models, so for hosts of open
+   * models, which change within months, only models in the newer source are sold.
    */
   readonly sellsGenaiOnly: boolean
   /** Names of genai-prices that are no model of a chat or embeddings API, or not of this provider. */
   readonly skip: RegExp | undefined
-  /** Models whose one-hour cache write costs twice their input, where no source states it. */
+  /** Models whose one-hour cache write costs twice their input, which no source states. */
   readonly doubleHourWrite: RegExp | undefined
   /**
-   * Where genai-prices puts the boundary of a tier a token away from the provider's own page: what it says, and what is
-   * right. A tier applies above its boundary.
+   * Tier boundaries of genai-prices that are off by a token compared to the provider's page: its value and the right
+   * one. A tier applies above its boundary.
    */
   readonly tierBoundaries: Readonly<Record<number, number>> | undefined
-  /** Models whose page has one input price for text, images, video and audio alike, where no source says so. */
+  /** Models whose page has one input price for text, images, video and audio, which no source states. */
   readonly audioAtTextRate: RegExp | undefined
-  /** What its other service tiers cost, as factors of the standard rates; a tier that is missing has no known rate. */
+  /** Prices of other service tiers, as factors of the standard rates; a missing tier has no known price. */
   readonly serviceTiers: readonly ServiceTierRule[]
-  /** By model: the fee of a request, where it depends on how much is searched for it. */
+  /** By model: the fee of a request that depends on how much is searched. */
   readonly requestFees:
     Readonly<Record<string, Pick<PriceSpec, 'per_request' | 'per_request_by_search_context'>>> | undefined
-  /** USD for each search that it runs for the models whose names match, where no source states it. */
+  /** USD for each search of the models whose names match, which no source states. */
   readonly searchFees: readonly { readonly models: RegExp; readonly usd: string }[]
-  /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
+  /** USD per call of its own tools, the same for all its models; for models that only pi lists, which has no fees. */
   readonly fees: Readonly<Record<string, string>> | undefined
-  /** It charges what it reports with each answer; the rates then only serve holds and estimates. */
+  /** It charges the cost that it reports with each answer; the rates are only for holds and estimates. */
   readonly reportsCost: boolean
-  /** The parameter set of its models, and of the ones that reason. */
+  /** The parameter set of its models, and of its reasoning models. */
   readonly parameters: string
   readonly reasoningParameters: string
 }
@@ -88,8 +88,8 @@ const openaiServiceTiers: readonly ServiceTierRule[] = [
   { models: /^gpt-4o$/, factors: { priority: '1.7' } },
 ]
 
-// https://docs.perplexity.ai/getting-started/pricing: USD per request by search context. What a call is held at is the
-// highest; an answer tells which it was.
+// https://docs.perplexity.ai/getting-started/pricing: USD per request by search context. Holds are for the highest; the
+// answer says which one applies.
 const sonarFees = {
   per_request: '0.012',
   per_request_by_search_context: { low: '0.005', medium: '0.008', high: '0.012' },
@@ -117,7 +117,8 @@ const googleSearchFees = [
   },
 ]
 
-// https://docs.x.ai/developers/pricing.md (read 2026-11-22): 5 USD per 1,000 calls of the web search, for models of the Responses API.
+// https://docs.x.ai/developers/pricing.md (read 2026-11-22): 5 USD per 1,000 web searches, for models of the Responses
+// API.
 const xaiSearchFees = [{ models: /^grok-(?!.*non-reasoning)([4-9]|latest)/, usd: '0.005' }]
 
 // Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.
@@ -249,7 +250,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     reasoningParameters: 'bedrock',
   },
   { ...plain, id: 'cloudflare', genai: 'cloudflare', pi: 'cloudflare-workers-ai' },
-  // The younger source is enough where the bill is what they report.
+  // The newer source is enough if the reported cost is charged.
   { ...plain, id: 'openrouter', pi: 'openrouter', reportsCost: true },
   { ...plain, id: 'vercel', pi: 'vercel-ai-gateway', reportsCost: true },
 ]

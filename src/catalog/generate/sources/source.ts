@@ -1,4 +1,4 @@
-// What the catalog's sources have in common once they are read: exact ids, facts, a price, nothing guessed.
+// The common format of the catalog's sources: exact ids, facts and a price, nothing guessed.
 
 import type { modalities } from '../../row.ts'
 import type { PriceSpec } from '../../prices/price-spec.ts'
@@ -14,15 +14,15 @@ export interface SourceModel {
   readonly input: readonly Modality[] | undefined
   readonly output: readonly Modality[] | undefined
   readonly reasoning: boolean | undefined
-  /** From a level of reasoning (`off`, `low`…) to the provider's word for it; null where the model has no such level. */
+  /** From a level of reasoning (`off`, `low`…) to the provider's name for it; null if the model does not have it. */
   readonly levels?: Readonly<Record<string, string | null>> | undefined
-  /** False where the model refuses temperature and its kin. */
+  /** False if the model refuses temperature and similar parameters. */
   readonly temperature: boolean | undefined
   /** Only what the source states: a rate that is absent is unknown, not zero. */
   readonly price: Partial<PriceSpec>
-  /** The source says that the provider serves it no more. */
+  /** Whether the provider no longer serves it, according to the source. */
   readonly withdrawn: boolean
-  /** Why its price cannot be charged as it stands (it changes with the hour, it counts pages). */
+  /** Why its price cannot be charged (it changes with the hour, it counts pages). */
   readonly refusal: string | undefined
 }
 
@@ -32,6 +32,6 @@ export interface Source {
   /** When its facts were collected or published. */
   readonly date: string
   readonly license: string
-  /** The models of one provider, under the source's own name for it; empty where it knows none. */
+  /** The models of one provider, by the source's name for it; empty if it has none. */
   models(provider: string): Promise<readonly SourceModel[]>
 }
