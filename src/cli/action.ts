@@ -1,4 +1,4 @@
-// From commander's call to a command's action: the loaded configuration, and what was given on the command line.
+// Calls a command's action from commander, with the loaded configuration and the command line's options.
 
 import { Command } from 'commander'
 import { type Context, contextFor, type Invocation, type Io } from './context.ts'
@@ -15,7 +15,7 @@ export function ready(command: Command, io: Io, action: Action): void {
   })
 }
 
-/** Commander hands over the arguments, then the options, then the command itself. */
+/** Commander passes the arguments, then the options, then the command. */
 export function invocationOf(given: readonly unknown[]): Invocation {
   const command = given.at(-1)
   const options: Record<string, unknown> = command instanceof Command ? command.optsWithGlobals() : {}

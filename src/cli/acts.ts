@@ -1,11 +1,11 @@
-// Acts at the command line: anybody who can run it on the data directory is an operator, identified by the system's
+// Records acts at the command line. Whoever can run it on the data directory is an operator, identified by the system's
 // user name.
 
 import { userInfo } from 'node:os'
 import type { Context } from './context.ts'
 import type { CommandStore } from './with-store.ts'
 
-/** Records what was done to `subject`, and its state before and after. */
+/** Records an act on `subject`, with the state before and after. */
 export async function recordAct(
   { io }: Pick<Context, 'io'>,
   { acts }: Pick<CommandStore, 'acts'>,
@@ -17,7 +17,7 @@ export async function recordAct(
   await acts.record({ at: io.clock(), operator: `cli:${systemUser()}`, what, subject, before, after })
 }
 
-/** A container may run as a user id that has no name. */
+/** A container may run as a user id without a name. */
 function systemUser(): string {
   try {
     return userInfo().username

@@ -1,4 +1,4 @@
-// What every command is given: where it writes, the configuration it was started with, and how it fails.
+// The context of every command: its output, its configuration, and how it fails.
 
 import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.ts'
 
@@ -6,14 +6,14 @@ import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.
 export const exitCodes = { ok: 0, failed: 1, usage: 2, badConfiguration: 78 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** The process around the command line; tests give their own. */
+/** The process; tests have their own. */
 export interface Io {
-  /** What was asked for: standard output. */
+  /** Standard output, for results. */
   out(text: string): void
-  /** Messages for people: standard error. */
+  /** Standard error, for messages to people. */
   err(text: string): void
   readonly cwd: string
-  /** Whether a person reads what `out` writes. */
+  /** Whether standard output is a terminal. */
   readonly terminal?: boolean
   /** Milliseconds since 1970. */
   clock(): number
@@ -27,11 +27,11 @@ export interface Context {
   readonly config: Config
   readonly loaded: LoadedConfig & { readonly kind: 'loaded' }
   readonly env: Environment
-  /** Machine output was asked for: nothing but JSON goes to standard output. */
+  /** Machine output was requested: standard output has only JSON. */
   readonly json: boolean
 }
 
-/** The options and arguments of a command as they were typed. */
+/** The options and arguments of a command as typed. */
 export interface Invocation {
   readonly args: readonly string[]
   option(name: string): string | undefined
@@ -40,7 +40,7 @@ export interface Invocation {
   options(name: string): readonly string[]
 }
 
-/** Ends a command with a sentence on standard error and an exit code. */
+/** Ends a command with a message on standard error and an exit code. */
 export class CommandFailure extends Error {
   readonly exitCode: ExitCode
 
@@ -51,7 +51,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** A wrong argument, as opposed to a command that could not do its work. */
+/** A wrong argument, as opposed to a command that failed. */
 export function usageFault(message: string): CommandFailure {
   return new CommandFailure(message, exitCodes.usage)
 }

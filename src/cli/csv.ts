@@ -1,4 +1,4 @@
-// CSV as spreadsheets and providers write it: RFC 4180, with a heading, cells in quotes where they must be.
+// CSV as spreadsheets and providers write it: RFC 4180 with a heading; cells are quoted where necessary.
 
 /** A fault in a file, with its line. */
 export class FileFault extends Error {}
@@ -10,8 +10,8 @@ export interface CsvRow {
 }
 
 /**
- * The rows of a CSV text, the heading among them; blank lines are left out. The separator is the comma, or what the
- * heading has instead: semicolon or tab. Throws FileFault for a quote that is out of place or never closed.
+ * The rows of a CSV text, including the heading, without blank lines. The separator is the comma, or semicolon or tab
+ * if the heading has those. Throws FileFault for a quote that is out of place or never closed.
  */
 export function csvRows(text: string): CsvRow[] {
   const heading = text.slice(0, text.search(/[\r\n]|$/)).replace(/"[^"]*"/g, '')
@@ -41,7 +41,7 @@ export function csvRows(text: string): CsvRow[] {
 
 interface Cell {
   readonly value: string
-  /** Where it ends in the text, and how many line breaks it holds. */
+  /** Where it ends in the text, and how many line breaks are in it. */
   readonly end: number
   readonly lines: number
 }

@@ -1,4 +1,4 @@
-// Which gateway a command asks, and with which key.
+// The gateway that a command calls, and the key for it.
 
 import { baseUrlOf } from '../serve/banner.ts'
 import { runningServer } from '../serve/running-server.ts'
@@ -11,8 +11,8 @@ export interface GatewayAddress {
 }
 
 /**
- * By `--url` and `--key`; else the server of the data directory, or the configured address, and WEIR_API_KEY. Throws a
- * usage fault where there is no key, or no address.
+ * From `--url` and `--key`; otherwise the server of the data directory, or the configured address, and WEIR_API_KEY.
+ * Throws a usage fault if there is no key or no address.
  */
 export function gatewayAddress(context: Context, invocation: Invocation): GatewayAddress {
   const key = invocation.option('key') || context.env['WEIR_API_KEY']

@@ -1,4 +1,4 @@
-// The limits of a key as options: `none` lifts one, what is not named stays as it is.
+// The limits of a key as options. `none` removes a limit; without an option it stays.
 
 import type { LimitWindow } from '../accounts/api-key.ts'
 import { isNetwork } from '../accounts/identity/network.ts'
@@ -8,7 +8,7 @@ import { amountOfUsd, futureDate, oneOf } from './values.ts'
 
 const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
 
-/** `before`, with what the options name changed. Throws CommandFailure with the option that is wrong. */
+/** `before` with the changes of the options. Throws CommandFailure for a wrong option. */
 export function limitsOf(invocation: Invocation, before: KeyLimits, now: number): KeyLimits {
   const given = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
     const text = invocation.option(name)

@@ -1,5 +1,4 @@
-// The command line. Each group of commands names its own (commands/*/commands.ts); what a command does is loaded when it
-// is called.
+// The command line. Groups of commands are in commands/*/commands.ts; a command is loaded when it is called.
 
 import { Command, CommanderError } from 'commander'
 import { accountCommands } from './commands/accounts/commands.ts'
@@ -11,7 +10,7 @@ import { serviceCommands } from './commands/service/commands.ts'
 import { webhookCommands } from './commands/webhooks/commands.ts'
 import { CommandFailure, exitCodes, type Io } from './context.ts'
 
-/** Runs one command line (without the program's own name) and gives its exit code. Never throws. */
+/** Runs one command line (without the program's name) and returns its exit code. Never throws. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   try {
     await program(io).parseAsync(argv[0] === '--version' || argv[0] === '-V' ? ['version'] : argv, {
@@ -19,7 +18,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
     })
     return exitCodes.ok
   } catch (thrown) {
-    // Commander has printed help, the version or the fault itself. A group without a command is a usage fault.
+    // Commander has printed help, the version or the fault. A group without a command is a usage fault.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     const message = thrown instanceof Error ? thrown.message : String(thrown)
     io.err(`weir: ${message}\n`)
@@ -32,7 +31,7 @@ function program(io: Io): Command {
     .description(
       'A gateway for language models: one API in front of every provider, every call charged exactly, once.',
     )
-    // Taken before and after the command's name alike.
+    // Accepted before and after the command's name.
     .option('--config <file>', 'the configuration file (weir.yaml)')
     .option('--data-dir <folder>', 'where the database lives (./weir-data)')
     .option('--json', 'print JSON for machines')

@@ -1,4 +1,4 @@
-// Arguments as values: dates, lengths of time, amounts of money. A wrong one is a usage fault that says what is right.
+// Parses arguments: dates, durations, amounts of money. A wrong one is a usage fault with an example.
 
 import { dayMs, startOfDay } from '../credits/calendar.ts'
 import { largestLot, parseUsd, type Pico } from '../credits/money.ts'
@@ -13,7 +13,7 @@ export function momentOf(option: string, text: string): number {
   return at
 }
 
-/** A moment that is still to come. */
+/** A moment in the future. */
 export function futureDate(option: string, text: string, now: number): number {
   const at = momentOf(option, text)
   if (at <= now) throw usageFault(`${option} ${text} has passed`)
@@ -35,7 +35,7 @@ export function pastDay(option: string, text: string, now: number): number {
   return day
 }
 
-/** Some dates that do not exist are read as the days after: 2026-02-30 as the second of March. */
+/** JavaScript reads some invalid dates as later days: 2026-02-30 as the second of March. */
 function isDay(text: string): boolean {
   const day = Date.parse(text)
   return !Number.isNaN(day) && new Date(day).toISOString().startsWith(text)
@@ -53,7 +53,7 @@ export function lengthOfTime(option: string, text: string): number {
   return Number(count) * ms
 }
 
-/** More than nothing, at most what one lot may hold. */
+/** More than zero, at most the limit of a lot. */
 export function amountOfUsd(option: string, text: string): Pico {
   const amount = parseUsd(text)
   if (amount === undefined || amount <= 0n || amount > largestLot) {

@@ -1,4 +1,4 @@
-// The database for one command. It is opened beside a running server, used, and closed whatever happens.
+// The database for one command: opened, also while a server runs, and always closed again.
 
 import type { Account, AccountStore } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
@@ -83,7 +83,7 @@ export async function accountOf(store: CommandStore, idOrEmail: string): Promise
   return account
 }
 
-/** The answer, or a CommandFailure that says what the id of the command was used for before. */
+/** The result. Throws CommandFailure if the id was used before for another command. */
 export async function unlessConflict<Result>(failure: string, answer: Promise<Result>): Promise<Result> {
   try {
     return await answer

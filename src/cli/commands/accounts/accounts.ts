@@ -12,7 +12,7 @@ import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { accountOf, withNewStore, withStore } from '../../with-store.ts'
 
-/** Creates an account with its welcome credit. Fails when the address is taken. */
+/** Creates an account with its welcome credit. Fails if the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
   const email = (invocation.option('email') ?? '').trim()
   if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
@@ -76,7 +76,7 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
   })
 }
 
-/** Refuses the account's calls with `account_suspended` from now on. Repeating changes nothing. */
+/** Refuses the account's calls with `account_suspended` from now on. Repeating it changes nothing. */
 export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
   const account = await changed(context, invocation, 'account.suspend', (accounts, id) =>
     accounts.suspend(id),
@@ -91,7 +91,7 @@ export async function resumeAccount(context: Context, invocation: Invocation): P
   print(context, { json: accountView(account), text: `resumed ${account.email}` })
 }
 
-/** Says how much an account may owe. */
+/** Sets how much an account may owe. */
 export async function setAccount(context: Context, invocation: Invocation): Promise<void> {
   const text = invocation.option('creditLine') ?? ''
   const most = parseCreditLine(text)

@@ -1,4 +1,4 @@
-// An API key as the command line shows it: everything but the secret.
+// An API key for display: everything but the secret.
 
 import { type ApiKey, keyState } from '../../../accounts/api-key.ts'
 import { formatUsd } from '../../../credits/money.ts'

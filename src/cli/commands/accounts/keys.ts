@@ -35,7 +35,7 @@ export async function createKey(context: Context, invocation: Invocation): Promi
   printMinted(context, minted, {})
 }
 
-/** Changes the name or the limits of a key; what no option names stays as it is. */
+/** Changes the name or the limits of a key; without an option they stay. */
 export async function limitKey(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {
@@ -67,7 +67,7 @@ export async function listKeys(context: Context, invocation: Invocation): Promis
   print(context, { json: keys, text: renderKeys(keys) })
 }
 
-/** Revokes a key at once. Revoking a revoked key changes nothing and succeeds. */
+/** Revokes a key at once. Repeating it succeeds and changes nothing. */
 export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
   const { revokeManagementKey } = await import('./management-keys.ts')
@@ -94,7 +94,7 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
     const made = await issueSuccessor(store.accounts, old, now)
     if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
-    // A key that would expire sooner keeps its expiry.
+    // If the key would expire sooner, it keeps its expiry.
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
     if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
     else await store.accounts.expireKey(old.id, ends)

@@ -1,4 +1,4 @@
-// `weir accounts link|invite|role`: who gets in without a password, and who is an operator.
+// `weir accounts link|invite|role`: sign-in links, and the operator role.
 
 import type { Account, Role } from '../../../accounts/account.ts'
 import { invitedAccount, type LinkKind, newLink } from '../../../accounts/identity/identities.ts'
@@ -11,7 +11,7 @@ import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
 
 const roles: readonly Role[] = ['user', 'operator']
 
-/** Prints a link that signs in to an account, once and soon. Any older link of the account is void. */
+/** Prints a short-lived, single-use sign-in link. Older links of the account become invalid. */
 export async function signInLink(context: Context, invocation: Invocation): Promise<void> {
   const { account, link } = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
@@ -23,7 +23,7 @@ export async function signInLink(context: Context, invocation: Invocation): Prom
   print(context, { json: link, text: link.url })
 }
 
-/** Opens an account for an address and prints the link that signs in to it for the first time. */
+/** Opens an account for an address and prints its first sign-in link. */
 export async function invite(context: Context, invocation: Invocation): Promise<void> {
   const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
   const link = await withStore(context, async (store) => {
@@ -64,7 +64,7 @@ async function linkFor(
   return { url, expires_at: isoTime(expiresAt) }
 }
 
-/** Where a browser finds the console: as configured, else of the server that runs, else of the one that would. */
+/** The console's address: configured, otherwise of the running server, otherwise of a server started now. */
 function consoleUrl({ config }: Context): string {
   const { host, port, public_url: publicUrl } = config.server
   if (publicUrl !== undefined) return `${publicUrl}/console`

@@ -1,4 +1,4 @@
-// `weir keys … --management`: keys of the admin API, apart from those that make calls.
+// `weir keys … --management`: keys of the admin API, which cannot call models.
 
 import { keyState } from '../../../accounts/api-key.ts'
 import { issueManagementKey, type ManagementKey } from '../../../accounts/management-key.ts'
@@ -18,7 +18,7 @@ import { accountOf, withStore } from '../../with-store.ts'
 
 const ofCalls = ['limitUsd', 'limitWindow', 'models', 'requestsPerMinute', 'tokensPerMinute'] as const
 
-/** Creates a key that acts for an operator, and prints it, this once. */
+/** Creates a key that acts for an operator and prints it; it cannot be shown again. */
 export async function createManagementKey(context: Context, invocation: Invocation): Promise<void> {
   if (invocation.flag('test') || ofCalls.some((name) => invocation.option(name) !== undefined))
     throw usageFault('a management key makes no calls: it takes --name, --expires and --networks')

@@ -1,4 +1,4 @@
-// `weir accounts session|sessions|end-session`: tokens with which the app of a signed-in account calls.
+// `weir accounts session|sessions|end-session`: tokens for the app of a signed-in account.
 
 import { mintSession, type Session } from '../../../accounts/session.ts'
 import { recordAct } from '../../acts.ts'
@@ -14,7 +14,7 @@ import {
 import { lengthOfTime } from '../../values.ts'
 import { accountOf, withStore } from '../../with-store.ts'
 
-/** Creates a session and prints its token, this once. */
+/** Creates a session and prints its token, which cannot be shown again. */
 export async function createSession(context: Context, invocation: Invocation): Promise<void> {
   const ttlMs = lengthOfTime('--ttl', invocation.option('ttl') ?? '30d')
   if (ttlMs === 0) throw usageFault('--ttl must be longer than nothing')
@@ -55,7 +55,7 @@ export async function listSessions(context: Context, invocation: Invocation): Pr
   print(context, { json: views, text })
 }
 
-/** Ends a session at once. Ending it again changes nothing and succeeds. */
+/** Ends a session at once. Repeating it succeeds and changes nothing. */
 export async function endSession(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
   const now = context.io.clock()

@@ -1,4 +1,4 @@
-// An account's credit as `weir credits show` and `weir accounts show` tell it: the shape of GET /v1/credits.
+// An account's credit for `weir credits show` and `weir accounts show`, in the format of GET /v1/credits.
 
 import { freeIn } from '../../../credits/balance.ts'
 import { formatCreditLine } from '../../../credits/credit-line.ts'
@@ -9,12 +9,12 @@ import { isoTime, table } from '../../context.ts'
 
 export interface BalanceView {
   readonly currency: 'USD'
-  /** What API calls could hold now, and what calls from the app could. */
+  /** What API calls could hold now, and what calls from the app could hold. */
   readonly available: string
   readonly app_available: string
   readonly held: string
   readonly debt: string
-  /** How much the account may owe; null for nothing. */
+  /** How much the account may owe; null if it may not owe anything. */
   readonly credit_line: string | null
   readonly pools: readonly PoolView[]
   readonly total_purchased: string
@@ -66,7 +66,7 @@ function poolView(pool: Pool, live: readonly LotBalance[]): PoolView {
   }
 }
 
-/** A lot of the balance by its id; undefined when nothing of it is left. */
+/** A lot of the balance by its id; undefined if it is used up. */
 export function lotOf(balance: BalanceView, id: string) {
   return balance.pools.flatMap(({ lots }) => lots).find((lot) => lot.id === id)
 }

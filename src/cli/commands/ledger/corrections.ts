@@ -1,4 +1,4 @@
-// `weir credits refund|adjust|expire|debts`: what an operator corrects, each once for its id and each in the journal.
+// `weir credits refund|adjust|expire|debts`: corrections by an operator, each once for its id and each in the journal.
 
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
@@ -8,7 +8,7 @@ import { type Context, type Invocation, print, table, usageFault } from '../../c
 import { amountOfUsd, oneOf } from '../../values.ts'
 import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
 
-/** Takes a payment back from its lot; what has been spent of it becomes debt, which free credit repays first. */
+/** Takes a payment back from its lot; what has been spent of it becomes debt. */
 export async function refundCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
@@ -47,7 +47,7 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
   print(context, { json, text: `${what}\n${account.email}: ${renderBalance(balance)}` })
 }
 
-/** Adds credit to a pool, or with a negative amount takes free credit away. */
+/** Adds credit to a pool, or removes free credit with a negative amount. */
 export async function adjustCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
@@ -86,13 +86,13 @@ function signedAmountOfUsd(text: string): Pico {
   return amount
 }
 
-/** Books the expiry of every lot whose time is over; a running server does the same a few times a minute. */
+/** Books the expiry of every expired lot; a running server does this a few times a minute. */
 export async function expireCredit(context: Context): Promise<void> {
   const accounts = await withStore(context, async ({ ledger }) => ledger.expire(context.io.clock()))
   print(context, { json: { accounts }, text: `credit of ${accounts} accounts has expired` })
 }
 
-/** Who owes something: refunds beyond the credit there was, until the next top-up. */
+/** Accounts that owe something: refunds beyond their credit, until the next top-up. */
 export async function listDebts(context: Context): Promise<void> {
   const debts = await withStore(context, async (store) =>
     Promise.all(

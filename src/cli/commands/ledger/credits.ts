@@ -10,15 +10,15 @@ import { amountOfUsd, futureDate, oneOf } from '../../values.ts'
 import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
 
 /**
- * Grants credit. With --id the same id never grants twice, so that a script may be run again; for another account or
- * with another amount it is another grant, which fails: two invoices must not pass for one.
+ * Grants credit. The same --id never grants twice, so that a script may be run again; with another account or amount it
+ * fails, so that two invoices are not taken for one.
  */
 export async function grantCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
   const expires = invocation.option('expires')
-  // Without a date the pool gives the lot its life: twelve months, the UTC day, or no end.
+  // Without a date the expiry depends on the pool: twelve months, the UTC day, or never.
   const expiresAt =
     expires === undefined
       ? null
@@ -57,7 +57,7 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   print(context, { json, text: `${what}\n${renderBalance(balance)}` })
 }
 
-/** The balance; with --history every line of the account's journal, with --csv those lines alone. */
+/** The balance; with --history also every line of the account's journal, with --csv only those lines. */
 export async function showCredit(context: Context, invocation: Invocation): Promise<void> {
   const csv = invocation.flag('csv')
   if (csv && context.json) throw usageFault('--csv and --json are two forms of the same: take one')

@@ -6,7 +6,7 @@ import { CommandFailure, type Context, type Invocation, print, usageFault } from
 import { pastDay } from '../../values.ts'
 import { withStore } from '../../with-store.ts'
 
-/** Checks every invariant, of the whole journal or of one day. Fails with the first that does not hold. */
+/** Checks every invariant of the whole journal or of one day. Fails with the first violation. */
 export async function audit(context: Context, invocation: Invocation): Promise<void> {
   const day = invocation.option('day')
   if (day === undefined) return auditWhole(context)
@@ -29,7 +29,7 @@ async function auditWhole(context: Context): Promise<void> {
   requireSound(report, 'the ledger does not hold')
 }
 
-/** Accepts the history that the database has, where an anchored one was cut short or replaced by hand. */
+/** Accepts the database's history after the anchored one was cut short or replaced by hand. */
 export async function accept(context: Context, invocation: Invocation): Promise<void> {
   const reason = invocation.option('reason')?.trim() ?? ''
   if (reason === '') throw usageFault('--reason takes a sentence: it stays beside the ledger')

@@ -19,10 +19,10 @@ import { momentOf } from '../../values.ts'
 import { withStore } from '../../with-store.ts'
 
 const largestExportBytes = 512 * 1024 * 1024
-/** How many calls and lines the text names; JSON has them all. */
+/** How many calls and lines the text lists; JSON has all. */
 const namedInText = 20
 
-/** Reads the export, matches it and reports. Fails only when the file cannot be read. */
+/** Reads the export, matches it and reports. Fails only if the file cannot be read. */
 export async function reconcileLedger(context: Context, invocation: Invocation): Promise<void> {
   const provider = invocation.option('provider') ?? ''
   const file = resolve(context.io.cwd, invocation.args[0] ?? '')

@@ -36,10 +36,10 @@ export async function showRequest(context: Context, invocation: Invocation): Pro
   print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
 }
 
-/** How often the log is looked at. */
+/** How often the log is read. */
 const tailEveryMs = 500
 
-/** Calls as they end, until it is interrupted; a line each. */
+/** Calls as they end, one line each, until interrupted. */
 export async function tailRequests(context: Context, invocation: Invocation): Promise<void> {
   const ended = new AbortController()
   process.once('SIGINT', () => ended.abort())
@@ -61,7 +61,7 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
 
 type Filter = Omit<RequestQuery, 'limit'>
 
-/** Pages look at a bounded number of rows, for the sake of a server; a command may look until it has found enough. */
+/** A page reads a limited number of rows, to spare servers; a command reads on until it has found enough. */
 async function filledPage({ requests }: ReadableStore, filter: Filter, limit: number): Promise<RequestPage> {
   const rows: LoggedRequest[] = []
   let after = filter.after
@@ -73,7 +73,7 @@ async function filledPage({ requests }: ReadableStore, filter: Filter, limit: nu
   }
 }
 
-/** Oldest first. Calls are numbered as they are written; their times may stand still, and come a little out of order. */
+/** Oldest first. Calls are numbered in the order of writing; their times may be equal or slightly out of order. */
 async function rowsSince(
   { requests }: ReadableStore,
   filter: Filter,

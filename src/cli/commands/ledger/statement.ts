@@ -13,13 +13,13 @@ interface StatementView {
   readonly email: string
   readonly month: string
   readonly currency: 'USD'
-  /** What the account had before the month and has after it, all pools, less what it owes. */
+  /** The account's credit before the month and after it, in all pools, less its debt. */
   readonly opening: string
   readonly closing: string
-  /** Of the closing: what the account owes, and how much it may owe now. */
+  /** The debt at the end of the month, and the current credit line. */
   readonly owed: string
   readonly credit_line: string | null
-  /** By kind of entry; opening and all of them are closing. */
+  /** By kind of entry; opening and these add up to closing. */
   readonly totals: Readonly<Record<string, string>>
   readonly entries: readonly HistoryView[]
 }
@@ -73,7 +73,7 @@ function owedText({ owed, credit_line: line }: StatementView): string {
   return `${owed}${line === null ? '' : ` of a credit line of ${line}`}`
 }
 
-/** A page of its own, without scripts or anything from elsewhere, for a browser to print. */
+/** A self-contained page without scripts, for printing in a browser. */
 function page(view: StatementView): string {
   const cells = (values: readonly string[], tag = 'td') =>
     `<tr>${values.map((value) => `<${tag}>${escaped(value)}</${tag}>`).join('')}</tr>`

@@ -1,16 +1,16 @@
-// A provider's usage export as lines of id and cost: CSV, JSON or JSON Lines, with the columns that the operator names.
+// Reads a provider's usage export as lines of id and cost: CSV, JSON or JSON Lines, with configurable columns.
 
 import type { Pico } from '../../../credits/money.ts'
 import type { BilledLine } from '../../../credits/ledger/reconcile.ts'
 import { csvRows, FileFault } from '../../csv.ts'
 
-/** The columns that the operator names. */
+/** The columns that the operator has named. */
 export interface ColumnMap {
   readonly upstream_id?: string
   readonly cost?: string
 }
 
-/** Tried in this order where the operator names no column. */
+/** Tried in this order if the operator names no column. */
 export const usualColumns: Readonly<Record<keyof ColumnMap, readonly string[]>> = {
   upstream_id: ['upstream_id', 'id', 'generation_id', 'response_id', 'request_id'],
   cost: ['cost', 'cost_usd', 'total_cost', 'amount', 'usage'],
@@ -18,19 +18,19 @@ export const usualColumns: Readonly<Record<keyof ColumnMap, readonly string[]>> 
 
 export interface UsageExport {
   readonly lines: readonly BilledLine[]
-  /** How many costs were written finer than a picodollar and had to be rounded to one. */
+  /** How many costs were finer than a picodollar and were rounded. */
   readonly rounded: number
 }
 
-/** Where a value stands, for people: `line 7` or `entry 7`. */
+/** The position of a value, for people: `line 7` or `entry 7`. */
 interface Entry {
   readonly where: string
   readonly value: (column: string) => unknown
 }
 
 /**
- * Reads an export, its format recognised by the first character. Throws FileFault that names the line and the column of
- * the first thing that cannot be read.
+ * Reads an export; the first character shows its format. Throws FileFault with the line and the column of the first
+ * value that cannot be read.
  */
 export function readUsageExport(text: string, map: ColumnMap): UsageExport {
   const plain = text.replace(/^\uFEFF/, '')
@@ -63,7 +63,7 @@ function csvEntries(text: string): { columns: readonly string[]; entries: Entry[
   return { columns, entries }
 }
 
-/** A list, an object with a list in `data`, or an object a line. */
+/** A list, an object with a list in `data`, or one object per line. */
 function jsonEntries(text: string): { columns: readonly string[]; entries: Entry[] } {
   const whole = parsed(text)
   const list = Array.isArray(whole) ? whole : listIn(whole)
@@ -82,7 +82,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    // An object a line is no JSON as a whole; a list that cannot be read is a fault.
+    // JSON Lines are not JSON as a whole; a list that cannot be read is a fault.
     if (text.trimStart().startsWith('{')) return undefined
     throw new FileFault(`the JSON cannot be read: ${error instanceof Error ? error.message : String(error)}`)
   }
@@ -106,7 +106,7 @@ function jsonLines(text: string): [string, unknown][] {
   })
 }
 
-/** The columns of an object, those of objects inside as `usage.cost`. */
+/** The columns of an object; those of nested objects are named like `usage.cost`. */
 function namesIn(value: object, prefix: string): string[] {
   return Object.entries(value).flatMap(([name, inner]) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)
@@ -157,7 +157,7 @@ function costOf({ where, value }: Entry, column: string): { amount: Pico; rounde
   )
 }
 
-/** `0.0125`, `$0.0125`, `1.25e-2`; what is finer than a picodollar is rounded to the nearest, half away from zero. */
+/** `0.0125`, `$0.0125`, `1.25e-2`; rounded to the nearest picodollar, half away from zero. */
 function usdOf(text: string): { amount: Pico; rounded: boolean } | undefined {
   const match = /^(-?)\$?(\d{1,9})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/.exec(text.trim())
   if (!match) return undefined

@@ -1,4 +1,4 @@
-// `weir usage`: what calls came to, by UTC day.
+// `weir usage`: number and cost of calls, by UTC day.
 
 import { GatewayError } from '../../../errors.ts'
 import { parsed } from '../../../http/intake/query.ts'

@@ -1,4 +1,4 @@
-// `weir mcp serve`: the MCP server of a running gateway for programs that speak to servers by standard input and output.
+// `weir mcp serve`: a running gateway's MCP server over standard input and output.
 
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { reasonOf } from '../../../config.ts'
@@ -20,7 +20,7 @@ export async function serveMcp(context: Context, invocation: Invocation): Promis
   })
 }
 
-/** The API of the gateway at an address. If nobody answers, or something else does, the result is an error response. */
+/** The API of the gateway at an address. If no gateway answers there, the result is an error response. */
 function apiAt({ base, key }: GatewayAddress): GatewayApi {
   return async (path, body, signal) => {
     try {

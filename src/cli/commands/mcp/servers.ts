@@ -86,7 +86,7 @@ async function ofAccount<Result>(
   }
 }
 
-/** `--token`, which is read from standard input where it is `-`, and each `--header "Name: value"`. */
+/** `--token`, read from standard input if it is `-`, and each `--header "Name: value"`. */
 async function headersOf({ io }: Context, invocation: Invocation): Promise<Record<string, string>> {
   const headers: Record<string, string> = {}
   for (const written of invocation.options('header')) {
@@ -101,7 +101,7 @@ async function headersOf({ io }: Context, invocation: Invocation): Promise<Recor
   return { ...headers, Authorization: `Bearer ${text}` }
 }
 
-/** `--client-id`, with `--client-secret`, which is read from standard input where it is `-`. */
+/** `--client-id` and `--client-secret`, which is read from standard input if it is `-`. */
 async function oauthOf({ io }: Context, invocation: Invocation) {
   const id = invocation.option('clientId')
   const secret = invocation.option('clientSecret')

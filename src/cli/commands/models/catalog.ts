@@ -13,14 +13,14 @@ import {
 } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
-/** How a catalog file differs from the catalog in use, model by model. */
+/** Differences between a catalog file and the catalog in use, by model. */
 export async function diffCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
   const changes = fileChanges(catalogFileInUse(context.config.data_dir), file)
   print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
 }
 
-/** Puts a catalog file to use. Refused as a whole when one of its prices could not be charged exactly. */
+/** Replaces the catalog with a file. Refused as a whole if one of its prices cannot be charged exactly. */
 export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
   const faults = file.models.flatMap(priceFaults)
@@ -34,7 +34,7 @@ export async function importCatalog(context: Context, invocation: Invocation): P
   const target = importedCatalogPath(data_dir)
   mkdirSync(data_dir, { recursive: true })
   writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
-  // A rename replaces the old file in one step: a start in between reads one or the other, whole.
+  // A rename replaces the old file atomically: a start meanwhile reads one or the other.
   renameSync(`${target}.new`, target)
   const text = `${renderChanges(changes)}\n${file.models.length} models, prices of ${file.date}: in use from the next start on`
   print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })

@@ -1,4 +1,4 @@
-// `weir chat MODEL "…"`: one streamed reply from a running gateway, and what it cost.
+// `weir chat MODEL "…"`: one streamed reply from a running gateway, and its cost.
 
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
@@ -36,7 +36,7 @@ interface Reply {
   usage: z.infer<typeof usageSchema> | undefined
 }
 
-/** Asks the configured gateway; it must be running. The reply goes to standard output, all else beside it. */
+/** Calls the gateway, which must be running. The reply goes to standard output, everything else to standard error. */
 export async function chat(context: Context, invocation: Invocation): Promise<void> {
   const [model = '', ...words] = invocation.args
   const { base, key } = gatewayAddress(context, invocation)
@@ -55,7 +55,7 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
   })
 }
 
-/** The words as one message; a word that is `-` stands for all of standard input. */
+/** The arguments as one message; `-` is replaced by all of standard input. */
 async function messageOf(context: Context, words: readonly string[]): Promise<string> {
   if (!words.includes('-')) return words.join(' ')
   const input = (await context.io.input()).trimEnd()
@@ -107,14 +107,14 @@ async function readReply(context: Context, response: Response): Promise<Reply> {
     for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }))
     if (!done) throw new CommandFailure('the reply broke off')
   } catch (thrown) {
-    // What went wrong is not a part of what was said.
+    // An error is not part of the reply.
     if (!context.json && reply.text !== '') context.io.out('\n')
     throw thrown
   }
   return reply
 }
 
-/** Takes one chunk into the reply and shows what is new. Throws CommandFailure for an error in the stream. */
+/** Adds a chunk to the reply and prints its text. Throws CommandFailure for an error in the stream. */
 function take(context: Context, reply: Reply, data: string): void {
   const json = parseJson(data)
   const failed = errorSchema.safeParse(json)

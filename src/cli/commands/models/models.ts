@@ -7,8 +7,8 @@ import { Discovery } from '../../../serve/gateway/discovery.ts'
 import { answering, liveOf } from '../../../serve/gateway/live.ts'
 
 /**
- * Lists the models that are sold, with the price of the first offer of each: all of them, or with --available those that
- * can be called now. A person at a terminal who has configured a provider, or runs a server, is shown these first.
+ * Lists the models that are sold, with the price of the first offer: all, or with --available those that can be called
+ * now. At a terminal, the latter are also the default if a provider is configured or a local server runs.
  */
 export async function listModels(context: Context, invocation: Invocation): Promise<void> {
   const { config, io, json } = context
@@ -36,7 +36,7 @@ export async function listModels(context: Context, invocation: Invocation): Prom
   print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
 }
 
-/** Prices as GET /v1/models tells them: decimal strings, US dollars per token. */
+/** Prices as in GET /v1/models: decimal strings, US dollars per token. */
 function modelView(model: Model) {
   const { rates, perCall } = model.offers[0]!.price
   return {

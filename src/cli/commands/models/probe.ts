@@ -22,7 +22,7 @@ import { CommandFailure, type Context, print, usageFault } from '../../context.t
 import { keyNames } from '../service/doctor.ts'
 import type { Finding } from '../service/finding.ts'
 
-/** What a probe found wrong, for scripts. */
+/** The fault that a probe found, for scripts. */
 export type Problem =
   | 'disabled'
   | 'no_key'
@@ -42,20 +42,20 @@ export type Problem =
 
 interface Verdict extends Finding {
   readonly problem?: Problem
-  /** The model that was asked, by its name at the provider. */
+  /** The model that was called, by its name at the provider. */
   readonly model?: string
   readonly ms?: number
 }
 
-/** The least that every model answers to: some refuse to be bounded to fewer tokens. */
+/** The smallest limit that all models accept. */
 const outputTokens = 16
 const longestWaitMs = 60_000
-/** Enough for any answer of so few tokens, reasoning included; a web page need not be read to its end. */
+/** Enough for an answer of that many tokens with reasoning; a longer body is not read to its end. */
 const answerBytes = 1_000_000
-/** The most characters quoted of a provider's message. */
+/** The maximum length of a quoted provider message, characters. */
 const wordsTold = 300
 
-/** Calls the provider once with each of its keys. Fails with what is wrong where a call is not answered. */
+/** Calls the provider once with each of its keys. Fails with the reason if a call is not answered. */
 export async function probe(context: Context, id: string): Promise<void> {
   const verdicts = await verdictsOf(context, id)
   const bad = verdicts.filter(({ state }) => state === 'bad')
@@ -76,7 +76,7 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
     throw usageFault(`there is no provider ${JSON.stringify(id)}.${suggestion(known.nearest(id))}`)
   }
   if (settings?.disabled) return [bad('disabled', `it is taken out of service: providers.${id}.disabled`)]
-  // Some of its models fail because that is what they are for: a call would prove nothing.
+  // Some models of `sim` fail on purpose, so a call would prove nothing.
   if (row?.transport === 'builtin') return [{ check, state: 'ok', detail: 'answers inside the gateway' }]
   if (row && row.auth.kind !== 'none' && !settings?.api_key.length)
     return [bad('no_key', `no key: set ${keyNames(row)} or providers.${id}.api_key`)]
@@ -102,7 +102,7 @@ interface Choice {
   readonly maxOutputTokens: number | undefined
 }
 
-/** The cheapest chat model of the provider; one that its server lists if the catalog has none. */
+/** The cheapest chat model of the provider; if the catalog has none, one that its server lists. */
 async function modelFor(context: Context, provider: ConfiguredProvider): Promise<Choice | undefined> {
   const { config, io } = context
   const known = cheapest(catalogInUse(config, io.clock), provider.id)
@@ -212,7 +212,7 @@ function read(
   const parsed = parseJson(text)
   if (status >= 400) {
     const fault = outbound.fault(status, headers, text, target)
-    // A provider answers in JSON, whatever it thinks of the request; a web server in the way does not.
+    // Providers always answer in JSON; other web servers in between do not.
     const missing = status === 404 || status === 405
     if (parsed === undefined && missing)
       return wrong(

@@ -1,4 +1,4 @@
-// `weir subscriptions`: what the hook of a seller does, by hand.
+// `weir subscriptions`: grants and ends subscription periods by hand, like the seller's webhook.
 
 import { randomBytes } from 'node:crypto'
 import { monthsAfter } from '../../../credits/calendar.ts'

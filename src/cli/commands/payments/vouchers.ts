@@ -1,4 +1,4 @@
-// `weir vouchers`: codes that become credit once.
+// `weir vouchers`: codes that can be redeemed once for credit.
 
 import { formatUsd } from '../../../credits/money.ts'
 import { mintVoucher, type Voucher } from '../../../payments/vouchers.ts'
@@ -18,7 +18,7 @@ import { withStore } from '../../with-store.ts'
 const mostAtOnce = 10_000
 const mostListed = 10_000
 
-/** Makes vouchers and prints their codes, this once. */
+/** Makes vouchers and prints their codes, which cannot be shown again. */
 export async function createVouchers(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { BackupReport } from '../../../store/backup.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
-/** Writes the database to a new file, also beside a running server. Fails when the copy's ledger does not hold. */
+/** Writes the database to a new file, also while a server runs. Fails if the audit of the copy's ledger fails. */
 export async function backUpTo(context: Context, invocation: Invocation): Promise<void> {
   const { backUp } = await import('../../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
@@ -15,7 +15,7 @@ export async function backUpTo(context: Context, invocation: Invocation): Promis
   }
 }
 
-/** Puts a backup into the data directory, once it is proven. */
+/** Restores a backup into the data directory after checking it. */
 export async function restoreFrom(context: Context, invocation: Invocation): Promise<void> {
   const { restore } = await import('../../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)

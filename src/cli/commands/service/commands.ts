@@ -1,4 +1,4 @@
-// The commands that run and look after the gateway: names, options and help.
+// The commands that run and maintain the gateway: names, options and help.
 
 import type { Command } from 'commander'
 import type { Io } from '../../context.ts'
@@ -25,7 +25,7 @@ function serving(weir: Command, io: Io): void {
   serve.action(async (...given: unknown[]) => (await import('./serve.ts')).serve(io, invocationOf(given)))
 }
 
-/** What `serve` starts for itself: without its connection it can do nothing. */
+/** Only started by `serve`, with whose connection it works. */
 function working(weir: Command, io: Io): void {
   weir
     .command('worker', { hidden: true })

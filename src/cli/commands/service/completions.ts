@@ -1,11 +1,12 @@
-// `weir completions bash|zsh|fish`: a script that completes commands and options, made from the command line itself.
+// `weir completions bash|zsh|fish`: a script that completes commands and options, made from the definition of the
+// command line.
 
 import type { Command } from 'commander'
 import { usageFault } from '../../context.ts'
 
-/** A command as a shell needs it: the words that lead to it, and what may follow them. */
+/** A command for completion: its path, and what may follow it. */
 interface Completable {
-  /** The words after `weir`, such as `keys create`; empty for `weir` itself. */
+  /** The words after `weir`, such as `keys create`; empty for `weir`. */
   readonly path: string
   /** Names of subcommands, and every option in its long form. */
   readonly words: readonly string[]
@@ -14,7 +15,7 @@ interface Completable {
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
-/** The script for a shell's start-up file. Throws CommandFailure (usage) for a shell that is not known. */
+/** The script for a shell's start-up file. Throws CommandFailure (usage) for an unknown shell. */
 export function completionScript(shell: string, weir: Command): string {
   const known = shells.find((name): name is Shell => name === shell)
   if (known === undefined) throw usageFault(`completions are written for ${shells.join(', ')}, not ${shell}`)
@@ -36,7 +37,7 @@ function completable(command: Command, path: readonly string[] = []): readonly C
   ]
 }
 
-/** The longest known path among the words typed so far decides; zsh reads the same script through its own emulation. */
+/** The longest known path among the typed words decides; zsh runs the same script with its bash emulation. */
 function bashScript(commands: readonly Completable[], shell: 'bash' | 'zsh'): string {
   const cases = commands.map(({ path, words }) => `    '${path}') words='${words.join(' ')}' ;;`)
   const known = commands.flatMap(({ path }) => (path === '' ? [] : [`'${path}'`]))
@@ -63,7 +64,7 @@ function fishScript(commands: readonly Completable[]): string {
   const lines = commands.flatMap(({ path, words }) => {
     const children = words.filter((word) => !word.startsWith('--'))
     const seen = path === '' ? [] : path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`)
-    // A group's own commands are offered until one of them has been typed.
+    // A group's commands are offered until one of them has been typed.
     const open = children.length > 0 ? [`not __fish_seen_subcommand_from ${children.join(' ')}`] : []
     const condition = [...seen, ...open].join('; and ')
     const when = condition === '' ? '' : ` -n '${condition}'`

@@ -20,7 +20,7 @@ import {
 } from '../../context.ts'
 import { unsoldModels } from '../../../serve/unsold.ts'
 
-/** Checks the configuration. Faults are the answer here, so with --json they are on standard output too. */
+/** Checks the configuration. Faults are the result here, so with --json they are on standard output, too. */
 export async function checkConfig(io: Io, invocation: Invocation): Promise<void> {
   const json = invocation.flag('json')
   const env = await io.environment()
@@ -46,7 +46,7 @@ export async function checkConfig(io: Io, invocation: Invocation): Promise<void>
   throw new CommandFailure(`bad configuration:\n${renderFaults(loaded.faults)}`, exitCodes.badConfiguration)
 }
 
-/** Every setting with its value, secrets masked, and where it came from. */
+/** Every setting with its value and source; secrets are masked. */
 export async function showConfig(context: Context): Promise<void> {
   const shown = shownSettings(context.loaded)
   const file = context.loaded.file ?? null

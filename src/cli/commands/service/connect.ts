@@ -1,4 +1,4 @@
-// `weir connect [client]`: what points a client at this gateway, printed, or written into its configuration.
+// `weir connect [client]`: prints the configuration of a client for this gateway, or writes it.
 
 import {
   chmodSync,
@@ -17,10 +17,10 @@ import { baseUrlOf } from '../../../serve/banner.ts'
 import { runningServer } from '../../../serve/running-server.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 
-/** Where no key is given, texts name the variable that holds one. */
+/** Without a key, texts contain the environment variable for it. */
 const keyVariable = '$WEIR_API_KEY'
 
-/** Lists the clients, or prints what one needs; with --write its configuration files are written. */
+/** Lists the clients, or prints a client's configuration; with --write its configuration files are written. */
 export async function connect(context: Context, invocation: Invocation): Promise<void> {
   const clients = connectedClients(originOf(context))
   const [id] = invocation.args
@@ -40,7 +40,7 @@ export async function connect(context: Context, invocation: Invocation): Promise
   else printFor(context, invocation, client)
 }
 
-/** As configured, else of the server that runs, else of the one that would. */
+/** The configured address, otherwise that of the running server, otherwise that of a server started now. */
 function originOf({ config: { data_dir, server } }: Context): string {
   const { host, port, public_url: publicUrl } = server
   return publicUrl ?? (runningServer(data_dir) ?? baseUrlOf(host, port)).replace(/\/v1$/, '')
@@ -80,7 +80,7 @@ function writeFor(context: Context, invocation: Invocation, { id, files }: Conne
   })
 }
 
-/** Writes a file in one step, readable for its owner alone. Gives the copy of what was there; null for a new file. */
+/** Writes a file atomically, readable only for its owner. Returns the path of a copy of the old file; null if new. */
 function writeMerged(path: string, { language }: ClientText, addition: string): string | null {
   if (language !== 'json' && language !== 'toml' && language !== 'yaml')
     throw new Error(`${path} has no language that can be merged`)
@@ -88,7 +88,7 @@ function writeMerged(path: string, { language }: ClientText, addition: string): 
   const backup = `${path}.before-weir`
   const text = isNew ? `${addition}\n` : mergedOrRefused(path, language, addition)
   mkdirSync(dirname(path), { recursive: true })
-  // The first copy is the one without Weir: a later run keeps it.
+  // The first copy is from before Weir, so later runs keep it.
   if (!isNew && !existsSync(backup)) {
     copyFileSync(path, backup)
     chmodSync(backup, 0o600)

@@ -1,4 +1,4 @@
-// What `weir doctor` says of the web search: a test query shows whether the backend answers, and at which price.
+// The web search in `weir doctor`: a test query shows whether the backend answers, and at which price.
 
 import { formatUsd } from '../../../credits/money.ts'
 import { webSearchOf } from '../../../serve/gateway/web-search.ts'
@@ -9,7 +9,7 @@ import type { Finding } from './finding.ts'
 
 const check = 'web search'
 
-/** Whether pages can be opened: the reader runs in a thread of its own, which must be found in the executable. */
+/** Whether pages can be opened: the reader runs in a worker thread, whose code must be in the executable. */
 export async function pageFindings({ config }: Context): Promise<readonly Finding[]> {
   const reader = new PageReader(config.search.page_read_ms)
   const named = { check: 'open_page' }
@@ -29,7 +29,7 @@ export async function pageFindings({ config }: Context): Promise<readonly Findin
   }
 }
 
-/** Asks the configured backend once; with one that is paid for, this costs what a search costs. */
+/** Calls the configured backend once, which costs as much as a search. */
 export async function searchFindings({ config, io }: Context): Promise<readonly Finding[]> {
   const { backend } = webSearchOf(config, io.clock)
   if (!backend) {

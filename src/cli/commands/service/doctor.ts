@@ -1,4 +1,4 @@
-// `weir doctor`: looks for what keeps the gateway from working, and changes nothing.
+// `weir doctor`: looks for problems, and changes nothing.
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -16,7 +16,7 @@ import type { Finding } from './finding.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 
-/** Runs every check; fails when one finds something bad. */
+/** Runs every check; fails if one finds something bad. */
 export async function doctor(context: Context): Promise<void> {
   const checks: readonly Check[] = [
     configuration,
@@ -38,7 +38,7 @@ export async function doctor(context: Context): Promise<void> {
     throw new CommandFailure(bad.map(({ check, detail }) => `${check}: ${detail}`).join('\n'))
 }
 
-/** A bad configuration has ended the command before it came here. */
+/** A bad configuration has ended the command before this point. */
 async function configuration({ loaded }: Context): Promise<readonly Finding[]> {
   const warnings = loaded.warnings.map(({ name, problem }): Finding => ({
     check: 'configuration',
@@ -65,7 +65,7 @@ async function dataDirectory({ config }: Context): Promise<readonly Finding[]> {
   return [{ check, state: 'ok', detail: `${data_dir}${made}` }]
 }
 
-// Earlier versions could lose data when a checkpoint and a write of two connections met.
+// Earlier versions of SQLite could lose data if a checkpoint and a write of two connections coincided.
 const oldestSqlite = '3.51.3'
 
 async function database(context: Context): Promise<readonly Finding[]> {
@@ -99,7 +99,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
   }
 }
 
-/** How long records with limited retention are kept, and how old the oldest is. */
+/** The retention of records, and the age of the oldest. */
 function retention({ config }: Context, { requests }: RetentionFacts): readonly Finding[] {
   const held =
     requests === null
@@ -125,7 +125,7 @@ function inWords(ms: number): string {
   return `${count} ${count === 1 ? name.slice(0, -1) : name}`
 }
 
-/** The file, and beside it the log that is written back into it now and then. */
+/** The database file and its write-ahead log. */
 function sizeOfFile(path: string): string {
   const bytes = (file: string) => (existsSync(file) ? statSync(file).size : 0)
   return `${megabytes(bytes(path))} (and ${megabytes(bytes(`${path}-wal`))} of write-ahead log)`
@@ -135,7 +135,7 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
-/** How far back absorbed costs are looked for. */
+/** The period in which absorbed costs are searched. */
 const unpaidDays = 30
 
 function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
@@ -176,12 +176,12 @@ async function providerFinding(config: Config, id: string, row: Provider | undef
   return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }
 }
 
-/** The names of the variables that hold a provider's key, for people. */
+/** The environment variables for a provider's key, for people. */
 export function keyNames({ auth }: Provider): string {
   return auth.kind === 'none' ? 'needs none' : auth.env.join(' or ')
 }
 
-/** Asks a server that costs nothing to ask. One that the operator named should be there; others may be. */
+/** Probes a local server. One that the operator configured should answer; others may be absent. */
 async function reachability(
   config: Config,
   check: string,
@@ -211,7 +211,7 @@ async function catalog({ config, io }: Context): Promise<readonly Finding[]> {
     ageDays > oldPricesDays
       ? { check: 'catalog', state: 'warn', detail: `${detail}, ${ageDays} days old` }
       : { check: 'catalog', state: 'ok', detail }
-  // Only models of providers with a key: thousands that nobody here could call would hide the few that matter.
+  // Only models of providers with a key: thousands of others would hide these.
   const ours = known.unpriced.filter(({ id }) => config.providers[id.slice(0, id.indexOf('/'))] !== undefined)
   const unsold = ours.map(({ id, reason }): Finding => ({
     check: 'not sold',

@@ -1,6 +1,6 @@
-// What `weir doctor` and `weir probe` say, line by line.
+// The findings of `weir doctor` and its probes, one line each.
 
-/** `bad` makes the command fail; `warn` is worth a look; `info` is a fact. */
+/** `bad` makes the command fail; `warn` needs attention; `info` is a fact. */
 export interface Finding {
   readonly check: string
   readonly state: 'ok' | 'info' | 'warn' | 'bad'

@@ -4,7 +4,7 @@ import { baseUrlOf } from '../../../serve/banner.ts'
 import { reasonOf } from '../../../config.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
-/** How long a gateway may take to say whether it is ready. */
+/** How long a gateway may take to answer. */
 const patienceMs = 3_000
 
 /** Asks `GET /readyz`. Throws CommandFailure (exit code 1) if nobody answers, or the answer is not "ready". */

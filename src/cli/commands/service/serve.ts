@@ -1,4 +1,4 @@
-// `weir serve`: configuration, log, gateway, banner, and an orderly end.
+// `weir serve`: configuration, log, gateway, banner, shutdown.
 
 import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
 import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
@@ -37,8 +37,8 @@ async function logOf({ config, io, loaded }: Context): Promise<Log> {
 }
 
 /**
- * Resolves on the first SIGTERM or SIGINT. A second one ends the process at once; the ledger recovers what was in
- * flight at the next start.
+ * Resolves on the first SIGTERM or SIGINT. A second one ends the process at once; at the next start the ledger recovers
+ * the calls that were in flight.
  */
 function stopSignal(log: Log): Promise<void> {
   return new Promise((resolve) => {

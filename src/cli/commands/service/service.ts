@@ -1,9 +1,9 @@
-// `weir service print`: the systemd unit that runs the gateway as a service, with no more rights than it needs.
+// `weir service print`: a systemd unit that runs the gateway as a service, with only the rights that it needs.
 
 import { resolve } from 'node:path'
 import { type Context, type Invocation, usageFault } from '../../context.ts'
 
-/** Prints a unit for this executable, or for the one that --exec names. Nothing is installed. */
+/** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
   const executable = invocation.option('exec') ?? ownExecutable()
   if (!executable.startsWith('/')) throw usageFault('--exec takes the full path of the executable')
@@ -23,7 +23,7 @@ export function printService(context: Context, invocation: Invocation): void {
   context.io.err(installHelp(user))
 }
 
-/** The running executable; run from source there is none to install. */
+/** The running executable. Throws a usage fault if run from source. */
 function ownExecutable(): string {
   // The main module of an executable is a file inside it.
   if (!Bun.main.startsWith('/$bunfs/')) {
@@ -35,9 +35,9 @@ function ownExecutable(): string {
 interface Unit {
   readonly executable: string
   readonly user: string
-  /** Undefined for weir.yaml in /etc/weir, which may be absent. */
+  /** Undefined for /etc/weir/weir.yaml, which need not exist. */
   readonly config: string | undefined
-  /** The port is one that only privileged programs may listen on. */
+  /** Whether only privileged programs may listen on the port. */
   readonly lowPort: boolean
   /** How long the calls in flight may take to end, seconds. */
   readonly shutdownSeconds: number
@@ -96,7 +96,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** A word of ExecStart: systemd reads % and $ as its own signs. */
+/** An argument of ExecStart, with % and $ escaped, which are special in systemd. */
 function quoted(word: string): string {
   const escaped = word
     .replace(/%/g, '%%')
