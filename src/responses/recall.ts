@@ -36,6 +36,8 @@ export interface RecalledItems {
   readonly bytes: number
 }
 
+const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
+
 /**
  * Rejects with `previous_response_not_found` where the conversation is not all there, `invalid_request` where it ends in
  * a failure, and `payload_too_large` where it is more than there is room for.
@@ -45,6 +47,7 @@ export async function recall(
   turns: { through<T>(steps: Steps<T>): T | Promise<T> },
   { account, previous, references, room, maxBodyBytes, turn }: RecallRequest,
 ): Promise<RecalledItems> {
+  if (previous === undefined && references.length === 0) return nothing
   const tooLarge = () =>
     new GatewayError('payload_too_large', {
       message: 'The request and the conversation it continues are larger than a body may be.',

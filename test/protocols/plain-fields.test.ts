@@ -1,10 +1,28 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import type { z } from 'zod'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
+import { responsesRequest } from '../../src/protocols/openai-responses/inbound/schema.ts'
 import { checked, messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { isPlainField } from '../../src/protocols/request/plain-fields.ts'
 
-const names = ['model', 'messages', 'max_tokens', 'temperature', 'top_p', 'stream'] as const
+const schemas: readonly Readonly<Record<string, z.ZodType>>[] = [
+  chatCompletionRequest.shape,
+  messagesRequest.shape,
+  responsesRequest.shape,
+]
+const names = [
+  'model',
+  'messages',
+  'input',
+  'instructions',
+  'max_tokens',
+  'max_output_tokens',
+  'temperature',
+  'top_p',
+  'stream',
+  'store',
+]
 const said = fc.record({ role: fc.constantFrom('user', 'assistant', 'system'), content: fc.string() })
 const odd = fc.record(
   {
@@ -31,8 +49,8 @@ describe('a plain field', () => {
       fc.property(value, (given) => {
         if (!isPlainField(name, given)) return
         plain++
-        expect(chatCompletionRequest.shape[name].safeParse(given).success).toBe(true)
-        expect(messagesRequest.shape[name].safeParse(given).success).toBe(true)
+        for (const { [name]: schema } of schemas)
+          if (schema) expect(schema.safeParse(given).success).toBe(true)
       }),
       { seed: 15, numRuns: 3_000 },
     )
@@ -40,10 +58,9 @@ describe('a plain field', () => {
   })
 
   test('is only one of these', () => {
-    for (const name of Object.keys(chatCompletionRequest.shape)) {
-      const known: readonly string[] = names
-      if (!known.includes(name))
-        expect([name, isPlainField(name, 1), isPlainField(name, 'x')]).toEqual([name, false, false])
+    for (const name of schemas.flatMap(Object.keys)) {
+      const plain = isPlainField(name, 1) || isPlainField(name, 'x') || isPlainField(name, true)
+      expect([name, plain && !names.includes(name)]).toEqual([name, false])
     }
   })
 

@@ -22,8 +22,10 @@ export interface ReadChat extends KeyedRequest {
 /** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call } = chat
-  const run: Run = (signal, keeper) => complete(parts.chat, { ...call, caller, requestId, signal, keeper })
-  return servePaid(parts, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
+  const { inbound, request, bodyBytes, arrivedAt } = call
+  const run: Run = (signal, keeper) =>
+    complete(parts.chat, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
+  return servePaid(parts, chat, run, refuse)
 }
 
 /**
@@ -49,8 +51,8 @@ export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: rea
   throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
 }
 
-interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
-  readonly call: { readonly request: PaidCall['request'] }
+interface PaidRequest extends KeyedRequest {
+  readonly call: Pick<PaidCall, 'request' | 'arrivedAt'>
 }
 
 /** Runs a paid request once per Idempotency-Key, unless draining. Logs refusals with caller and model. */
@@ -90,11 +92,12 @@ async function figuresOf(
 /** Calls are in the log already. */
 function note(
   { calls, now }: PaidParts,
-  { caller, requestId, arrivedAt, call }: PaidRequest,
+  { caller, requestId, call }: PaidRequest,
   thrown: unknown,
   figures: Readonly<Record<string, unknown>> = {},
 ): void {
   if (!(thrown instanceof GatewayError)) return
-  const asked = { caller, requestId, arrivedAt, request: call.request, keeper: undefined }
+  const { request, arrivedAt } = call
+  const asked = { caller, requestId, arrivedAt, request, keeper: undefined }
   calls.refused(refusedCall(asked, thrown, now(), figures), thrown)
 }

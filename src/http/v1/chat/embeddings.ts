@@ -31,8 +31,7 @@ async function serve(parts: PaidParts, { request, requestId, caller: identify }:
     caller,
     json,
     requestId,
-    arrivedAt,
-    call: { request: { envelope, body, promptParts } },
+    call: { request: { envelope, body, promptParts }, arrivedAt },
   }
   return servePaid(parts, asked, (signal, keeper) =>
     embed(parts.chat, {

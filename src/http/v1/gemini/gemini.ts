@@ -54,7 +54,7 @@ async function generate(
     bodyBytes: bytes,
     arrivedAt,
   }
-  const paid = { request, caller, json, requestId, arrivedAt, call }
+  const paid = { request, caller, json, requestId, call }
   const response = await serveChat(parts, paid, refuseGemini)
   const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
   return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response

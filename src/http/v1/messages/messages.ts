@@ -42,15 +42,13 @@ export const countMessageTokens: Route<ServingParts> = {
 async function serve(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const known = identify()
+  const caller = known instanceof Promise ? await known : known
   const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withBetas(sent, request.headers)
-  const call = {
-    inbound,
-    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
-    bodyBytes: bytes,
-    arrivedAt,
-  }
+  const read = parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse))
+  const asked = read instanceof Promise ? await read : read
+  const call = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
   return identified(await serveChat(parts, { request, caller, json, requestId, call }, refuseMessages))
 }
 
@@ -77,8 +75,12 @@ function identified(response: Response): Response {
 
 /** The beta features that the header asks for, among those of the body: a protocol sees bodies alone. */
 function withBetas(json: JsonObject, headers: Headers): JsonObject {
-  const asked = headers.get('anthropic-beta')?.split(',') ?? []
-  const betas = asked.map((beta) => beta.trim()).filter((beta) => beta !== '')
+  const asked = headers.get('anthropic-beta')
+  if (asked === null) return json
+  const betas = asked
+    .split(',')
+    .map((beta) => beta.trim())
+    .filter((beta) => beta !== '')
   if (betas.length === 0) return json
   return { ...json, betas: [...(Array.isArray(json['betas']) ? json['betas'] : []), ...betas] }
 }

@@ -27,7 +27,8 @@ export async function createResponse(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const known = identify()
+  const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const stored = await storedBy(parts, caller)
   let queued: Promise<void> | undefined
@@ -40,7 +41,8 @@ export async function createResponse(
     },
     kept: () => queued,
   }
-  const own = await parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
+  const check = parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
+  const own = check instanceof Promise ? await check : check
   const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.

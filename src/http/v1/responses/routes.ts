@@ -4,10 +4,13 @@ import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
 import type { HttpParts, ServingParts } from '../../parts.ts'
 
+// To import it again for each call would cost more than reading the call.
+let create: typeof import('./create.ts') | undefined
+
 export const createResponse: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/responses',
-  handle: async (parts, call) => (await import('./create.ts')).createResponse(parts, call),
+  handle: async (parts, call) => (create ??= await import('./create.ts')).createResponse(parts, call),
   operation: async () => (await import('./documentation.ts')).createResponse,
 }
 

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../errors.ts'
 import { isObject } from '../../json.ts'
-import { isPlainField } from '../../request/plain-fields.ts'
+import { isPlainBody } from '../../request/plain-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { threadField } from './answer-fields.ts'
 
@@ -97,16 +97,12 @@ export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
 export function checked(body: unknown): MessagesRequest {
-  if (isPlain(body)) return body
+  if (isObject(body) && isPlainBody(body, required)) return body as MessagesRequest
   refuseThread(body)
   return checkedBy(messagesRequest, body)
 }
 
-function isPlain(body: unknown): body is MessagesRequest {
-  if (!isObject(body) || !('model' in body && 'max_tokens' in body && 'messages' in body)) return false
-  for (const name in body) if (!isPlainField(name, body[name])) return false
-  return true
-}
+const required = ['model', 'max_tokens', 'messages']
 
 /** Checks a body for token counting. Throws like `checked`. */
 export function checkedForCount(body: unknown): CountTokensRequest {

@@ -7,6 +7,7 @@ import { withModel } from '../../request/gateway-fields.ts'
 import { invalidParam, invalidRequest, unsupportedParam } from '../../request/invalid-param.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import type { Warning } from '../../protocol.ts'
+import { isPlainBody } from '../../request/plain-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { type InputItem, isKnown, isRun, kindOf, responsesRequest, type ResponsesRequest } from './schema.ts'
@@ -25,8 +26,8 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
   }
   const body = withModel(sent)
-  const { error } = safeParsed(responsesRequest, body)
-  if (error) throw invalidRequest(error)
+  const fault = isPlainBody(body, required) ? undefined : safeParsed(responsesRequest, body).error
+  if (fault) throw invalidRequest(fault)
   // The client's own object is used, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
   refuseUnserved(request)
@@ -34,6 +35,8 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
     throw invalidParam('input', 'it is required where no previous_response_id is given.')
   return request
 }
+
+const required = ['model']
 
 const unserved: Readonly<Record<string, string>> = {
   conversation: 'conversations are not kept here; continue one with previous_response_id.',

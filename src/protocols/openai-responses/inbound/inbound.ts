@@ -14,18 +14,16 @@ import { type AnswerHooks, type Asked, ResponseEncoder } from './encode.ts'
 import { eventsOf } from '../../../conversation/choice-events.ts'
 import { chatRequest, envelopeOf, fieldsOf } from './read.ts'
 import { checkedRequest, completeItems, droppedOf, type Recalled, refuseContradictions } from './check.ts'
-import { placedItems } from './items.ts'
+import { placedRuns } from './items.ts'
 import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
 /** The prompt of a request, including the conversation that it continues. */
 export function promptOf(body: JsonObject): PromptParts {
-  return promptParts(body, {
-    conversation: 'input',
-    instructions: 'instructions',
-    declared: ['tools', 'text'],
-  })
+  return promptParts(body, promptFields)
 }
+
+const promptFields = { conversation: 'input', instructions: 'instructions', declared: ['tools', 'text'] }
 
 export interface ResponsesCall {
   readonly inbound: Inbound
@@ -49,7 +47,7 @@ export function responsesCall(
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
-  const gatewayTools = readGatewayTools(request, placedItems(all, history.length))
+  const gatewayTools = readGatewayTools(request, placedRuns(all, history.length))
   const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
   const asked: Asked = { request, encrypted, hooks }
   return {
@@ -71,7 +69,7 @@ export function responsesCall(
       warnings,
       fields: fieldsOf(request, all, history.length),
       toChatRequest: () => chatRequest(request, all, history.length),
-      ...(gatewayTools === undefined ? {} : { gatewayTools }),
+      gatewayTools,
     },
   }
 }

@@ -48,7 +48,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
     turn = undefined
   }
   const placed = placedItems(items, offset)
-  const approvals = new Approvals(placed)
+  const approvals = runs === 'read' ? new Approvals(placed) : undefined
   for (const [at, any] of items.entries()) {
     const item = any as KnownItem
     const { param } = placed[at]!
@@ -78,7 +78,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
         assistant().toolCalls.push(readCall(item as CallItem))
         break
       case 'mcp_approval_request': {
-        const asked = runs === 'read' ? approvals.asked(item.id) : undefined
+        const asked = approvals?.asked(item.id)
         if (!asked?.result) break
         assistant().toolCalls.push(asked.call)
         assistant().results.push(asked.result)
@@ -86,7 +86,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
       }
       case 'mcp_approval_response': {
         const { approval_request_id: id } = item as Extract<KnownItem, { type: 'mcp_approval_response' }>
-        const asked = runs === 'read' ? approvals.asked(id) : undefined
+        const asked = approvals?.asked(id)
         // An approved call runs now, wherever it was requested.
         if (asked && !asked.result) assistant().toolCalls.push(asked.call)
         break
@@ -121,8 +121,15 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   return messages
 }
 
+const noRuns: readonly PlacedItem[] = []
+
+/** The items of a history that holds any of MCP servers: what became of their calls is read from all of them. */
+export function placedRuns(items: readonly InputItem[], offset: number): readonly PlacedItem[] {
+  return items.some((item) => kindOf(item).startsWith('mcp_')) ? placedItems(items, offset) : noRuns
+}
+
 /** Each item with its path in the body; items of earlier responses have none. */
-export function placedItems(items: readonly InputItem[], offset: number): readonly PlacedItem[] {
+function placedItems(items: readonly InputItem[], offset: number): readonly PlacedItem[] {
   return items.map((item, at) => ({
     item: item as unknown as JsonObject,
     param: at < offset ? 'previous_response_id' : `input[${at - offset}]`,

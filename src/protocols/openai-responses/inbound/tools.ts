@@ -39,12 +39,14 @@ export function readGatewayTools(
   request: ResponsesRequest,
   history: readonly PlacedItem[] = [],
 ): DeclaredTools | undefined {
+  const isAsked = isOnline(request.model)
+  if (request.tools == null && !isAsked && history.length === 0) return undefined
   const declarations = (request.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
     return declaration === undefined ? [] : [declaration]
   })
   const searches = declarations.some(({ kind }) => kind === 'web-search')
-  if (isOnline(request.model) && !searches) declarations.push(searchDeclaration({}, 'model'))
+  if (isAsked && !searches) declarations.push(searchDeclaration({}, 'model'))
   return declaredTools(declarations, {
     maxCalls: request.max_tool_calls ?? undefined,
     choice: gatewayChoice(request),
