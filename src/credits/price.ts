@@ -94,22 +94,39 @@ export function costOf(usage: Usage, price: Price): Cost {
   const { serviceTier } = usage
   const atTier = serviceTier === undefined ? price : named(price.serviceTiers, serviceTier)
   const rates = ratesFor(atTier ?? price, promptTokens(usage))
-  const lines: CostLine[] = []
-  let total = 0n
-  const add = (item: CostLine['item'], quantity: number, rate: Pico) => {
-    if (quantity === 0) return
-    const amount = BigInt(quantity) * rate
-    lines.push({ item, quantity, rate, amount })
-    total += amount
-  }
   const charged = usage.billed === undefined ? usage : { ...noUsage, ...usage.billed }
-  for (const bucket of tokenBuckets) add(bucket, charged[bucket], rates[bucket])
-  for (const name in usage.toolCalls) add(`call:${name}`, usage.toolCalls[name]!, price.perCall[name] ?? 0n)
+  const lines: CostLine[] = []
+  for (const bucket of tokenBuckets) {
+    const quantity = charged[bucket]
+    if (quantity !== 0) lines.push(lineOf(bucket, quantity, rates[bucket]))
+  }
+  for (const name in usage.toolCalls) {
+    const quantity = usage.toolCalls[name]!
+    if (quantity !== 0) lines.push(lineOf(`call:${name}`, quantity, price.perCall[name] ?? 0n))
+  }
   const perRequest = requestFee(usage, price)
-  if (perRequest > 0n) add('request', 1, perRequest)
-  const unpriced: string[] = price.unstated.filter((bucket) => charged[bucket] > 0)
-  if (!atTier) unpriced.push(`service_tier:${serviceTier}`)
-  return { lines, total, unpriced }
+  if (perRequest > 0n) lines.push(lineOf('request', 1, perRequest))
+  let total = 0n
+  for (const { amount } of lines) total += amount
+  return { lines, total, unpriced: unpricedIn(charged, price, atTier ? undefined : serviceTier) }
+}
+
+function lineOf(item: CostLine['item'], quantity: number, rate: Pico): CostLine {
+  return { item, quantity, rate, amount: BigInt(quantity) * rate }
+}
+
+const nothing: readonly string[] = []
+
+/** The buckets and the service tier that have no rate of their own at this price. */
+function unpricedIn(
+  charged: Readonly<Record<TokenBucket, number>>,
+  { unstated }: Price,
+  tier: string | undefined,
+): readonly string[] {
+  if (unstated.length === 0 && tier === undefined) return nothing
+  const unpriced: string[] = unstated.filter((bucket) => charged[bucket] > 0)
+  if (tier !== undefined) unpriced.push(`service_tier:${tier}`)
+  return unpriced
 }
 
 function requestFee({ searchContext }: Usage, price: Price): Pico {

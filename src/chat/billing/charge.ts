@@ -28,6 +28,8 @@ export function chargeOf(
 ): Charge {
   const { usage, complete } = answered
   const sides = uncountedSides(answered)
+  if (usage !== undefined && !sides.prompt && !sides.output)
+    return { usage, cost: priced(usage, price, costFrom), estimated: false }
   const reported =
     complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
   const { billed, uncounted: _uncounted, ...counted } = usage ?? noUsage
@@ -64,15 +66,20 @@ export const noCharge: Charge = {
   estimated: false,
 }
 
-/** The charge for what a candidate served, given the picodollars held for it. */
+/**
+ * The charge for what a candidate served, given the picodollars held for it. With searches that had begun and not ended
+ * it is an estimate.
+ */
 export function chargeFor(
   { offer, provider }: Candidate,
   answered: Answered,
   own: OwnCount,
   held: Pico,
+  openSearches = 0,
 ): Charge {
   const charge = chargeOf(answered, own, offer.price, provider.costFrom)
-  return charge.estimated ? atMost(charge, held) : charge
+  const limited = charge.estimated ? atMost(charge, held) : charge
+  return openSearches === 0 ? limited : { ...limited, estimated: true }
 }
 
 /** The same charge, limited to `limit` picodollars: an estimate never exceeds the hold. */

@@ -1,19 +1,19 @@
 // The credit reserved for one call, and the one settle or release that ends it.
 
-import { andThen, type Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../awaitable.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Attempt, Balance, CallLedger } from '../../credits/ledger/ledger.ts'
+import type { Attempt, Balance, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
-import { errorTable, GatewayError } from '../../errors.ts'
+import { type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { PaidCall } from '../call.ts'
-import { exactCount } from '../counting/own-count.ts'
+import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
 import type { Counter } from '../counting/exact-count.ts'
-import { endedCall, type CallEnding } from '../ended-call.ts'
+import { endedCall } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import { type ChatLimits, leaseUntil } from '../limits.ts'
@@ -315,22 +315,22 @@ export class Hold {
       if (!made && !this.#call.request.envelope.stream) {
         await this.release(new GatewayError('internal_error'), this.#attempts)
       } else if (outcome.ending !== 'finished' && charge === noCharge) {
-        await this.#end(() => this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending))
+        await this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending)
       } else {
-        await this.#end(() => this.#settle(charge, outcome))
+        await this.#settle(charge, outcome)
       }
     }
     const code = outcome.error?.code ?? (outcome.fault === undefined ? null : codeOf(outcome.fault))
     const status = code === null ? 200 : errorTable[code].status
-    this.#announce(charge, { ending: outcome.ending, status, code, error: undefined })
+    this.#announce(charge, outcome.ending, status, code, undefined)
   }
 
   /** Ends a call that served nothing: the whole hold is returned. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
     if (attempts !== this.#attempts) this.tried(attempts)
-    this.#announce(noCharge, { ending: null, status: error.status, code: error.code, error })
-    await this.#end(() => this.#release(error.code)).catch((cause: unknown) => {
+    this.#announce(noCharge, null, error.status, error.code, error)
+    await this.#release(error.code).catch((cause: unknown) => {
       // The sweeper will return the hold; the client still gets the original error.
       this.#parts.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
     })
@@ -355,63 +355,85 @@ export class Hold {
     const credible = counted && credibleUsage(counted, this.#candidate.model, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
-    return andThen(exactCount(this.#parts, this.#round, answered), (own) => {
-      const charge = chargeFor(this.#candidate, answered, own, this.left)
-      return openSearches === 0 ? charge : { ...charge, estimated: true }
-    })
+    const own = exactCount(this.#parts, this.#round, answered)
+    return own instanceof Promise
+      ? this.#chargeCounted(own, answered, openSearches)
+      : chargeFor(this.#candidate, answered, own, this.left, openSearches)
   }
 
-  async #end(command: () => Promise<void>): Promise<void> {
-    if (this.#ended) return
-    this.#ended = true
-    this.#checkpoints?.stop()
+  async #chargeCounted(own: Promise<OwnCount>, answered: Answered, openSearches: number): Promise<Charge> {
+    return chargeFor(this.#candidate, answered, await own, this.left, openSearches)
+  }
+
+  /** Returns the whole hold, unless the call has already ended. */
+  async #release(reason: string): Promise<void> {
+    if (!this.#end()) return
+    const { ledger, owner, inFlight } = this.#parts
+    const call = this.#call.requestId
     try {
-      await command()
+      await ledger.release({ call, owner, reason, attempts: this.#attempts })
+      pass('release-committed', call)
     } finally {
-      this.#parts.inFlight.leave(this.#call.requestId)
+      inFlight.leave(call)
     }
   }
 
-  async #release(reason: string): Promise<void> {
-    const { ledger, owner } = this.#parts
-    const call = this.#call.requestId
-    await ledger.release({ call, owner, reason, attempts: this.#attempts })
-    pass('release-committed', call)
-  }
-
+  /** Charges the call, unless it has already ended. */
   async #settle({ cost, usage, estimated }: Charge, outcome: Outcome): Promise<void> {
-    const { ledger, owner, log } = this.#parts
+    if (!this.#end()) return
+    const { ledger, owner, log, inFlight } = this.#parts
     const { requestId: call, request, arrivedAt } = this.#call
     const { provider, offer } = this.#candidate
     pass('settle-queued', call)
-    const result = await ledger.settle({
-      call,
-      owner,
-      cost: cost.total,
-      most: this.#maxCost ?? null,
-      usage,
-      lines: cost.lines,
-      estimated,
-      ending: outcome.ending,
-      served: {
-        provider: provider.id,
-        upstreamModel: offer.upstream,
-        upstreamId: outcome.upstreamId ?? null,
-        priceVersion: offer.price.version,
-        stream: request.envelope.stream,
-        attempts: this.#attempts,
-        firstByteMs: this.#firstByteMs,
-        totalMs: Math.round(performance.now() - arrivedAt),
-        finishReason: outcome.finishReason ?? null,
-        unpriced: cost.unpriced,
-      },
-    })
-    pass('settle-committed', call)
-    warnOfUnpaid(log, this.#call, this.#candidate, result)
+    try {
+      const result = await ledger.settle({
+        call,
+        owner,
+        cost: cost.total,
+        most: this.#maxCost ?? null,
+        usage,
+        lines: cost.lines,
+        estimated,
+        ending: outcome.ending,
+        served: {
+          provider: provider.id,
+          upstreamModel: offer.upstream,
+          upstreamId: outcome.upstreamId ?? null,
+          priceVersion: offer.price.version,
+          stream: request.envelope.stream,
+          attempts: this.#attempts,
+          firstByteMs: this.#firstByteMs,
+          totalMs: Math.round(performance.now() - arrivedAt),
+          finishReason: outcome.finishReason ?? null,
+          unpriced: cost.unpriced,
+        },
+      })
+      pass('settle-committed', call)
+      warnOfUnpaid(log, this.#call, this.#candidate, result)
+    } finally {
+      inFlight.leave(call)
+    }
   }
 
-  #announce(charge: Charge, ended: Pick<CallEnding, 'ending' | 'status' | 'code' | 'error'>): void {
-    const facts = { at: this.#parts.now(), attempts: this.#attempts, firstByteMs: this.#firstByteMs }
-    this.#parts.onCallEnded(endedCall(this.#call, { charge, ...facts, ...ended }), ended.error)
+  /** Ends the hold: false if it has already ended. Whoever ends it also takes the call out of those in flight. */
+  #end(): boolean {
+    if (this.#ended) return false
+    this.#ended = true
+    this.#checkpoints?.stop()
+    return true
+  }
+
+  #announce(
+    charge: Charge,
+    ending: Ending | null,
+    status: number,
+    code: ErrorCode | null,
+    error: GatewayError | undefined,
+  ): void {
+    const at = this.#parts.now()
+    const attempts = this.#attempts
+    const firstByteMs = this.#firstByteMs
+    const ended = endedCall(this.#call, { at, charge, ending, status, code, error, attempts, firstByteMs })
+    this.#parts.onCallEnded(ended, error)
   }
 }

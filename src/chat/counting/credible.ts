@@ -40,12 +40,19 @@ export function credibleUsage(
 ): Usage {
   const rounds = roundsCounted * choices
   const context = contextLength ?? largestContext
+  const wrongPrompt = promptTokens(usage) > context * rounds
+  const wrongCompletion = completionTokens(usage) > (maxOutputTokens ?? context) * rounds
+  const endless = anyAbove(usage.toolCalls, mostToolCalls * choices)
+  if (!wrongPrompt && !wrongCompletion && !endless) return usage
   const wrong: Side[] = []
-  if (promptTokens(usage) > context * rounds) wrong.push('prompt')
-  if (completionTokens(usage) > (maxOutputTokens ?? context) * rounds) wrong.push('completion')
-  const endless = Object.values(usage.toolCalls).some((times) => times > mostToolCalls * choices)
-  if (wrong.length === 0 && !endless) return usage
+  if (wrongPrompt) wrong.push('prompt')
+  if (wrongCompletion) wrong.push('completion')
   const none = Object.fromEntries(wrong.flatMap((side) => sides[side]).map((bucket) => [bucket, 0]))
   const uncounted = [...new Set([...(usage.uncounted ?? []), ...wrong])]
   return { ...usage, ...none, uncounted, ...(endless ? { toolCalls: {} } : {}) }
+}
+
+function anyAbove(counts: Readonly<Record<string, number>>, most: number): boolean {
+  for (const name in counts) if (counts[name]! > most) return true
+  return false
 }

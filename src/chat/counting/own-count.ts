@@ -16,6 +16,11 @@ export interface OwnCount {
 
 const nothing: OwnCount = { prompt: 0, output: { output: 0, reasoning: 0 } }
 
+/** The sides of a call that have to be counted here. */
+type UncountedSides = Readonly<Record<'prompt' | 'output', boolean>>
+
+const countedByProvider: UncountedSides = { prompt: false, output: false }
+
 type Sized = Pick<PaidCall, 'request' | 'bodyBytes'>
 
 /** What is known of an answer when it is charged. */
@@ -31,11 +36,11 @@ export interface Answered {
  * Which sides we have to count: those that a final count leaves out. Without a final count: the output, and the prompt
  * unless it was counted early.
  */
-export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'complete'>) {
-  const { uncounted = [] } = usage ?? {}
-  if (complete && usage !== undefined)
-    return { prompt: uncounted.includes('prompt'), output: uncounted.includes('completion') }
-  return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
+export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'complete'>): UncountedSides {
+  if (!complete || usage === undefined) return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
+  const { uncounted } = usage
+  if (uncounted === undefined) return countedByProvider
+  return { prompt: uncounted.includes('prompt'), output: uncounted.includes('completion') }
 }
 
 /** Counts with the vocabulary, in the worker, for a charge; at once if there is nothing to count. Never rejects. */
@@ -49,7 +54,7 @@ async function exactSides(
   parts: CountingParts,
   call: Sized,
   answered: Answered,
-  sides: ReturnType<typeof uncountedSides>,
+  sides: UncountedSides,
 ): Promise<OwnCount> {
   const [prompt, output] = await Promise.all([
     sides.prompt ? promptCount(parts, call.request.promptParts) : nothing.prompt,
