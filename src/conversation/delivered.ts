@@ -23,8 +23,17 @@ const keptCharacters = 65_536
 /** Pieces are joined when there are so many: a string cut out of a larger one keeps the larger one in memory. */
 const joinedPieces = 64
 
+/** A place in a text. */
+interface Mark {
+  readonly characters: number
+  readonly tokens: number
+}
+
+const beginning: Mark = { characters: 0, tokens: 0 }
+
 /** One text of an answer: what a choice says, or what it thinks. */
 class Text {
+  readonly choice: number
   readonly kind: DeliveredKind
   readonly #estimate = new RunningTokens()
   #pieces: string[] = []
@@ -33,9 +42,10 @@ class Text {
   #read = 0
   #keptTokens = 0
   /** Where the provider's last count stands. */
-  #mark = { characters: 0, tokens: 0 }
+  #mark = beginning
 
-  constructor(kind: DeliveredKind) {
+  constructor(choice: number, kind: DeliveredKind) {
+    this.choice = choice
     this.kind = kind
   }
 
@@ -66,7 +76,7 @@ class Text {
 
   sample(since: 'start' | 'count'): Sample {
     const { kind, tokens: all } = this
-    const from = since === 'start' ? { characters: 0, tokens: 0 } : this.#mark
+    const from = since === 'start' ? beginning : this.#mark
     this.#join()
     return {
       kind,
@@ -89,18 +99,23 @@ class Text {
   }
 }
 
+function nameOf(kind: DeliveredKind, choice: number): string {
+  return `${kind} ${choice}`
+}
+
+const noTokens: DeliveredTokens = { output: 0, reasoning: 0 }
+
 export class Delivered {
   readonly #texts: Text[] = []
-  /** By kind and choice. */
-  readonly #textOf: Readonly<Record<DeliveredKind, Map<number, Text>>> = {
-    output: new Map(),
-    reasoning: new Map(),
-  }
+  /** The text of the last piece: nearly always that of the next. */
+  #last: Text | undefined
+  /** All of them, if there are several. */
+  #named: Map<string, Text> | undefined
   #any = false
   /** Searches of the provider that have begun and not ended. */
-  readonly #searches = new Set<string>()
+  #searches: Set<string> | undefined
   /** The provider's last count of its output, and whether it was made before there was any. */
-  #counted: DeliveredTokens = { output: 0, reasoning: 0 }
+  #counted: DeliveredTokens = noTokens
   #early = false
 
   /** What the client is served with an event of a stream. */
@@ -118,10 +133,10 @@ export class Delivered {
       case 'audio-delta':
         return this.add(event.choice, 'output', event.audio.transcript ?? '')
       case 'search-start':
-        this.#searches.add(event.search)
+        ;(this.#searches ??= new Set()).add(event.search)
         return
       case 'gateway-item':
-        if (event.search !== undefined) this.#searches.delete(event.search)
+        if (event.search !== undefined) this.#searches?.delete(event.search)
         this.#any = true
         return
       case 'annotation':
@@ -134,7 +149,9 @@ export class Delivered {
   /** Adds the content of a choice of a whole answer, without framing and the provider's own fields. */
   addChoice({ index, text, refusal, reasoning, toolCalls, audio, images }: Choice): void {
     if (reasoning.length > 0 || images.length > 0 || audio) this.#any = true
-    for (const part of [text, refusal, audio?.transcript]) if (part) this.add(index, 'output', part)
+    if (text) this.add(index, 'output', text)
+    if (refusal) this.add(index, 'output', refusal)
+    if (audio?.transcript) this.add(index, 'output', audio.transcript)
     for (const { name, arguments: args } of toolCalls) this.add(index, 'output', name + args)
     for (const detail of reasoning) this.add(index, 'reasoning', detail.text ?? detail.summary ?? '')
   }
@@ -142,13 +159,23 @@ export class Delivered {
   /** A piece of text for the client. Pieces of one choice and kind are parts of one text. */
   add(choice: number, kind: DeliveredKind, text: string): void {
     this.#any = true
-    let known = this.#textOf[kind].get(choice)
-    if (!known) {
-      known = new Text(kind)
-      this.#texts.push(known)
-      this.#textOf[kind].set(choice, known)
+    this.#textOf(choice, kind).add(text)
+  }
+
+  #textOf(choice: number, kind: DeliveredKind): Text {
+    const last = this.#last
+    if (last?.choice === choice && last.kind === kind) return last
+    const name = nameOf(kind, choice)
+    let text = this.#named?.get(name)
+    if (!text) {
+      text = new Text(choice, kind)
+      this.#texts.push(text)
+      if (last) {
+        this.#named ??= new Map([[nameOf(last.kind, last.choice), last]])
+        this.#named.set(name, text)
+      }
     }
-    known.add(text)
+    return (this.#last = text)
   }
 
   /** Something without text, such as sealed thoughts: it has been served, and its prompt is owed. */
@@ -174,7 +201,7 @@ export class Delivered {
 
   /** Searches that the provider has begun, and whose results have not come. */
   get openSearches(): number {
-    return this.#searches.size
+    return this.#searches?.size ?? 0
   }
 
   /** Output tokens so far, reasoning included: the provider's count, and the running estimate of what came since. */

@@ -115,7 +115,7 @@ export interface ReportedUsage {
   reasoning?: number
   outputAudio?: number
   outputImage?: number
-  toolCalls?: Record<string, number>
+  toolCalls?: Readonly<Record<string, number>>
   reportedCost?: string
 }
 
@@ -150,7 +150,7 @@ export function disjoint(reported: ReportedUsage): Usage {
     reasoning,
     outputAudio,
     outputImage,
-    toolCalls: reported.toolCalls ?? {},
+    toolCalls: reported.toolCalls ?? noUsage.toolCalls,
     reportedCost: reported.reportedCost,
   }
   return withUncounted(usage, reported)

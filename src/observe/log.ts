@@ -1,7 +1,7 @@
 // The log: JSON lines (or pretty ones in a terminal) on stderr, without secrets.
 
 import { writeSync } from 'node:fs'
-import { getAnsiColorFormatter, type LogRecord, type TextFormatter } from '@logtape/logtape'
+import { getAnsiColorFormatter } from '@logtape/logtape'
 import { createRedactor } from './redact.ts'
 
 export type LogFields = Readonly<Record<string, unknown>>
@@ -64,15 +64,7 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
     }
     const clean = redactor.text(message)
     const properties = redactor.value(fields)
-    const record: LogRecord = {
-      category: ['weir'],
-      level: tapeLevels[level],
-      message: [clean],
-      rawMessage: clean,
-      timestamp: clock(),
-      properties: isFields(properties) ? properties : { fields: properties },
-    }
-    sink.write(format(record))
+    sink.write(format(level, clean, isFields(properties) ? properties : { fields: properties }, clock()))
   }
 
   const at =
@@ -114,34 +106,49 @@ export function standardErrorSink(): LogSink {
   }
 }
 
-function formatterFor(format: LogSettings['format'], terminal: boolean): TextFormatter {
+/** Formats a line; `at` is in milliseconds since 1970. */
+type LineFormat = (level: LogLevel, message: string, fields: LogFields, at: number) => string
+
+function formatterFor(format: LogSettings['format'], terminal: boolean): LineFormat {
   const pretty = format === 'pretty' || (format === 'auto' && terminal)
-  if (!pretty) return jsonLine
-  return getAnsiColorFormatter({
+  return pretty ? prettyLines() : jsonLines()
+}
+
+function prettyLines(): LineFormat {
+  const format = getAnsiColorFormatter({
     timestamp: 'time',
     level: 'FULL',
     format: ({ timestamp, level, message, record }) =>
       `${timestamp} ${level} ${message}${oneLine(record.properties)}`,
   })
+  return (level, message, properties, timestamp) =>
+    format({
+      category: ['weir'],
+      level: tapeLevels[level],
+      message: [message],
+      rawMessage: message,
+      timestamp,
+      properties,
+    })
 }
 
-const shownLevels: Readonly<Record<string, string>> = {
+/** JSON lines. Every call writes one, and its fields are JSON already: LogTape's way takes four times as long. */
+function jsonLines(): LineFormat {
+  // Under load several calls end in the same millisecond.
+  let shown = { at: 0, time: new Date(0).toISOString() }
+  return (level, message, fields, at) => {
+    if (at !== shown.at) shown = { at, time: new Date(at).toISOString() }
+    const head = `"@timestamp":"${shown.time}","level":"${shownLevels[level]}","message":${JSON.stringify(message)}`
+    const line = `{${head},"logger":"weir","fields":${JSON.stringify(fields)}}`
+    return `${line.replace(terminalControls, escaped)}\n`
+  }
+}
+
+const shownLevels: Readonly<Record<LogLevel, string>> = {
   debug: 'DEBUG',
   info: 'INFO',
-  warning: 'WARN',
+  warn: 'WARN',
   error: 'ERROR',
-}
-
-/** A record as a JSON line. Every call writes one, and its fields are JSON already: LogTape's way takes four times as long. */
-function jsonLine({ timestamp, level, rawMessage, properties }: LogRecord): string {
-  const line = JSON.stringify({
-    '@timestamp': new Date(timestamp).toISOString(),
-    level: shownLevels[level],
-    message: rawMessage,
-    logger: 'weir',
-    fields: properties,
-  })
-  return `${line.replace(terminalControls, escaped)}\n`
 }
 
 /** DEL and the C1 controls: a terminal that shows the log would obey them. */

@@ -1,11 +1,11 @@
 // Turns a provider's streamed bytes into the client's, and tracks the progress of the answer.
 
-import { andThen, type Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../awaitable.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import { type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
+import type { DoneOrSteps, Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
 import type { Turns, Urgency } from './turns.ts'
@@ -32,8 +32,5 @@ export function pushed(
   bytes: Uint8Array,
   urgency: Urgency,
 ): Awaitable<readonly Uint8Array[]> {
-  return andThen(
-    turns.run(() => channel.push(bytes), urgency),
-    (made) => (isSteps(made) ? turns.through(made, urgency) : made),
-  )
+  return turns.whole(() => channel.push(bytes), urgency)
 }

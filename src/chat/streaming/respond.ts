@@ -2,13 +2,14 @@
 
 import { andThen } from '../../awaitable.ts'
 import type { Fault } from '../../conversation/event.ts'
-import { stepCharacters } from '../../json/steps.ts'
-import { stringifySteps } from '../../json/stringify.ts'
+import { type DoneOrSteps, stepCharacters } from '../../json/steps.ts'
+import { isLong, stringifySteps } from '../../json/stringify.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { BillingParts, Hold } from '../billing/hold.ts'
 import { StreamWatch } from '../billing/stream-watch.ts'
 import type { IncomingCall, PaidCall } from '../call.ts'
+import type { FinalFigures } from '../outcome.ts'
 import { deadlinesOf } from '../upstream/deadlines.ts'
 import { disconnectPolicy } from './disconnect.ts'
 import { codeOf } from '../routing/fault-error.ts'
@@ -46,13 +47,16 @@ export function answerHeaders(
   served: Candidate,
   warnings: readonly Warning[],
 ): Record<string, string> {
-  const text = warnings.map(({ param, message }) => `${param}: ${message}`).join('; ')
-  return {
+  const headers: Record<string, string> = {
     'x-request-id': call.requestId,
     'x-weir-provider': served.provider.id,
     'x-weir-model': served.model.id,
-    ...(text === '' ? {} : { 'x-weir-warnings': headerText(text) }),
   }
+  if (warnings.length > 0)
+    headers['x-weir-warnings'] = headerText(
+      warnings.map(({ param, message }) => `${param}: ${message}`).join('; '),
+    )
+  return headers
 }
 
 /** Header values must be visible ASCII: any other character of a warning becomes a question mark. */
@@ -69,17 +73,26 @@ export async function jsonResponse(
   headers: Record<string, string>,
 ): Promise<Response> {
   const allHeaders = { 'content-type': 'application/json;charset=utf-8', ...headers }
+  const kept = inbound?.kept
+  const isKept = kept !== undefined || keeper !== undefined
   let pieces: readonly string[] = []
   await hold.settle(answer.outcome, (figures) => {
-    const body = turns.run(() => answer.body(figures))
-    const written = andThen(body, (json) => turns.through(stringifySteps(json)))
+    const written = turns.whole(() => writtenAnswer(answer, figures))
     return andThen(written, (made) => {
       pieces = made
-      if (inbound?.kept === undefined && keeper === undefined) return
-      return keptAnswer(pieces, allHeaders, keeper, inbound?.kept)
+      return isKept ? keptAnswer(made, allHeaders, keeper, kept) : undefined
     })
   })
   return new Response(bodyOf(pieces, turns), { headers: allHeaders })
+}
+
+/** The JSON of an answer, in pieces; in steps if it is long. */
+function writtenAnswer(
+  answer: Pick<WholeAnswer, 'body'>,
+  figures: FinalFigures,
+): DoneOrSteps<readonly string[]> {
+  const body = answer.body(figures)
+  return isLong(body) ? stringifySteps(body) : [JSON.stringify(body)]
 }
 
 /** Has an answer kept, by its protocol and for a client that asks again: the charge is queued behind it. */

@@ -1,7 +1,7 @@
 // Shares the event loop among all calls: long work is cut into steps, and other calls and connections get their turn
 // between two steps.
 
-import type { Steps } from '../../json/steps.ts'
+import { type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import { isLong, textSteps } from '../../json/stringify.ts'
 
 /**
@@ -64,6 +64,18 @@ export class Turns {
     const first = this.run(() => someOf(steps), urgency)
     if (first instanceof Promise) return this.#rest(steps, first, urgency)
     return first.done ? first.value : this.#rest(steps, first, urgency)
+  }
+
+  /** Runs work as one step, and in further steps if there is much of it. */
+  whole<T>(work: () => DoneOrSteps<T>, urgency: Urgency = 'later'): T | Promise<T> {
+    const made = this.run(work, urgency)
+    if (made instanceof Promise) return this.#resumed(made, urgency)
+    return isSteps(made) ? this.through(made, urgency) : made
+  }
+
+  async #resumed<T>(work: Promise<DoneOrSteps<T>>, urgency: Urgency): Promise<T> {
+    const made = await work
+    return isSteps(made) ? this.through(made, urgency) : made
   }
 
   /** The JSON text of a value: written at once if it is short, as most are. */

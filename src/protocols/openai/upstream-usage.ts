@@ -1,7 +1,7 @@
 // The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { count, counter, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import { count, counter, disjoint, noUsage, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import type { UsageQuirks } from './quirks.ts'
 
@@ -49,8 +49,8 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
   const usage = object(raw)
   if (!usage || !countsTokens(usage)) return undefined
 
-  const promptParts = object(usage.prompt_tokens_details) ?? {}
-  const completionParts = object(usage.completion_tokens_details) ?? {}
+  const promptParts = object(usage.prompt_tokens_details) ?? noParts
+  const completionParts = object(usage.completion_tokens_details) ?? noParts
   const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
   const { prompt, completion } = totals(usage, reasoning, quirks)
   const serviceTier = serviceTierOf(usage.service_tier)
@@ -77,6 +77,8 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
   if (serviceTier === undefined && searchContext === undefined) return counted
   return { ...counted, ...(serviceTier && { serviceTier }), ...(searchContext && { searchContext }) }
 }
+
+const noParts: JsonObject = {}
 
 /** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */
 function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
@@ -127,10 +129,10 @@ function liesBeside(
 }
 
 /** Calls of tools that the provider ran and bills by the call. */
-function toolCalls(usage: JsonObject): Record<string, number> {
+function toolCalls(usage: JsonObject): Usage['toolCalls'] {
   const details = object(usage.server_tool_use_details) ?? object(usage.server_tool_use)
   const searches = count(details?.web_search_requests)
-  return searches > 0 ? { web_search: searches } : {}
+  return searches > 0 ? { web_search: searches } : noUsage.toolCalls
 }
 
 /** A tick is a ten-billionth of a dollar. Checked against the list prices of xAI's recorded calls. */

@@ -21,6 +21,8 @@ const emptyFields: ReadonlySet<string> = new Set([
   'reasoning_details',
 ])
 
+const nothing: readonly never[] = []
+
 /**
  * What the events of the same body would be collected to (`collect(wholeEvents(…))`), or undefined when only they can
  * tell: for failures, for several choices, and for a message that holds more than text.
@@ -44,12 +46,12 @@ export function plainWhole(body: unknown, quirks: OpenAIChatQuirks): ChatResult 
         index: 0,
         text,
         refusal: null,
-        reasoning: [],
-        toolCalls: [],
-        annotations: [],
+        reasoning: nothing,
+        toolCalls: nothing,
+        annotations: nothing,
         logprobs: null,
         audio: null,
-        images: [],
+        images: nothing,
         finish: finishReasonOf(native, 'none'),
         nativeFinish: native,
       },

@@ -34,6 +34,7 @@ export function searchItem(sources: readonly Source[]): JsonObject {
  * the numbers can be looked up.
  */
 export function citationsOf(text: string, sources: readonly Source[]): readonly Annotation[] {
+  if (sources.length === 0) return []
   const places = sources.map((): { start: number; end: number }[] => [])
   for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {
     places[Number(match[1]) - 1]?.push({ start: match.index, end: match.index + match[0].length })

@@ -25,22 +25,22 @@ export function mend(message: JsonObject): Mended {
   const { reasoning, reasoning_content, reasoning_details } = message
   const split = splitContent(content)
   const given = text(reasoning_content) || text(reasoning) || split.reasoning
-  const details = Array.isArray(reasoning_details) ? reasoning_details : []
+  const details = Array.isArray(reasoning_details) ? reasoning_details : none
+  const calls = Array.isArray(tool_calls) ? tool_calls : none
   return {
     text: split.text,
     refusal: text(refusal),
-    reasoning: given || details.map(readable).join(''),
+    reasoning: given || readableIn(details),
     details:
       details.length === 0 && given !== ''
         ? [{ type: 'reasoning.text', format: null, index: 0, text: given }]
         : details,
-    toolCalls: [
-      ...(Array.isArray(tool_calls) ? tool_calls : []),
-      ...(isObject(function_call) ? [{ index: 0, function: function_call }] : []),
-    ],
+    toolCalls: isObject(function_call) ? [...calls, { index: 0, function: function_call }] : calls,
     fields: othersOf(message, split),
   }
 }
+
+const none: readonly Json[] = []
 
 /** What `mend` writes under names of its own, or not at all: to set `__proto__` would be to change the prototype. */
 const mendedFields: ReadonlySet<string> = new Set([
@@ -63,8 +63,8 @@ function othersOf(message: JsonObject, { images, others }: SplitContent): JsonOb
   }
   // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
   if (isObject(message['reasoning'])) fields['reasoning'] = message['reasoning']
-  if (images.length > 0) fields['images'] = images
-  if (others.length > 0) fields['content_parts'] = others
+  if (images.length > 0) fields['images'] = [...images]
+  if (others.length > 0) fields['content_parts'] = [...others]
   return fields
 }
 
@@ -80,9 +80,13 @@ const ownFields: ReadonlySet<string> = new Set([
 
 /** The choices of a chunk or an answer, and the fields we have no word for; the others are ours to write. */
 export function fieldsOf(body: JsonObject): { choices: Json | undefined; unknown: JsonObject } {
-  const unknown: JsonObject = {}
-  for (const name in body) if (!ownFields.has(name)) unknown[name] = body[name]!
-  return { choices: body['choices'], unknown }
+  return { choices: body['choices'], unknown: withUnknown({}, body) }
+}
+
+/** Adds the fields of a provider's body that we have no word for. */
+export function withUnknown(target: JsonObject, body: JsonObject): JsonObject {
+  for (const name in body) if (!ownFields.has(name)) target[name] = body[name]!
+  return target
 }
 
 /** A choice's own index, or its position where a provider sent none. */
@@ -97,16 +101,16 @@ export function mintedId({ id }: AnswerContext, choice: number, call: number): s
 }
 
 interface SplitContent {
-  text: string
-  reasoning: string
-  readonly images: Json[]
-  readonly others: Json[]
+  readonly text: string
+  readonly reasoning: string
+  readonly images: readonly Json[]
+  readonly others: readonly Json[]
 }
 
 /** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
 function splitContent(content: Json | undefined): SplitContent {
-  const split: SplitContent = { text: text(content), reasoning: '', images: [], others: [] }
-  if (!Array.isArray(content)) return split
+  if (!Array.isArray(content)) return { text: text(content), reasoning: '', images: none, others: none }
+  const split = { text: '', reasoning: '', images: [] as Json[], others: [] as Json[] }
   for (const part of content) {
     if (typeof part === 'string') split.text += part
     else if (!isObject(part)) split.others.push(part)
@@ -119,8 +123,11 @@ function splitContent(content: Json | undefined): SplitContent {
   return split
 }
 
-function readable(detail: Json): string {
-  return isObject(detail) ? text(detail['text']) || text(detail['summary']) : ''
+function readableIn(details: readonly Json[]): string {
+  let readable = ''
+  for (const detail of details)
+    if (isObject(detail)) readable += text(detail['text']) || text(detail['summary'])
+  return readable
 }
 
 function text(value: Json | undefined): string {

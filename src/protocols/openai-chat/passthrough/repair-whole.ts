@@ -3,13 +3,14 @@
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
+import { define } from '../../../json/parse.ts'
 import { isObject } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { callsState, wireAnnotation, wireWarnings } from '../../openai/message-fields.ts'
 import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
 import { finishReasonOf, isReason } from '../../openai/finish.ts'
 import { argumentText } from './repair-calls.ts'
-import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
+import { indexOf, mend, mintedId, withUnknown } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
 import { wireUsage } from '../../openai/usage.ts'
 
@@ -24,24 +25,35 @@ export function repairWhole(
   context: AnswerContext,
   quirks: CitationQuirks = defaultQuirks,
 ): JsonObject {
-  const { choices: sent, unknown } = fieldsOf(body)
-  const choices = Array.isArray(sent) ? sent.filter(isObject) : []
-  if (choices.length === 0) {
-    throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
-  }
-  const sources = quirks.numberedCitations ? (sourcesIn(body) ?? []) : []
-  return {
+  const sources = quirks.numberedCitations ? sourcesIn(body) : undefined
+  const answer: JsonObject = {
     id: context.id,
     object: 'chat.completion',
     created: context.created,
     model: context.model,
-    choices: choices.map((choice, i) => repairChoice(choice, i, context, sources)),
-    ...unknown,
-    usage: wireUsage(usage, bill),
-    ...wireWarnings(context.warnings),
-    ...context.extra,
+    choices: repairChoices(body['choices'], context, sources ?? noSources),
   }
+  withUnknown(answer, body)
+  answer['usage'] = wireUsage(usage, bill)
+  if (context.warnings.length > 0) Object.assign(answer, wireWarnings(context.warnings))
+  return Object.assign(answer, context.extra)
 }
+
+const noSources: readonly Source[] = []
+
+function repairChoices(
+  sent: Json | undefined,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject[] {
+  const choices: JsonObject[] = []
+  for (const choice of Array.isArray(sent) ? sent : [])
+    if (isObject(choice)) choices.push(repairChoice(choice, choices.length, context, sources))
+  if (choices.length > 0) return choices
+  throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
+}
+
+const choiceFields: ReadonlySet<string> = new Set(['index', 'message', 'finish_reason', 'logprobs'])
 
 function repairChoice(
   choice: JsonObject,
@@ -49,18 +61,19 @@ function repairChoice(
   context: AnswerContext,
   sources: readonly Source[],
 ): JsonObject {
-  const { index: given, message, finish_reason, logprobs, ...unknown } = choice
-  const index = indexOf(given, position)
+  const { message, finish_reason } = choice
+  const index = indexOf(choice['index'], position)
   const mended = repairMessage(isObject(message) ? message : {}, index, context, sources)
   // A document that arrived whole has ended; only its word for it may be missing.
   const native = isReason(finish_reason) ? finish_reason : 'stop'
-  return {
+  const repaired: JsonObject = {
     index,
     message: mended,
-    logprobs: logprobs ?? null,
-    finish_reason: finishReasonOf(native, callsState(argumentsOf(mended['tool_calls']))),
-    ...unknown,
+    logprobs: choice['logprobs'] ?? null,
+    finish_reason: finishReasonOf(native, stateOf(mended['tool_calls'])),
   }
+  for (const name in choice) if (!choiceFields.has(name)) define(repaired, name, choice[name])
+  return repaired
 }
 
 function repairMessage(
@@ -70,31 +83,36 @@ function repairMessage(
   sources: readonly Source[],
 ): JsonObject {
   const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
-  const { annotations, ...others } = fields
-  const calls = repairCalls(toolCalls.filter(isObject), (call) => mintedId(context, choice, call))
+  const { annotations } = fields
+  const calls = repairCalls(toolCalls, context, choice)
   const hasText = text !== '' || (message['content'] != null && calls.length === 0 && refusal === '')
-  return {
+  const mended: JsonObject = {
     role: 'assistant',
     content: hasText ? text : null,
     refusal: refusal === '' ? null : refusal,
     annotations: Array.isArray(annotations) ? annotations : citationsOf(text, sources).map(wireAnnotation),
-    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...others,
   }
+  if (reasoning !== '') mended['reasoning_content'] = reasoning
+  if (details.length > 0) mended['reasoning_details'] = [...details]
+  if (calls.length > 0) mended['tool_calls'] = calls
+  for (const name in fields) if (name !== 'annotations') mended[name] = fields[name]!
+  return mended
 }
 
 /** Two calls of one id could not be matched with their results: the second one gets an id of ours. */
-function repairCalls(calls: readonly JsonObject[], mintId: (call: number) => string): JsonObject[] {
+function repairCalls(sent: readonly Json[], context: AnswerContext, choice: number): JsonObject[] {
+  const calls: JsonObject[] = []
+  if (sent.length === 0) return calls
   const taken = new Set<Json>()
-  return calls.map((call, at) => {
+  for (const call of sent) {
+    if (!isObject(call)) continue
     const { id } = call
     const usable = typeof id === 'string' && id !== '' && !taken.has(id)
-    const callId = usable ? id : mintId(at)
+    const callId = usable ? id : mintedId(context, choice, calls.length)
     taken.add(callId)
-    return repairCall(call, callId)
-  })
+    calls.push(repairCall(call, callId))
+  }
+  return calls
 }
 
 function repairCall(call: JsonObject, id: string): JsonObject {
@@ -109,10 +127,12 @@ function repairCall(call: JsonObject, id: string): JsonObject {
   }
 }
 
-function argumentsOf(calls: Json | undefined): string[] {
-  if (!Array.isArray(calls)) return []
-  return calls.map((call) =>
-    isObject(call) && isObject(call.function) ? argumentText(call.function.arguments) : '',
+function stateOf(calls: Json | undefined): ReturnType<typeof callsState> {
+  if (!Array.isArray(calls)) return 'none'
+  return callsState(
+    calls.map((call) =>
+      isObject(call) && isObject(call.function) ? argumentText(call.function.arguments) : '',
+    ),
   )
 }
 
