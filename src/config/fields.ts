@@ -14,12 +14,14 @@ export interface SettingMeta {
 /** Milliseconds. */
 export const day = 86_400_000
 
+/** Describes the schema of one setting: it must not be another's. (`meta` would copy it, at every start.) */
 export function note<S extends z.ZodType>(
   schema: S,
   description: string,
   more: Omit<SettingMeta, 'description'> = {},
 ): S {
-  return schema.meta({ description, ...more })
+  z.globalRegistry.add(schema, { description, ...more })
+  return schema
 }
 
 export function whole(
@@ -29,7 +31,11 @@ export function whole(
   most: number,
   aliases?: readonly string[],
 ) {
-  return note(z.int().min(least).max(most).default(fallback), description, aliases ? { aliases } : {})
+  return note(
+    z.int().check(z.gte(least), z.lte(most)).default(fallback),
+    description,
+    aliases ? { aliases } : {},
+  )
 }
 
 export function milliseconds(description: string, fallback: number, least = 1, most = day) {

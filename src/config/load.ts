@@ -62,7 +62,8 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
   readRegions(draft, env, providers)
   resolveSecrets(draft, cwd, inputs.readFile)
   checkTogether(draft, providers)
-  const parsed = configSchema.safeParse(draft.tree)
+  // Compiling the schema takes longer than checking one configuration with it.
+  const parsed = configSchema.safeParse(draft.tree, { jitless: true })
   if (!parsed.success) noteIssues(draft, parsed.error.issues)
   if (!parsed.success || draft.faults.length > 0) {
     return { kind: 'faulty', faults: withoutRepeats(draft.faults), warnings: draft.warnings }
