@@ -1,11 +1,11 @@
-// The ids that a mistyped one may have meant.
+// Suggestions for mistyped ids.
 
 import { longestId } from './model-id.ts'
 
-/** How many ids get the costlier comparison, and how alike (0 to 1) one must be to be suggested at all. */
+/** How many ids get the costlier comparison, and the least similarity (0 to 1) for a suggestion. */
 const shortlist = 16
 const leastAlike = 0.4
-/** What pairs of letters alone must show before that. */
+/** The least similarity by pairs of letters for that comparison. */
 const leastShared = 0.25
 
 interface Candidate {
@@ -13,7 +13,7 @@ interface Candidate {
   readonly score: number
 }
 
-/** Ids, indexed by the pairs of letters in their names: clients that ask for what is not there ask again and again. */
+/** Ids, indexed by the pairs of letters in their names, since clients often repeat requests for unknown ids. */
 export class NearIds {
   readonly #ids: readonly string[]
   /** How many pairs each name has. */
@@ -82,13 +82,13 @@ function nameIn(id: string): string {
   return id.slice(id.indexOf('/') + 1)
 }
 
-/** The right name at the wrong provider is near, the right name at the right provider is nearer. */
+/** The right name at the wrong provider is similar, the right name at the right provider more so. */
 function bonus(target: string, id: string): number {
   const slash = target.indexOf('/')
   return slash > 0 && id.toLowerCase().startsWith(target.slice(0, slash + 1)) ? 0.2 : 0
 }
 
-/** The pairs of neighbouring letters of a text; the second of two equal ones is another than the first. */
+/** The pairs of neighbouring letters of a text; repeated pairs are numbered, so that each counts once. */
 function pairsOf(text: string): string[] {
   const seen = new Map<string, number>()
   const pairs: string[] = []

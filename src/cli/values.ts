@@ -44,7 +44,7 @@ function isDay(text: string): boolean {
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** `90s`, `30m`, `24h`, `7d` or `0`, in milliseconds. */
-export function lengthOfTime(option: string, text: string): number {
+export function duration(option: string, text: string): number {
   if (text === '0') return 0
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
   const ms = unit === undefined ? undefined : unitMs[unit]

@@ -1,7 +1,7 @@
 // Parameters of a chat request that a provider's model does not honour, so that the catalog does not list them.
 
 import { outbounds } from '../protocols/registry.ts'
-import { type Provider, spokenTo } from './provider.ts'
+import { type Provider, withDialect } from './provider.ts'
 
 /** By their names in chat completions. `upstream` is the model's name at the provider. */
 export function ignoredParameters(
@@ -9,7 +9,7 @@ export function ignoredParameters(
   upstream: string,
   reasoning: boolean,
 ): ReadonlySet<string> {
-  const { protocol, quirks, ignores = [] } = spokenTo(provider, upstream)
+  const { protocol, quirks, ignores = [] } = withDialect(provider, upstream)
   const outbound = outbounds[protocol]
   const full = { ...(outbound.defaultQuirks as object), ...quirks }
   const byProtocol = outbound.ignores({ model: upstream, quirks: full, reasoning })

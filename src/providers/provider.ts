@@ -59,7 +59,7 @@ export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'clientB
 const inDialect = new WeakMap<Provider, Map<Dialect, Provider>>()
 
 /** The provider with the protocol for this model, by its name at the provider; always the same object. */
-export function spokenTo<P extends Provider>(provider: P, upstream: string): P {
+export function withDialect<P extends Provider>(provider: P, upstream: string): P {
   if (provider.dialects === undefined) return provider
   const dialect = provider.dialects.find(({ models }) => models.test(upstream))
   if (!dialect) return provider

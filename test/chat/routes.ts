@@ -14,7 +14,7 @@ import { checkedRequest } from '../../src/protocols/openai-responses/inbound/che
 import type { Inbound, InboundRequest, Target, Warning } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { configureProviders, type ProviderOverride } from '../../src/providers/configure.ts'
-import { type ConfiguredProvider, spokenTo } from '../../src/providers/provider.ts'
+import { type ConfiguredProvider, withDialect } from '../../src/providers/provider.ts'
 import { providers } from '../../src/providers/registry.ts'
 import { candidateOf, modelOf } from './support.ts'
 
@@ -39,7 +39,7 @@ export function routeTo(
   const configured = (override: ProviderOverride) =>
     configureProviders(providers, { [id]: override }, new Set([id])).get(id)
   const provider = configured(said) ?? configured({ ...said, base_url: 'http://127.0.0.1:1/v1' })!
-  return { provider: spokenTo(provider, upstream), upstream, reasoning }
+  return { provider: withDialect(provider, upstream), upstream, reasoning }
 }
 
 /** Names of models whose providers treat them differently; the others' models are all called `m`. */

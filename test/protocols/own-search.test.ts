@@ -15,7 +15,7 @@ import { costOf } from '../../src/credits/price.ts'
 import type { Outbound, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { providerById } from '../../src/providers/registry.ts'
-import { spokenTo } from '../../src/providers/provider.ts'
+import { withDialect } from '../../src/providers/provider.ts'
 import { chat, lookup } from '../support/conversation.ts'
 import { cases, framesOf } from '../support/recordings.ts'
 import { answersOf, recordedHosts, spokenBy } from './recorded-hosts.ts'
@@ -41,7 +41,7 @@ function priceOf(id: string) {
 
 /** A provider's row as it speaks to a model. */
 function spoken(id: string, model: string): { outbound: Outbound; target: Target } {
-  const row = spokenTo(providerById(id)!, model)
+  const row = withDialect(providerById(id)!, model)
   const outbound = outbounds[row.protocol]
   const target: Target = {
     model,

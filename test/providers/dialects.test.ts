@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { defaultQuirks } from '../../src/protocols/openai-responses/outbound/quirks.ts'
 import { configureProvider, type ProviderOverride } from '../../src/providers/configure.ts'
-import { spokenTo } from '../../src/providers/provider.ts'
+import { withDialect } from '../../src/providers/provider.ts'
 import { hostedProviders } from '../../src/providers/rows/hosted.ts'
 
 const said: ProviderOverride = { api_key: ['key'], headers: {}, quirks: {}, disabled: false }
@@ -50,7 +50,7 @@ describe('a model', () => {
     ['groq', 'openai/gpt-oss-20b', 'openai-chat'],
   ] as const)('%s/%s is spoken to in %s', (provider, model, protocol) => {
     for (const row of [configured(provider), configured(provider, elsewhere)]) {
-      const spoken = spokenTo(row, model)
+      const spoken = withDialect(row, model)
       expect(spoken.protocol as string).toBe(protocol)
       expect({ ...spoken, protocol: row.protocol, quirks: row.quirks, clientBody: row.clientBody }).toEqual(
         row,
@@ -60,7 +60,7 @@ describe('a model', () => {
 
   test('at an address that serves nothing else is spoken to in the protocol of its row', () => {
     const plain = configured('azure', { ...elsewhere, quirks: { dialects: false } })
-    expect(spokenTo(plain, 'gpt-5').protocol).toBe('openai-chat')
+    expect(withDialect(plain, 'gpt-5').protocol).toBe('openai-chat')
   })
 
   test('has no dialect where the operator names another protocol', () => {
@@ -70,7 +70,7 @@ describe('a model', () => {
 
   test('keeps the quirks that the operator sets', () => {
     const quirks = { bodyExtras: { user: 'company' } }
-    const spoken = spokenTo(configured('azure', { ...elsewhere, quirks }), 'gpt-5')
+    const spoken = withDialect(configured('azure', { ...elsewhere, quirks }), 'gpt-5')
     expect(spoken.quirks).toMatchObject({ ...quirks, reasoningFormat: 'azure-openai-responses-v1' })
   })
 })

@@ -4,7 +4,7 @@ import type { Model, Offer } from '../../catalog/model.ts'
 import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
-import { spokenTo, type ConfiguredProvider } from '../../providers/provider.ts'
+import { withDialect, type ConfiguredProvider } from '../../providers/provider.ts'
 
 /** One way to serve a call: a model's offer at a provider, with one of its keys. */
 export interface Candidate {
@@ -33,7 +33,7 @@ export function candidatesFor(
       const row = permitted(offer, routing) ? providers.get(offer.provider) : undefined
       if (!row) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
-      const provider = n === 1 ? spokenTo(row, offer.upstream) : row
+      const provider = n === 1 ? withDialect(row, offer.upstream) : row
       for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
     }
   }

@@ -2,7 +2,7 @@
 
 import type { AnthropicQuirks } from '../../protocols/anthropic-messages/outbound/quirks.ts'
 import type { GeminiQuirks } from '../../protocols/gemini/outbound/quirks.ts'
-import { bearer, toBeConfigured } from './openai-compatible.ts'
+import { bearer, noFixedAddress } from './openai-compatible.ts'
 import type { Auth, Provider } from '../provider.ts'
 
 const usual = {
@@ -37,7 +37,7 @@ const bedrock: Provider = {
   id: 'bedrock',
   name: 'Amazon Bedrock',
   protocol: 'bedrock-converse',
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   regional: {
     template: 'https://bedrock-runtime.{region}.amazonaws.com',
     env: ['AWS_REGION', 'AWS_DEFAULT_REGION'],
@@ -78,7 +78,7 @@ const vertex: Provider = {
   name: 'Google Vertex AI',
   protocol: 'gemini',
   // https://<location>-aiplatform.googleapis.com/v1/projects/<project>/locations/<location>
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   auth: google,
   quirks: { modelsPath: '/publishers/google/models', webSearch: true } satisfies Partial<GeminiQuirks>,
   onDisconnect: 'drain',

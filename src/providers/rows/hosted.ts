@@ -7,9 +7,9 @@
 
 import { openaiOnly, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
 import type { ResponsesQuirks } from '../../protocols/openai-responses/outbound/quirks.ts'
-import { alsoDrops, bearer, keyHeader, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import { alsoDrops, bearer, keyHeader, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
 import type { Dialect } from '../provider.ts'
-import { foreignSampling, openModelHosts, spokenOutput } from './open-models.ts'
+import { openModelSampling, openModelHosts, audioOutput } from './open-models.ts'
 
 /** OpenAI's own dialect, which Azure serves as well. */
 const openaiQuirks: Partial<OpenAIChatQuirks> = {
@@ -48,7 +48,7 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
 const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
 
 /** Parameters missing at providers that support neither OpenAI's newer parameters nor those of open models. */
-const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
+const beyondPlainChat = [...openModelSampling, ...audioOutput, 'prediction'] as const
 
 const openai = openaiCompatible({
   id: 'openai',
@@ -64,7 +64,7 @@ const azure = openaiCompatible({
   id: 'azure',
   name: 'Azure OpenAI',
   // https://<resource>.openai.azure.com/openai/v1
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
   quirks: openaiQuirks,
   embeddings: { format: 'base64' },
@@ -132,7 +132,7 @@ const mistral = openaiCompatible({
     thinkTags: true,
     // Voxtral counts the audio of a prompt beside `prompt_tokens`; the total has it.
     totalCorrects: 'prompt',
-    drops: alsoDrops(...foreignSampling, ...spokenOutput, 'logit_bias', 'user'),
+    drops: alsoDrops(...openModelSampling, ...audioOutput, 'logit_bias', 'user'),
     refuses: ['logprobs'],
   },
 })
@@ -179,8 +179,8 @@ const cerebras = openaiCompatible({
     reasoningEcho: 'reasoning',
     passes: ['clear_thinking', 'disable_reasoning', 'reasoning_format'],
     drops: alsoDrops(
-      ...foreignSampling,
-      ...spokenOutput,
+      ...openModelSampling,
+      ...audioOutput,
       'frequency_penalty',
       'presence_penalty',
       'logit_bias',
@@ -243,7 +243,7 @@ const perplexity = openaiCompatible({
     thinkTags: true,
     reportedCost: 'usage.cost',
     drops: alsoDrops(
-      ...spokenOutput,
+      ...audioOutput,
       'min_p',
       'repetition_penalty',
       'seed',

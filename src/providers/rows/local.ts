@@ -1,6 +1,6 @@
 // Inference servers that an operator runs, and the simulated provider inside this executable.
 
-import { bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import { bearer, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
 import type { Provider } from '../provider.ts'
 import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
 
@@ -63,7 +63,7 @@ const gpustack = openaiCompatible({
   id: 'gpustack',
   name: 'GPUStack',
   // http://<server>/v1
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   auth: bearer('GPUSTACK_API_KEY'),
   quirks: {
     effortFields: ['reasoning_effort', 'enable_thinking'],

@@ -1,20 +1,20 @@
 // Hosts of open models. They run common inference servers and accept the parameters of those (the default of
 // `quirks.passes`).
 
-import { alsoDrops, bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import { alsoDrops, bearer, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
 
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
-export const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
+export const openModelSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
 
 /** Parameters for other output than text, which providers without such output refuse or ignore. */
-export const spokenOutput = ['modalities', 'audio'] as const
+export const audioOutput = ['modalities', 'audio'] as const
 
 const together = openaiCompatible({
   id: 'together',
   name: 'Together AI',
   baseUrl: 'https://api.together.xyz/v1',
   auth: bearer('TOGETHER_API_KEY'),
-  quirks: { thinkTags: true, drops: alsoDrops(...spokenOutput, 'prediction') },
+  quirks: { thinkTags: true, drops: alsoDrops(...audioOutput, 'prediction') },
 })
 
 const fireworks = openaiCompatible({
@@ -22,7 +22,7 @@ const fireworks = openaiCompatible({
   name: 'Fireworks AI',
   baseUrl: 'https://api.fireworks.ai/inference/v1',
   auth: bearer('FIREWORKS_API_KEY'),
-  quirks: { thinkTags: true, reasoningEcho: 'reasoning_content', drops: alsoDrops(...spokenOutput) },
+  quirks: { thinkTags: true, reasoningEcho: 'reasoning_content', drops: alsoDrops(...audioOutput) },
 })
 
 const huggingface = openaiCompatible({
@@ -53,7 +53,7 @@ const sambanova = openaiCompatible({
     textParts: false,
     thinkTags: true,
     drops: alsoDrops(
-      ...spokenOutput,
+      ...audioOutput,
       'min_p',
       'frequency_penalty',
       'presence_penalty',
@@ -104,14 +104,14 @@ const github = openaiCompatible({
   name: 'GitHub Models',
   baseUrl: 'https://models.github.ai/inference',
   auth: bearer('GITHUB_TOKEN'),
-  quirks: { thinkTags: true, drops: alsoDrops(...foreignSampling) },
+  quirks: { thinkTags: true, drops: alsoDrops(...openModelSampling) },
 })
 
 const cloudflare = openaiCompatible({
   id: 'cloudflare',
   name: 'Cloudflare Workers AI',
   // https://api.cloudflare.com/client/v4/accounts/<account>/ai/v1
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   auth: bearer('CLOUDFLARE_API_TOKEN', 'CLOUDFLARE_API_KEY'),
   quirks: { thinkTags: true, textParts: false },
 })
@@ -120,7 +120,7 @@ const databricks = openaiCompatible({
   id: 'databricks',
   name: 'Databricks',
   // https://<workspace>/serving-endpoints
-  baseUrl: toBeConfigured,
+  baseUrl: noFixedAddress,
   auth: bearer('DATABRICKS_TOKEN'),
 })
 

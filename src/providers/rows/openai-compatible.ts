@@ -37,7 +37,7 @@ export function keyHeader(header: string, ...env: readonly string[]): Auth {
 }
 
 /** For providers without a fixed address: the operator sets `providers.<id>.base_url`. */
-export const toBeConfigured = ''
+export const noFixedAddress = ''
 
 /** Fields that are dropped for every provider except OpenAI, plus these. */
 export function alsoDrops(...fields: OpenAIChatQuirks['drops']): OpenAIChatQuirks['drops'] {

@@ -34,7 +34,7 @@ function mcpSettings(config: McpConfig) {
 }
 
 /** The tools of MCP servers for a process that has `registered` from another. */
-export function mcpBeside(config: McpConfig, registered: Mcp['registered']): Mcp['open'] {
+export function mcpOfWorker(config: McpConfig, registered: Mcp['registered']): Mcp['open'] {
   return mcpSources({ ...mcpSettings(config), registered })
 }
 

@@ -6,7 +6,7 @@ import { crossOrigin } from '../../http/intake/cors.ts'
 import { createServingRoutes } from '../../http/routes.ts'
 import type { GatewayCore } from '../gateway/gateway.ts'
 import type { GatewayParts } from '../gateway/gateway-parts.ts'
-import { mcpBeside } from '../gateway/mcp.ts'
+import { mcpOfWorker } from '../gateway/mcp.ts'
 import { servingOf } from '../gateway/serving.ts'
 import { idleSeconds } from '../listen.ts'
 import { forward } from './forward.ts'
@@ -31,7 +31,7 @@ export interface WorkerGateway extends GatewayCore {
 export function createWorkerGateway(given: WorkerParts): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
   const { store, limiter, freeCredit } = remote
-  const mcp = mcpBeside(config, remote.mcpServer)
+  const mcp = mcpOfWorker(config, remote.mcpServer)
   const { parts, memory, drain, cutOff, close } = servingOf({ ...given, store, limiter, freeCredit, mcp })
   const forwarding = {
     socket: given.forwardTo,

@@ -8,7 +8,7 @@ import decided from '../../../src/catalog/generate/efforts-decided.json'
 import type { Model } from '../../../src/catalog/model.ts'
 import { catalogInUse } from '../../../src/serve/gateway/catalog-in-use.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { spokenTo } from '../../../src/providers/provider.ts'
+import { withDialect } from '../../../src/providers/provider.ts'
 import { loaded } from '../../config-inputs.ts'
 import { asks, type Client, lowered, type Route, routeTo } from '../routes.ts'
 
@@ -74,7 +74,7 @@ describe('an effort', () => {
     for (const model of catalog.list()) {
       const [{ provider, upstream, efforts }] = model.offers as [Model['offers'][number]]
       const route = routeOf(model)
-      if (!efforts || !spokenTo(route.provider, upstream).protocol.startsWith('openai-')) continue
+      if (!efforts || !withDialect(route.provider, upstream).protocol.startsWith('openai-')) continue
       const taken = Object.values(efforts)
       for (const effort of effortWords) {
         asked += 1

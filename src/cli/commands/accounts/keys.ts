@@ -12,7 +12,7 @@ import {
 import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { limitsOf } from '../../key-limits.ts'
-import { lengthOfTime } from '../../values.ts'
+import { duration } from '../../values.ts'
 import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
@@ -86,7 +86,7 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
 
 /** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
-  const overlapMs = lengthOfTime('--overlap', invocation.option('overlap') ?? '0')
+  const overlapMs = duration('--overlap', invocation.option('overlap') ?? '0')
   const now = context.io.clock()
   const rotated = await withStore(context, async (store) => {
     const old = await keyOf(store, invocation.args[0] ?? '')

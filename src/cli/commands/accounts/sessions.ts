@@ -11,12 +11,12 @@ import {
   table,
   usageFault,
 } from '../../context.ts'
-import { lengthOfTime } from '../../values.ts'
+import { duration } from '../../values.ts'
 import { accountOf, withStore } from '../../with-store.ts'
 
 /** Creates a session and prints its token, which cannot be shown again. */
 export async function createSession(context: Context, invocation: Invocation): Promise<void> {
-  const ttlMs = lengthOfTime('--ttl', invocation.option('ttl') ?? '30d')
+  const ttlMs = duration('--ttl', invocation.option('ttl') ?? '30d')
   if (ttlMs === 0) throw usageFault('--ttl must be longer than nothing')
   const now = context.io.clock()
   const { id, hash, lastFour, text } = mintSession()

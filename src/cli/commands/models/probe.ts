@@ -14,7 +14,7 @@ import type { Outbound, Target } from '../../../protocols/protocol.ts'
 import { outbounds } from '../../../protocols/registry.ts'
 import { configureProviders } from '../../../providers/configure.ts'
 import { modelsOf } from '../../../providers/local-servers.ts'
-import { type ConfiguredProvider, spokenTo } from '../../../providers/provider.ts'
+import { type ConfiguredProvider, withDialect } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
 import { UnreachableError, Upstream } from '../../../providers/upstream.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
@@ -53,7 +53,7 @@ const longestWaitMs = 60_000
 /** Enough for an answer of that many tokens with reasoning; a longer body is not read to its end. */
 const answerBytes = 1_000_000
 /** The maximum length of a quoted provider message, characters. */
-const wordsTold = 300
+const quotedCharacters = 300
 
 /** Calls the provider once with each of its keys. Fails with the reason if a call is not answered. */
 export async function probe(context: Context, id: string): Promise<void> {
@@ -143,7 +143,7 @@ async function called(
   check: string,
 ): Promise<Verdict> {
   const began = performance.now()
-  const provider = spokenTo(row, model.upstream)
+  const provider = withDialect(row, model.upstream)
   const ended = await ending(context, provider, key, model)
   const ms = Math.round(performance.now() - began)
   const facts = { check, model: model.upstream, ms }
@@ -300,7 +300,7 @@ function namesModel({ message, providerCode }: Fault, model: string): boolean {
 }
 
 function quoted({ message }: Fault): string {
-  return JSON.stringify(message.slice(0, wordsTold))
+  return JSON.stringify(message.slice(0, quotedCharacters))
 }
 
 async function textOf(response: Response): Promise<string> {
