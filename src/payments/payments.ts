@@ -1,43 +1,29 @@
 // Payments: opens top-ups, and credits each exactly once, however its payment is reported and how often.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
-import { exchanged, formatMinor, type Minor, type Rate } from './exchange.ts'
+import { exchanged, formatMinor, type Minor } from './exchange.ts'
 import type { PaymentEvent, PaymentFact, ProcessorId } from './news.ts'
 import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
 import { type RefundResult, Refunds } from './refunds.ts'
 import { Reversals } from './reversals.ts'
 import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
+import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
 
-export interface PaymentParts {
+export interface PaymentParts extends TopUpTerms {
   readonly store: PaymentStore
   readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
     Pick<LedgerUpkeep, 'refund' | 'adjust'> &
     Pick<LedgerReader, 'balance'>
-  /** The available processors, the preferred one first. */
-  readonly processors: readonly PaymentProcessor[]
-  readonly fx: { readonly rate: Rate; readonly asOf: string; readonly source: string }
-  readonly least: Minor
-  readonly most: Minor
   readonly now: () => number
   /** Reports something that an operator must look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly credited?: (topUp: TopUp) => void
 }
 
-export interface WantedTopUp {
-  readonly account: string
-  readonly amount: Minor
-  /** The preferred processor if not given. */
-  readonly processor: ProcessorId | undefined
-  readonly idempotencyKey: string | null
-}
-
-/** How long a top-up can be paid at its rate, milliseconds. */
-const openForMs = 30 * 60_000
 /** A processor is asked about one top-up at most this often, milliseconds. */
 const askEveryMs = 10_000
 /** A page waits at most this long for its processor, milliseconds; then it gets the stored state. */
@@ -79,8 +65,7 @@ export class Payments {
    */
   async open(wanted: WantedTopUp, returnTo: (id: string) => ReturnTo): Promise<TopUp> {
     const { store, now } = this.#parts
-    const processor = this.#chosen(wanted)
-    const topUp = this.#drafted(wanted, processor, now())
+    const topUp = draftTopUp(wanted, this.#parts, now())
     const under = wanted.idempotencyKey
     const hash = sha256(JSON.stringify([String(wanted.amount), topUp.currency, wanted.processor ?? null]))
     const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash })
@@ -92,48 +77,6 @@ export class Payments {
     return store.changeTopUp(row.id, (current) =>
       current.reference === null ? { ...current, reference, url } : null,
     )
-  }
-
-  #chosen({ processor: id, amount }: WantedTopUp): PaymentProcessor {
-    const { least, most, processors } = this.#parts
-    const processor = id === undefined ? processors[0] : this.processor(id)
-    if (!processor) {
-      const known = processors.map((other) => other.id).join(', ')
-      throw invalid('processor', `It can be paid by ${known}.`)
-    }
-    if (amount < least) throw invalid('amount', `A top-up is at least ${formatMinor(least)} INR.`)
-    if (amount > most) throw invalid('amount', `A top-up is at most ${formatMinor(most)} INR.`)
-    return processor
-  }
-
-  #drafted({ account, amount }: WantedTopUp, processor: PaymentProcessor, now: number): TopUp {
-    const { fx } = this.#parts
-    return {
-      id: `topup_${randomBytes(12).toString('hex')}`,
-      account,
-      processor: processor.id,
-      test: processor.test,
-      reference: null,
-      url: null,
-      amount,
-      currency: 'INR',
-      rate: fx.rate,
-      rateAsOf: fx.asOf,
-      rateSource: fx.source,
-      credit: exchanged(amount, fx.rate).credit,
-      state: 'open',
-      paymentId: null,
-      method: null,
-      lot: null,
-      refunded: 0n,
-      problem: null,
-      receipt: null,
-      createdAt: now,
-      expiresAt: now + openForMs,
-      paidAt: null,
-      creditedAt: null,
-      checkedAt: null,
-    }
   }
 
   /**
@@ -376,10 +319,6 @@ export class Payments {
     if (processor) return processor
     throw new GatewayError('payment_processor_error', { message: `${id} is not configured any more.` })
   }
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message, param })
 }
 
 async function within<T>(ms: number, answer: Promise<T>): Promise<T | 'late'> {
