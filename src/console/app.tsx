@@ -3,7 +3,8 @@
 import { lazy, Suspense } from 'react'
 import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useSession } from './api/queries.ts'
-import { SignedOut, TicketPage, Welcome } from './session/signed-out.tsx'
+import { SignedOut } from './session/signed-out.tsx'
+import { TicketPage, Welcome } from './session/ticket-page.tsx'
 import { Shell } from './shell.tsx'
 import { Failure, Loading } from './ui/basics.tsx'
 

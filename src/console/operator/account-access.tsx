@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../api/call.ts'
 import type { Key, SessionRow } from '../api/wire.ts'
-import { KeyLimit, KeyState } from '../pages/keys/keys.tsx'
+import { KeyLimit, KeyState } from '../pages/keys/key-table.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'

@@ -1,6 +1,6 @@
 // What can be done without an account: sign in, create one, follow a link, ask for a new password.
 
-import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import { Link, Route, Switch, useLocation } from 'wouter'
 import { call, faultIn } from '../api/call.ts'
 import { takeSession } from '../api/queries.ts'
@@ -10,7 +10,10 @@ import { Button, Failure, Note } from '../ui/basics.tsx'
 import { TextField } from '../ui/form.tsx'
 import { Logo } from '../ui/logo.tsx'
 import { useAct } from '../ui/use-act.ts'
+import { takeSecret } from './link-secret.ts'
+import { Panel } from './panel.tsx'
 import { canUsePasskeys, passkeyProof } from './passkey.ts'
+import { PasswordField } from './password-field.tsx'
 
 export function SignedOut({ session }: { session: SessionView }) {
   return (
@@ -33,18 +36,6 @@ export function SignedOut({ session }: { session: SessionView }) {
     </main>
   )
 }
-
-export function Panel({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <div className="card p-5">
-      <h1 className="mb-4 text-base font-semibold">{title}</h1>
-      {children}
-    </div>
-  )
-}
-
-const minPassword = 10
-const maxPassword = 128
 
 function SignIn({ session }: { session: SessionView }) {
   const { error, busy, act } = useAct()
@@ -171,21 +162,6 @@ function CreateAccount({ session }: { session: SessionView }) {
   )
 }
 
-export function PasswordField({ label = t('Password') }: { label?: string }) {
-  return (
-    <TextField
-      label={label}
-      name="password"
-      type="password"
-      autoComplete="new-password"
-      minLength={minPassword}
-      maxLength={maxPassword}
-      required
-      hint={t('At least {least} characters. A few words in a row are good.', { least: minPassword })}
-    />
-  )
-}
-
 function BackToSignIn() {
   return (
     <p className="mt-4 px-1">
@@ -259,96 +235,5 @@ function Reset({ session }: { session: SessionView }) {
       </Panel>
       <BackToSignIn />
     </>
-  )
-}
-
-/** The secret after the `#`, removed from the address at once, so that history and screenshots do not keep it. */
-function takeSecret(): string | undefined {
-  const secret = location.hash.slice(1)
-  if (secret === '' || secret.includes('=')) return undefined
-  history.replaceState(history.state, '', location.pathname)
-  return secret
-}
-
-const exchanges: Readonly<Record<string, 'link' | 'verify'>> = { '/link': 'link', '/verify': 'verify' }
-
-/** `/console/link#…` and `/console/verify#…`: the secret is exchanged once, whether or not somebody is signed in. */
-export function TicketPage({ path, session }: { path: string; session: SessionView }) {
-  const [token] = useState(takeSecret)
-  const [error, setError] = useState<unknown>(null)
-  const [, navigate] = useLocation()
-  useEffect(() => {
-    if (token === undefined) return
-    const kind = exchanges[path]!
-    const exchange = async () => {
-      if (kind === 'verify') {
-        await call('POST', 'verify', { token })
-        takeSession(await call<SessionView>('GET', 'session'))
-        navigate('/', { replace: true })
-      } else {
-        const view = await call<SessionView>('POST', 'link', { token })
-        takeSession(view)
-        navigate(view.account?.has_password ? '/' : '/welcome', { replace: true })
-      }
-    }
-    exchange().catch(setError)
-  }, [])
-  return (
-    <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
-      <Panel title={t('Your link')}>
-        {token === undefined ? (
-          <p>{t('The address holds no secret any more. Open the link again as it was sent to you.')}</p>
-        ) : error === null ? (
-          <p role="status">{t('One moment …')}</p>
-        ) : (
-          <Failure error={error} />
-        )}
-        {(token === undefined || error !== null) && (
-          <p className="mt-3">
-            <Link href="/" className="text-accent underline">
-              {session.account ? t('To the overview') : t('Sign in')}
-            </Link>
-          </p>
-        )}
-      </Panel>
-    </main>
-  )
-}
-
-/** After an invitation or a link to an account without a password: a way to come back. */
-export function Welcome({ session }: { session: SessionView }) {
-  const { error, busy, act } = useAct()
-  const [, navigate] = useLocation()
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const password = String(new FormData(event.currentTarget).get('password'))
-    void act(async () => {
-      takeSession(await call<SessionView>('POST', 'password', { password }))
-      navigate('/', { replace: true })
-    })
-  }
-  return (
-    <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
-      <Panel title={t('Welcome')}>
-        <p className="mb-4 text-muted">
-          {t('You are signed in as {email}. Choose a password, so that you can come back without a link.', {
-            email: session.account?.email ?? '',
-          })}
-        </p>
-        <form onSubmit={submit} className="grid gap-3.5">
-          <PasswordField />
-          {error !== null && <Failure error={error} />}
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Set the password')}
-          </Button>
-          <Link href="/settings" className="text-center text-accent underline">
-            {t('Use a passkey instead')}
-          </Link>
-          <Link href="/" className="text-center text-accent underline">
-            {t('Not now')}
-          </Link>
-        </form>
-      </Panel>
-    </main>
   )
 }

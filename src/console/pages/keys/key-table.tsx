@@ -1,0 +1,176 @@
+// The table of an account's keys: their state, their limits and what each may spend now.
+
+import { useCredits } from '../../api/queries.ts'
+import type { Key } from '../../api/wire.ts'
+import { decimal, sumOf } from '../../strings/exact.ts'
+import { count, moment, usd, usdShort } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Badge, Button, Time } from '../../ui/basics.tsx'
+import { numeric, rightAligned, Table } from '../../ui/table.tsx'
+
+export interface KeyAct {
+  readonly kind: 'edit' | 'rotate' | 'revoke'
+  readonly key: Key
+}
+
+export function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: KeyAct) => void }) {
+  return (
+    <Table
+      label={t('Keys')}
+      columns={[
+        t('Key'),
+        numeric(t('Can spend now')),
+        t('Limit'),
+        t('Last used'),
+        t('State'),
+        rightAligned(t('Acts')),
+      ]}
+    >
+      {rows.map((key) => (
+        <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
+          <td className="min-w-40">
+            <span className="font-medium">{key.name}</span>{' '}
+            {key.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+            <span className="block font-mono text-[12px] text-muted">…{key.last4}</span>
+          </td>
+          <td className="num">
+            <CanSpend keyRow={key} />
+          </td>
+          <td className="whitespace-nowrap">
+            <KeyLimit keyRow={key} />
+          </td>
+          <td>
+            <Time at={key.last_used_at} none={t('never')} />
+          </td>
+          <td className="whitespace-nowrap">
+            <KeyState keyRow={key} />
+          </td>
+          <td>
+            {key.state === 'active' && (
+              <div className="flex justify-end gap-1">
+                {actsOn(key).map((kind) => (
+                  <Button
+                    key={kind}
+                    small
+                    look="quiet"
+                    aria-label={`${t(actNames[kind])} ${key.name}`}
+                    onClick={() => onOpen({ kind, key })}
+                  >
+                    {t(actNames[kind])}
+                  </Button>
+                ))}
+              </div>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+/** A key that has been replaced has one successor: that one is replaced next. */
+function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | 'revoke')[] {
+  return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
+}
+
+const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
+
+/** What the next call could spend, and which of the two bounds it is. */
+function CanSpend({ keyRow }: { keyRow: Key }) {
+  const { data: credits } = useCredits()
+  if (keyRow.state !== 'active') return <span>–</span>
+  const { spendable_usd: spendable } = keyRow
+  // Test calls cost nothing.
+  if (spendable === null) return <span title={t('Test calls are free.')}>{t('free')}</span>
+  const left = leftOf(keyRow)
+  return (
+    <>
+      <span className="font-medium" title={usd(spendable)}>
+        {usdShort(spendable)}
+      </span>
+      <span className="block text-[12px] text-muted">
+        {left !== null && `${t('limit {amount}', { amount: usdShort(left) })} · `}
+        {credits && t('credit {amount}', { amount: usdShort(credits.spendable.api) })}
+      </span>
+    </>
+  )
+}
+
+/** What the key's own limit leaves in the current window; null without one. */
+function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
+  if (limit === null) return null
+  const left = sumOf([limit, `-${spent}`])
+  return left.units > 0n ? decimal(left) : '0'
+}
+
+const windowNames = { day: 'a day', week: 'a week', month: 'a month', total: 'in all' } as const
+
+export function KeyLimit({ keyRow }: { keyRow: Key }) {
+  const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
+  const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
+  const bounds: readonly (readonly [string, string?])[] = [
+    ...(models === null ? [] : [[t('{count} models', { count: models.length }), models.join(', ')] as const]),
+    ...(requests === null ? [] : [[t('{count} requests a minute', { count: count(requests) })] as const]),
+    ...(tokens === null ? [] : [[t('{count} tokens a minute', { count: count(tokens) })] as const]),
+    ...(networks === null
+      ? []
+      : [[t('{count} networks', { count: networks.length }), networks.join(', ')] as const]),
+  ]
+  return (
+    <>
+      {limit === null ? (
+        <span className="text-muted">{t('none')}</span>
+      ) : (
+        <span className="tabular-nums" title={`${usd(spent)} / ${usd(limit)}`}>
+          {usdShort(spent)} / {usdShort(limit)} {t(windowNames[window])}
+        </span>
+      )}
+      {bounds.map(([text, whole]) => (
+        <span key={text} className="block text-[12px] text-muted" title={whole}>
+          {text}
+        </span>
+      ))}
+    </>
+  )
+}
+
+export function KeyState({ keyRow }: { keyRow: Key }) {
+  const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
+  if (state === 'revoked') {
+    return (
+      <span title={revoked === null ? undefined : moment(revoked)}>
+        <Badge tone="bad">{t('revoked')}</Badge> <Time at={revoked} />
+      </span>
+    )
+  }
+  if (state === 'expired') {
+    return (
+      <>
+        <Badge>{t('expired')}</Badge> <Time at={expires} />
+      </>
+    )
+  }
+  // A replaced key works until its overlap ends.
+  if (replaced !== null) {
+    return (
+      <>
+        <Badge tone="warn">{t('replaced')}</Badge>
+        {expires !== null && (
+          <span className="block text-[12px] text-muted">
+            {t('works until')} <Time at={expires} />
+          </span>
+        )}
+      </>
+    )
+  }
+  return (
+    <>
+      <Badge tone="good">{t('active')}</Badge>
+      {expires !== null && (
+        <span className="block text-[12px] text-muted">
+          {t('until')} <Time at={expires} />
+        </span>
+      )}
+    </>
+  )
+}
