@@ -1,6 +1,6 @@
 // The largest number of tokens a prompt can have, before any provider has counted it.
 
-import type { PromptContent, PromptParts } from '../../protocols/request/prompt-parts.ts'
+import type { PromptMedia, PromptParts } from '../../protocols/request/prompt-parts.ts'
 import type { Turns } from '../streaming/turns.ts'
 import { type Counter, sampleOf, tokensOf } from './exact-count.ts'
 
@@ -18,18 +18,18 @@ const overheadTokens = 200
  * Inline media are bounded separately, because their base64 would count a thousand times too much.
  */
 export function promptBound(prompt: PromptParts, bodyBytes: number): number {
-  return boundOf(prompt.content(), bodyBytes)
+  return boundOf(prompt.media(), bodyBytes)
 }
 
-function boundOf(content: PromptContent, bodyBytes: number): number {
-  return Math.max(0, bodyBytes - content.inlineLength) + mediaTokens(content)
+function boundOf(media: PromptMedia, bodyBytes: number): number {
+  return Math.max(0, bodyBytes - media.inlineLength) + mediaTokens(media)
 }
 
 /** A guess of the prompt's tokens: four bytes of text per token, the average for English. */
 export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
-  const content = prompt.content()
-  const textBytes = Math.max(0, bodyBytes - content.inlineLength)
-  return Math.ceil(textBytes / 4) + Math.ceil(mediaTokens(content) / 4)
+  const media = prompt.media()
+  const textBytes = Math.max(0, bodyBytes - media.inlineLength)
+  return Math.ceil(textBytes / 4) + Math.ceil(mediaTokens(media) / 4)
 }
 
 export interface CountingParts {
@@ -69,7 +69,7 @@ export async function promptCount({ counter, turns }: CountingParts, prompt: Pro
 const tokensPerMessage = 3
 const tokensPerPrompt = 3
 
-function mediaTokens({ images, files }: PromptContent): number {
+function mediaTokens({ images, files }: PromptMedia): number {
   const ofFiles = files.reduce((sum, { kind, bytes }) => sum + Math.ceil(bytes / bytesPerToken[kind]), 0)
   return images * imageTokens + ofFiles
 }

@@ -74,17 +74,19 @@ export async function readJson(
   return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
-async function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
-  try {
-    // A body with a length cannot exceed it; a chunked one is counted while it arrives.
-    return request.headers.has('content-length') || request.body === null
-      ? await request.bytes()
-      : await countedBytes(request.body, limits)
-  } catch (cause) {
-    if (cause instanceof GatewayError) throw cause
-    // The client disconnected, or its chunks are malformed: not an error of the gateway.
-    throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
-  }
+function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+  // A body with a length cannot exceed it; a chunked one is counted while it arrives.
+  const arriving: Promise<Uint8Array> =
+    request.headers.has('content-length') || request.body === null
+      ? request.bytes()
+      : countedBytes(request.body, limits)
+  return arriving.catch(brokenOff)
+}
+
+/** The client disconnected, or its chunks are malformed: not an error of the gateway. */
+function brokenOff(cause: unknown): never {
+  if (cause instanceof GatewayError) throw cause
+  throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
 function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
@@ -97,12 +99,7 @@ function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number
 export async function readRaw(request: Request, maxBytes: number): Promise<Uint8Array> {
   const limits = { maxBodyBytes: maxBytes }
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(limits)
-  try {
-    return request.body === null ? new Uint8Array() : await countedBytes(request.body, limits)
-  } catch (cause) {
-    if (cause instanceof GatewayError) throw cause
-    throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
-  }
+  return request.body === null ? new Uint8Array() : countedBytes(request.body, limits).catch(brokenOff)
 }
 
 async function countedBytes(

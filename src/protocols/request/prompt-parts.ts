@@ -5,19 +5,24 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 
 /** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
 export interface PromptParts {
+  /** What of the body is media: its texts can be measured by the length of the body, without being gathered. */
+  media(): PromptMedia
   /** All of the body: for an upper bound, since nothing is missing. */
   content(): PromptContent
   /** What the model reads of it: for a count. */
   reading(): PromptReading
 }
 
-export interface PromptContent {
+export interface PromptMedia {
   /** Characters of the body that inline media take. */
   readonly inlineLength: number
   /** Images, inline and by address. */
   readonly images: number
   /** Inline audio and files, with their decoded sizes in bytes. */
   readonly files: readonly { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
+}
+
+export interface PromptContent extends PromptMedia {
   /** Texts that come as the tokens they are, to be embedded. */
   readonly tokenIds: number
   /** Every other text, and the names of all members. */
@@ -54,6 +59,10 @@ class BodyPrompt implements PromptParts {
     this.#fields = fields
   }
 
+  media(): PromptMedia {
+    return foundIn(this.#body, undefined)
+  }
+
   content(): PromptContent {
     return contentOf(this.#body)
   }
@@ -66,6 +75,7 @@ class BodyPrompt implements PromptParts {
 /** Two bodies that are read as one prompt. */
 export function joinedPrompt(a: PromptParts, b: PromptParts): PromptParts {
   return {
+    media: () => joinedMedia(a.media(), b.media()),
     content: () => joinedContent(a.content(), b.content()),
     reading: () => {
       const [first, second] = [a.reading(), b.reading()]
@@ -78,11 +88,17 @@ export function joinedPrompt(a: PromptParts, b: PromptParts): PromptParts {
   }
 }
 
-function joinedContent(a: PromptContent, b: PromptContent): PromptContent {
+function joinedMedia(a: PromptMedia, b: PromptMedia): PromptMedia {
   return {
     inlineLength: a.inlineLength + b.inlineLength,
     images: a.images + b.images,
     files: [...a.files, ...b.files],
+  }
+}
+
+function joinedContent(a: PromptContent, b: PromptContent): PromptContent {
+  return {
+    ...joinedMedia(a, b),
     tokenIds: a.tokenIds + b.tokenIds,
     texts: [...a.texts, ...b.texts],
   }
@@ -158,11 +174,17 @@ interface Found {
   images: number
   readonly files: { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
   tokenIds: number
-  readonly texts: string[]
+  /** undefined where they are not gathered. */
+  readonly texts: string[] | undefined
 }
 
 function contentOf(body: JsonObject): PromptContent {
-  const found: Found = { inlineLength: 0, images: 0, files: [], tokenIds: 0, texts: [] }
+  const texts: string[] = []
+  return { ...foundIn(body, texts), texts }
+}
+
+function foundIn(body: JsonObject, texts: string[] | undefined): Found {
+  const found: Found = { inlineLength: 0, images: 0, files: [], tokenIds: 0, texts }
   walk(body, '', found)
   return found
 }
@@ -178,7 +200,7 @@ function walk(value: Json | undefined, key: string, found: Found): void {
   const { type } = value
   if (typeof type === 'string' && imageTypes.has(type)) found.images += 1
   for (const name in value) {
-    found.texts.push(name)
+    found.texts?.push(name)
     const member = value[name]
     // A picture that a model made stands there as bare base64.
     if (type === 'image_generation_call' && name === 'result') found.inlineLength += lengthOf(member)
@@ -197,7 +219,7 @@ const imageTypes: ReadonlySet<string> = new Set([
 
 /** The content of `data`: Anthropic's sources name its type, and so does a block of encrypted reasoning. */
 function addData(text: string, { type, media_type: mediaType }: JsonObject, found: Found): void {
-  if (type === 'text' || type === 'redacted_thinking') found.texts.push(text)
+  if (type === 'text' || type === 'redacted_thinking') found.texts?.push(text)
   else if (type !== 'base64') addText(text, 'data', found)
   else addMedia(text, isImage(mediaType) ? 'image' : 'file', found)
 }
@@ -213,7 +235,7 @@ function lengthOf(value: Json | undefined): number {
 function addText(text: string, key: string, found: Found): void {
   const inline = text.startsWith('data:')
   if (!inline && key !== 'data' && key !== 'file_data') {
-    found.texts.push(text)
+    found.texts?.push(text)
   } else if (text.startsWith('data:image/')) {
     addMedia(text, 'image', found)
   } else {
