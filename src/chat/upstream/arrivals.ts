@@ -3,8 +3,15 @@
 
 /** What a stream counts while it is processed: its length is not known. */
 const streamBytes = 262_144
-/** How much each answer changes what is expected of the next. */
-const learning = 0.25
+/**
+ * How much each answer changes what is expected of the next. It rises faster than it falls: hundreds are asked for while
+ * the first is on its way.
+ */
+const learning = { more: 0.5, less: 0.25 } as const
+/** What is expected of an offer that has not answered yet: of the first calls, five hundred are asked for in a second. */
+const unknownBytes = 32_768
+/** The first calls of an offer never wait: others that bring much must not hold them up. */
+const firstCalls = 128
 /** Offers with at most this expected per read, which are most of them, never wait. */
 const littleBytes = 16_384
 /** How long the expected size of a request counts, milliseconds; slower answers are not waited for. */
@@ -59,6 +66,8 @@ export class Arrivals {
   readonly #open = new Set<Arrival>()
   /** Average bytes per read of each offer. For most streams it is a few hundred bytes. */
   readonly #expected = new Map<string, number>()
+  /** Calls of offers that have not answered yet. */
+  readonly #calls = new Map<string, number>()
   #bytes = 0
   #waiting: { readonly arrival: Arrival; readonly go: (arrival: Arrival) => void }[] = []
   #looking = false
@@ -77,7 +86,7 @@ export class Arrivals {
   /** Permission to ask a provider, or a promise of it in order of the calls. `offer` predicts the size. */
   turn(offer: string): Arrival | Promise<Arrival> {
     const arrival = new Arrival(this, offer)
-    if (this.#expectedOf(arrival) <= littleBytes) return this.#ask(arrival)
+    if (this.#expectedOf(arrival) <= littleBytes || this.#isFirst(offer)) return this.#ask(arrival)
     if (this.#bytes >= this.#mostBytes) this.#forgetOld()
     if (this.#bytes < this.#mostBytes && this.#waiting.length === 0) return this.#ask(arrival)
     const { promise, resolve } = Promise.withResolvers<Arrival>()
@@ -113,14 +122,23 @@ export class Arrivals {
     return arrival
   }
 
+  #isFirst(offer: string): boolean {
+    if (this.#expected.has(offer)) return false
+    const calls = (this.#calls.get(offer) ?? 0) + 1
+    this.#calls.set(offer, calls)
+    return calls <= firstCalls
+  }
+
   #expectedOf({ offer }: Arrival): number {
-    return this.#expected.get(offer) ?? 0
+    return this.#expected.get(offer) ?? unknownBytes
   }
 
   #learn(arrival: Arrival): void {
     if (arrival.burst === 0) return
     const before = this.#expectedOf(arrival)
-    this.#expected.set(arrival.offer, before + learning * (arrival.burst - before))
+    const change = arrival.burst - before
+    this.#calls.delete(arrival.offer)
+    this.#expected.set(arrival.offer, before + learning[change > 0 ? 'more' : 'less'] * change)
     arrival.burst = 0
   }
 

@@ -47,10 +47,41 @@ describe('answers that come faster than they are worked through', () => {
     expect(arrivals.turn('never asked before')).not.toBeInstanceOf(Promise)
   })
 
+  test('are not all asked for before the first has shown how large they are', async () => {
+    const { arrivals } = setUp(8_192 * kB)
+    const asked = Array.from({ length: 2_000 }, () => arrivals.turn('new'))
+    expect(asked.filter((turn) => turn instanceof Promise).length).toBe(2_000 - 256)
+    // They are small: nobody waits any longer than for the answers that are on their way.
+    for (const turn of asked) {
+      const arrival = await turn
+      arrival.comes(stream)
+      arrival.end()
+    }
+    expect(arrivals.bytes).toBeCloseTo(0)
+    const again = Array.from({ length: 2_000 }, () => arrivals.turn('new'))
+    expect(again.some((turn) => turn instanceof Promise)).toBe(false)
+  })
+
+  test('teach at once that an offer brings much, and slowly that it does not', async () => {
+    const { arrivals, answer } = setUp()
+    const atOnce = () => {
+      let asked = 0
+      for (let turn = arrivals.turn('m'); !(turn instanceof Promise); turn = arrivals.turn('m')) {
+        if (++asked === 100) break
+      }
+      return asked
+    }
+    await answer('m', 500)
+    await answer('m', 500)
+    await answer('m', 500)
+    await answer('m', 400 * kB)
+    expect(atOnce()).toBeLessThan(10)
+  })
+
   test('count while some of them lies there, and no longer', async () => {
     const { arrivals } = setUp()
     const arrival = await arrivals.turn('m')
-    expect(arrivals.bytes).toBe(0)
+    expect(arrivals.bytes).toBe(32 * kB)
     arrival.comes(stream)
     expect(arrivals.bytes).toBe(256 * kB)
     arrival.end()
