@@ -32,7 +32,12 @@ export interface AnsweredCall {
   readonly requestId: string
   readonly input: readonly JsonObject[]
   readonly answer: JsonObject
+  /** At least as many as the items had in the request and in what it refers to. */
+  readonly inputBytes: number
 }
+
+/** Type, id and status of an item, and the names around its text: more than is ever added to one that is kept. */
+const addedBytes = 256
 
 /**
  * Has a response kept, if it is not too large and its account has room for it; undefined where not. Resolves, always,
@@ -40,10 +45,12 @@ export interface AnsweredCall {
  */
 export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<void> | undefined {
   const { stored, responseLimits } = parts
-  const size = leastBytes([call.input, call.answer])
-  if (size > responseLimits.storedBytes) return undefined
-  if (!hasRoom(stored, responseLimits.accountBytes - size)) return undefined
-  return keep(parts, call)
+  const fits = (size: number) =>
+    size <= responseLimits.storedBytes && hasRoom(stored, responseLimits.accountBytes - size)
+  const answerBytes = leastBytes(call.answer)
+  // Measuring ten thousand items takes a while, and most responses are far below what may be kept.
+  const most = call.inputBytes + addedBytes * call.input.length + answerBytes
+  return fits(most) || fits(leastBytes(call.input) + answerBytes) ? keep(parts, call) : undefined
 }
 
 async function keep(parts: KeepingParts, { account, requestId, input, answer }: AnsweredCall): Promise<void> {

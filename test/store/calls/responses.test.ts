@@ -180,11 +180,41 @@ describe('a response', () => {
     expect((await responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
     database.run('DELETE FROM response_part WHERE part = 1')
     expect(await responses.find('anna', 'resp_a')).toBeUndefined()
-    expect(responses.conversation('anna', 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await responses.conversation('anna', 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
     expect(await responses.sweep(noon + 31 * day)).toBe(1)
     expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
     await ledger.close()
     database.close()
+  })
+
+  test('of nine megabytes is read while others have their turns', async () => {
+    const store = await open()
+    await answered(store, 'a', { answer: [JSON.stringify({ text: 'x'.repeat(9_000_000) })] })
+    await answered(store, 'b', { previous: 'resp_a', answer: [`{"text":"${'y'.repeat(500_000)}"}`] })
+    const sizes = await Promise.all(
+      [1, 2].map(async () => {
+        const read = await store.responses.conversation('anna', 'resp_b', 2 * roomy)
+        return read.kind === 'whole' ? read.responses.map(({ answer }) => answer.join('').length) : read
+      }),
+    )
+    expect(sizes).toEqual([1, 2].map(() => [9_000_011, 500_011]))
+    let turns = 0
+    const timer = setInterval(() => turns++, 0)
+    const [found] = await Promise.all([1, 2].map(() => store.responses.find('anna', 'resp_a')))
+    clearInterval(timer)
+    expect(found?.size).toBeGreaterThan(9_000_000)
+    // Thirty-five parts, of which two are read at once; by two readers.
+    expect(turns).toBeGreaterThan(10)
+  })
+
+  test('that is deleted while it is read is not there', async () => {
+    const store = await open()
+    await answered(store, 'a', { answer: [JSON.stringify({ text: 'x'.repeat(3_000_000) })] })
+    const found = store.responses.find('anna', 'resp_a')
+    const conversation = store.responses.conversation('anna', 'resp_a', roomy)
+    expect(await store.responses.delete('anna', 'resp_a')).toBe(true)
+    expect(await found).toBeUndefined()
+    expect(await conversation).toEqual({ kind: 'missing', id: 'resp_a' })
   })
 
   test('is forgotten with many others in one round', async () => {

@@ -22,9 +22,20 @@ async function serve(parts: PaidParts, { request, requestId, caller: identify }:
   const caller = await identify()
   // Texts may come as the tokens they are.
   const { json } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
-  const { addresses, warnings } = checkAddresses(json, embeddingAddresses, parts.reachableHosts)
-  const { envelope, body, bodyBytes, promptParts, request: embedding, format } = parseEmbedding(json)
+  const { addresses, warnings } = await parts.turns.run(() =>
+    checkAddresses(json, embeddingAddresses, parts.reachableHosts),
+  )
+  const {
+    envelope,
+    body,
+    bodyBytes,
+    promptParts,
+    request: embedding,
+    format,
+  } = await parts.turns.run(() => parseEmbedding(json))
   refuseDropped(envelope, warnings)
+  // Nobody waits for the servers that a caller names.
+  if (addresses.length > 0) parts.largeBodies.leave(requestId)
   await Promise.all(addresses.map((address) => parts.chat.media.check(address)))
   const asked = {
     request,

@@ -41,7 +41,7 @@ async function read(
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {
   const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
   if (!ofResponses || json['messages'] !== undefined)
-    return { request: inbound.parse(json), bodyBytes: bytes }
+    return { request: await parts.turns.run(() => inbound.parse(json)), bodyBytes: bytes }
   const { callOf } = await import('../responses/create.ts')
   // Nothing is answered, so there is nothing to keep.
   const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, {

@@ -74,7 +74,8 @@ async function count(
   const caller = await identify()
   const { json } = await readCall(parts, request, requestId, caller)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
-  const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
+  const asked = withModel(isObject(inner) ? inner : json, model, false)
+  const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
   const counted = async () => {
     const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.

@@ -56,7 +56,7 @@ async function count(parts: PaidParts, { request, requestId, caller: identify }:
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   const { json } = await readCall(parts, request, requestId, caller)
-  const { model } = checkedForCount(json)
+  const { model } = await parts.turns.run(() => checkedForCount(json))
   const counted = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.

@@ -36,7 +36,10 @@ export async function createResponse(
     now: parts.now,
     keep: (answer) => {
       const input = listedItems(call.items, requestId)
-      queued = keepResponse({ ...parts, stored }, { account: caller.account.id, requestId, input, answer })
+      queued = keepResponse(
+        { ...parts, stored },
+        { account: caller.account.id, requestId, input, answer, inputBytes: bodyBytes },
+      )
       return queued !== undefined
     },
     kept: () => queued,
@@ -46,7 +49,10 @@ export async function createResponse(
   const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
-  const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, parts.reachableHosts) : own
+  const checked =
+    bodyBytes > bytes
+      ? await parts.turns.run(() => checkAddresses(asked.body, addresses, parts.reachableHosts))
+      : own
   return serveChat(parts, {
     request,
     caller,

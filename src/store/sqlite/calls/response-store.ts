@@ -24,6 +24,8 @@ const sparedMs = 86_400_000
 const longestConversation = 10_000
 /** Characters of text per row: longer texts are written in parts, if necessary each in its own commit. */
 const partCharacters = 262_144
+/** Parts that are read at once: to read half a megabyte takes a few milliseconds. */
+const partsReadAtOnce = 2
 /** Parts of expired responses deleted per commit. */
 const partsSweptAtOnce = 40
 /** Accounts whose total bytes are cached. */
@@ -55,6 +57,7 @@ export class SqliteResponses implements ResponseStore {
   readonly #sql: ReturnType<typeof statements>
   readonly #group: Group
   readonly #clock: () => number
+  readonly #pauses = new Pauses()
   /** By account, since they were last summed. */
   readonly #bytes = new Map<string, number>()
 
@@ -103,10 +106,13 @@ export class SqliteResponses implements ResponseStore {
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
   find(account: string, id: string): Awaitable<WrittenResponse | undefined> {
     const row = reading(() => this.#sql.find.get(account, id, this.#clock()))
-    return row ? this.#group.whenDurable(this.#responseOf(row)) : undefined
+    if (!row) return undefined
+    const response = this.#responseOf(row)
+    if (!(response instanceof Promise)) return this.#group.whenDurable(response)
+    return response.then((found) => found && this.#group.whenDurable(found))
   }
 
-  conversation(account: string, id: string, maxBytes: number): Conversation<WrittenResponse> {
+  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>> {
     const there = reading(() => this.#sql.there.get(account, id, this.#clock()))
     if (!there) return { kind: 'missing', id }
     const links = reading(() => this.#sql.chain.all(account, id))
@@ -114,8 +120,25 @@ export class SqliteResponses implements ResponseStore {
     if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large' }
     const first = links.at(-1)!
     if (first.previous !== null) return { kind: 'missing', id: first.previous }
-    const rows = links.toReversed().map((link) => reading(() => this.#sql.read.get(account, link.id)))
-    return { kind: 'whole', responses: rows.flatMap((row) => (row ? [this.#responseOf(row)] : [])) }
+    return this.#allOf(account, links)
+  }
+
+  /** Another request may delete one of them meanwhile. */
+  async #allOf(account: string, links: readonly Link[]): Promise<Conversation<WrittenResponse>> {
+    const responses: WrittenResponse[] = []
+    let unpaused = 0
+    for (const { id, size } of links.toReversed()) {
+      unpaused += Number(size)
+      if (unpaused > partCharacters) {
+        await this.#pauses.next()
+        unpaused = 0
+      }
+      const row = reading(() => this.#sql.read.get(account, id))
+      const response = row && (await this.#responseOf(row))
+      if (!response) return { kind: 'missing', id }
+      responses.push(response)
+    }
+    return { kind: 'whole', responses }
   }
 
   async delete(account: string, id: string): Promise<boolean> {
@@ -159,17 +182,41 @@ export class SqliteResponses implements ResponseStore {
     return swept
   }
 
-  #responseOf({ id, previous, input, answer, size, parts }: Row): WrittenResponse {
-    const lying = parts === null ? [] : reading(() => this.#sql.parts.all(id))
-    const textsOf = (of: Part['of'], short: string) =>
-      parts === null ? [short] : lying.flatMap((part) => (part.of === of ? [part.text] : []))
-    return {
-      id,
-      previous: previous ?? undefined,
-      input: textsOf('input', input),
-      answer: textsOf('answer', answer),
-      size: Number(size),
+  /** undefined where it is deleted while its parts are read. */
+  #responseOf(row: Row): Awaitable<WrittenResponse | undefined> {
+    const { input, answer, parts } = row
+    return parts === null ? written(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
+  }
+
+  async #longResponseOf(row: Row, count: number): Promise<WrittenResponse | undefined> {
+    const texts: Record<Part['of'], string[]> = { input: [], answer: [] }
+    for (let from = 0; from < count; from += partsReadAtOnce) {
+      await this.#pauses.next()
+      const to = Math.min(from + partsReadAtOnce, count)
+      const parts = reading(() => this.#sql.parts.all(row.id, from, to))
+      if (parts.length < to - from) return undefined
+      for (const { of, text } of parts) texts[of].push(text)
     }
+    return written(row, texts.input, texts.answer)
+  }
+}
+
+function written(
+  { id, previous, size }: Row,
+  input: readonly string[],
+  answer: readonly string[],
+): WrittenResponse {
+  return { id, previous: previous ?? undefined, input, answer, size: Number(size) }
+}
+
+/** Lets the event loop check its connections between two reads, whoever reads. */
+class Pauses {
+  #last: Promise<void> = Promise.resolve()
+
+  /** Resolves in a turn of the loop of its own, in order of the requests. */
+  next(): Promise<void> {
+    this.#last = this.#last.then(() => new Promise((resolve) => setImmediate(resolve)))
+    return this.#last
   }
 }
 
@@ -213,8 +260,9 @@ function statements(database: Database) {
     ) as Statement,
     /** Parts from this number on. */
     removeParts: database.prepare('DELETE FROM response_part WHERE response = ? AND part >= ?') as Statement,
-    parts: database.prepare<Part, [string]>(
-      'SELECT of, text FROM response_part WHERE response = ? ORDER BY part',
+    /** From one part on, up to another. */
+    parts: database.prepare<Part, [string, number, number]>(
+      'SELECT of, text FROM response_part WHERE response = ? AND part >= ? AND part < ? ORDER BY part',
     ),
     extend: database.prepare(
       `WITH RECURSIVE chain (id, previous) AS (
