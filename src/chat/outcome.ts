@@ -19,7 +19,16 @@ export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
 export function finished(
   facts: Pick<Progress, 'usage' | 'delivered' | 'finishReason' | 'upstreamId'>,
 ): Outcome {
-  return { ...facts, ending: 'finished', fault: undefined, stoppedBy: undefined }
+  const { usage, delivered, finishReason, upstreamId } = facts
+  return {
+    usage,
+    delivered,
+    finishReason,
+    upstreamId,
+    ending: 'finished',
+    fault: undefined,
+    stoppedBy: undefined,
+  }
 }
 
 /** What stopped an answer early: max_cost, the credit, max_tokens if the provider ignored it, too many tools. */
@@ -27,8 +36,10 @@ export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens' | 'max_tool_calls'
 
 /** The fields of an answer that say what stopped it; none if it ended by itself. */
 export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
-  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
+  return stoppedBy === undefined ? noNote : { metadata: { stopped_by: stoppedBy } }
 }
+
+const noNote: JsonObject = {}
 
 /** What the last frames of an answer contain. */
 export interface FinalFigures {

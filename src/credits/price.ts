@@ -144,6 +144,8 @@ function named<Value>(values: Readonly<Record<string, Value>>, name: string): Va
 interface HighestRates {
   readonly input: Pico
   readonly output: Pico
+  /** The same as numbers, exact unless they are beyond all reason. */
+  readonly numbers: { readonly input: number; readonly output: number }
 }
 
 /** By price and number of reachable tiers: needed several times per call, always with the same result. */
@@ -175,7 +177,8 @@ function highestOf(all: readonly Rates[]): HighestRates {
     rates.inputImage,
   ])
   const output = all.flatMap((rates) => [rates.output, rates.reasoning, rates.outputAudio, rates.outputImage])
-  return { input: input.reduce(larger), output: output.reduce(larger) }
+  const most = { input: input.reduce(larger), output: output.reduce(larger) }
+  return { ...most, numbers: { input: Number(most.input), output: Number(most.output) } }
 }
 
 /** What a hold must cover: a bound of the prompt, a bound of the output, and the fees per request. */
@@ -188,9 +191,14 @@ export interface Bound {
 
 /** An upper bound of the cost of any usage within `bound`, picodollars. */
 export function ceilingOf(bound: Bound, price: Price): Pico {
-  const rates = highestRates(price, bound.promptTokens)
-  let ceiling =
-    BigInt(bound.promptTokens) * rates.input + BigInt(bound.outputTokens) * rates.output + price.perRequest
+  const { promptTokens, outputTokens } = bound
+  const { input, output, numbers } = highestRates(price, promptTokens)
+  // A number that is safe is exact, and so were both products: that saves five big ones per ceiling.
+  const quick = promptTokens * numbers.input + outputTokens * numbers.output
+  let ceiling = Number.isSafeInteger(quick)
+    ? BigInt(quick)
+    : BigInt(promptTokens) * input + BigInt(outputTokens) * output
+  if (price.perRequest !== 0n) ceiling += price.perRequest
   for (const name in bound.toolCalls)
     ceiling += BigInt(bound.toolCalls[name] ?? 0) * (price.perCall[name] ?? 0n)
   return ceiling

@@ -91,3 +91,30 @@ test('no usage within a bound costs more than its ceiling, and the lines of a co
     ),
   )
 })
+
+test('a ceiling is exact, however large the rate and the number of tokens', () => {
+  const large = fc.bigInt({ min: 0n, max: 2n ** 60n })
+  fc.assert(
+    fc.property(
+      fc.tuple(large, large),
+      fc.tuple(fc.nat(2 ** 31 - 1), fc.nat(2 ** 31 - 1)),
+      fc.nat(60),
+      ([input, output], [promptTokens, outputTokens], shift) => {
+        const zero = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
+        const most = { ...zero, input: input >> BigInt(shift), output: output >> BigInt(shift) }
+        const price: Price = {
+          version: 'v',
+          rates: most,
+          tiers: [],
+          perCall: {},
+          perRequest: 1n,
+          perRequestBySearchContext: {},
+          serviceTiers: {},
+          unstated: [],
+        }
+        const exact = BigInt(promptTokens) * most.input + BigInt(outputTokens) * most.output + 1n
+        expect(ceilingOf({ promptTokens, outputTokens, toolCalls: {} }, price)).toBe(exact)
+      },
+    ),
+  )
+})

@@ -27,6 +27,8 @@ export function forOtherProtocols(request: ChatRequest): {
   request: ChatRequest
   warnings: readonly Warning[]
 } {
+  const labels = shortened(request.labels)
+  if (labels === request.labels && isEmpty(request.rest)) return { request, warnings: none }
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
   const { tools, output_config: config, ...others } = request.rest
@@ -38,11 +40,18 @@ export function forOtherProtocols(request: ChatRequest): {
     request: {
       ...request,
       reasoning: request.reasoning ?? effortOf(config, warn),
-      labels: shortened(request.labels),
+      labels,
       rest: {},
     },
     warnings,
   }
+}
+
+const none: readonly Warning[] = []
+
+function isEmpty(fields: JsonObject): boolean {
+  for (const _ in fields) return false
+  return true
 }
 
 /** Drops tools without a client's schema, which other models do not know. */

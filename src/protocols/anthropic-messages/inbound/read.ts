@@ -12,6 +12,8 @@ import type {
   Sampling,
   ToolChoice,
 } from '../../../conversation/request.ts'
+import { define } from '../../../json/parse.ts'
+import { present } from '../../json.ts'
 import type { ClientFields, Placed } from '../../request/client-fields.ts'
 import {
   declarationOf,
@@ -57,10 +59,12 @@ const names: Readonly<Record<string, string>> = {
 
 function readMessages(body: MessagesRequest): Placed[] {
   const runs = readGatewayTools(body) === undefined ? 'left-out' : 'read'
-  const said = body.messages.flatMap(({ role, content }, index): Placed[] => {
-    const field = `messages.${index}`
-    return readTurn(role, content, `${field}.content`, runs).map((message) => ({ message, field }))
-  })
+  const said: Placed[] = []
+  for (let at = 0; at < body.messages.length; at++) {
+    const { role, content } = body.messages[at]!
+    const field = `messages.${at}`
+    for (const message of readTurn(role, content, `${field}.content`, runs)) said.push({ message, field })
+  }
   if (body.system == null) return said
   return [
     { message: { role: 'system', content: readParts(body.system, 'system') }, field: 'system' },
@@ -140,12 +144,12 @@ function readToolChoice(body: MessagesRequest): ToolChoice | undefined {
 }
 
 function readSampling(body: MessagesRequest): Sampling {
-  return {
-    ...(body.temperature == null ? {} : { temperature: body.temperature }),
-    ...(body.top_p == null ? {} : { topP: body.top_p }),
-    ...(body.top_k == null ? {} : { topK: body.top_k }),
-    ...(body.stop_sequences == null ? {} : { stop: body.stop_sequences }),
-  }
+  return present<Sampling>({
+    temperature: body.temperature,
+    topP: body.top_p,
+    topK: body.top_k,
+    stop: body.stop_sequences,
+  })
 }
 
 const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
@@ -183,10 +187,7 @@ function readResponseFormat(body: MessagesRequest): ResponseFormat | undefined {
 function readLabels(body: MessagesRequest): Labels {
   const user = body.metadata?.user_id
   const tier = body.service_tier
-  return {
-    ...(user == null ? {} : { user }),
-    ...(tier == null ? {} : { serviceTier: tier === 'standard_only' ? 'default' : tier }),
-  }
+  return present<Labels>({ user, serviceTier: tier === 'standard_only' ? 'default' : tier })
 }
 
 const readFields = new Set([
@@ -211,13 +212,16 @@ const readFields = new Set([
 
 /** All other fields unchanged, including `thinking`, which only Anthropic's own protocol has. */
 function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
-  const entries = Object.entries(body as JsonObject).filter(
-    ([field, value]) => !readFields.has(field) && value !== null,
-  )
-  const { format: _, ...config } = body.output_config ?? {}
-  return {
-    ...Object.fromEntries(entries),
-    ...(Object.keys(config).length === 0 ? {} : { output_config: config as JsonObject }),
-    ...(otherTools.length === 0 ? {} : { tools: otherTools }),
+  const fields = body as JsonObject
+  const rest: JsonObject = {}
+  for (const field in fields) {
+    const value = fields[field]!
+    if (!readFields.has(field) && value !== null) define(rest, field, value)
   }
+  if (body.output_config != null) {
+    const { format: _, ...config } = body.output_config as JsonObject
+    if (Object.keys(config).length > 0) rest.output_config = config
+  }
+  if (otherTools.length > 0) rest.tools = otherTools
+  return rest
 }
