@@ -103,15 +103,18 @@ function pairsOf(text: string): string[] {
 
 /** 1 minus the edit distance as a share of the longer text. */
 function likeness(a: string, b: string): number {
-  let row = Uint16Array.from({ length: b.length + 1 }, (_, at) => at)
-  let next = new Uint16Array(b.length + 1)
+  const row = new Uint16Array(b.length + 1)
+  for (let j = 1; j <= b.length; j++) row[j] = j
   for (let i = 1; i <= a.length; i++) {
-    next[0] = i
+    const letter = a.charCodeAt(i - 1)
+    let diagonal = row[0]!
+    row[0] = i
     for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1]! + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1)
-      next[j] = Math.min(replaced, row[j]! + 1, next[j - 1]! + 1)
+      const above = row[j]!
+      const replaced = diagonal + (letter === b.charCodeAt(j - 1) ? 0 : 1)
+      row[j] = Math.min(replaced, above + 1, row[j - 1]! + 1)
+      diagonal = above
     }
-    ;[row, next] = [next, row]
   }
   return 1 - row[b.length]! / Math.max(a.length, b.length, 1)
 }

@@ -149,21 +149,6 @@ function notUtf8(cause: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
 }
 
-/** Limit of messages or input items: no model's context holds more, and each is checked and translated. */
-const maxMessages = 10_000
-const messageLists = ['messages', 'input', 'contents']
-
-function refuseLongLists(parsed: JsonObject): void {
-  for (const field of messageLists) {
-    const list = parsed[field]
-    if (!Array.isArray(list) || list.length <= maxMessages) continue
-    // Embeddings take a list of texts or tokens, and limit it themselves.
-    if (field === 'input' && typeof list[0] !== 'object') continue
-    const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
-    throw new GatewayError('invalid_request', { message, param: field })
-  }
-}
-
 /**
  * Commas that `maxParts` keys can need, plus as many for lists of texts and numbers. In a list that should hold
  * messages, each number would be reported as a fault: five million took fourteen seconds.
@@ -175,9 +160,20 @@ const conversationCommas = 2 * maxParts
  * on which of two counts. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
-  return atOnce(parsedText(text, maxDepth, maxCommas))
+  // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
+  const colons = atOnce(colonsIn(text, maxDepth, maxCommas))
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch (cause) {
+    throw notJson(text, cause)
+  }
+  const body: ParsedBody = { text, colons, json: objectIn(parsed) }
+  for (const check of checks) check(body)
+  return body.json
 }
 
+/** The same for a long body: each part takes a while for ten megabytes, so other requests run in between. */
 function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: number): Steps<JsonObject> {
   let text: string
   try {
@@ -185,36 +181,79 @@ function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: num
   } catch (cause) {
     throw notUtf8(cause)
   }
-  return yield* parsedText(text, maxDepth, maxCommas)
-}
-
-/** Each of these takes a while for ten megabytes, so other requests run between them. */
-function* parsedText(text: string, maxDepth: number, maxCommas: number): Steps<JsonObject> {
-  // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
   const counted = colonsIn(text, maxDepth, maxCommas)
   const colons = isSteps(counted) ? yield* counted : counted
   let parsed: unknown
   try {
-    parsed = text.length <= stepCharacters ? JSON.parse(text) : yield* parseSteps(text)
+    parsed = yield* parseSteps(text)
   } catch (cause) {
-    throw new GatewayError('invalid_request', {
-      message: text.trim() === '' ? 'The body is empty.' : 'The body is not valid JSON.',
-      cause,
-    })
+    throw notJson(text, cause)
   }
-  if (!isObject(parsed))
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  refuseLongLists(parsed)
-  yield
-  // JSON.parse keeps the last of two members with one name; then there are fewer members than colons.
-  if (membersIn(parsed) < colons) throw repeatedKey(text)
-  yield
-  let mayPollute = text.includes('__proto__') || text.includes('"prototype"')
-  yield
-  mayPollute ||= /\\u00[57]/i.test(text)
-  if (mayPollute && pollutes(parsed))
+  const body: ParsedBody = { text, colons, json: objectIn(parsed) }
+  for (const check of checks) {
+    check(body)
+    yield
+  }
+  return body.json
+}
+
+function notJson(text: string, cause: unknown): GatewayError {
+  const message = text.trim() === '' ? 'The body is empty.' : 'The body is not valid JSON.'
+  return new GatewayError('invalid_request', { message, cause })
+}
+
+function objectIn(parsed: unknown): JsonObject {
+  if (isObject(parsed)) return parsed
+  throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+}
+
+// ---- what shows only once it is parsed ----------------------------------------------------------------------
+
+interface ParsedBody {
+  readonly json: JsonObject
+  readonly text: string
+  /** Colons outside of its strings. */
+  readonly colons: number
+}
+
+const checks: readonly ((body: ParsedBody) => void)[] = [
+  refuseLongLists,
+  refuseRepeatedKeys,
+  refusePrototypes,
+  refuseEscapedPrototypes,
+]
+
+/** Limit of messages or input items: no model's context holds more, and each is checked and translated. */
+const maxMessages = 10_000
+const messageLists = ['messages', 'input', 'contents']
+
+function refuseLongLists({ json }: ParsedBody): void {
+  for (const field of messageLists) {
+    const list = json[field]
+    if (!Array.isArray(list) || list.length <= maxMessages) continue
+    // Embeddings take a list of texts or tokens, and limit it themselves.
+    if (field === 'input' && typeof list[0] !== 'object') continue
+    const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
+    throw new GatewayError('invalid_request', { message, param: field })
+  }
+}
+
+/** JSON.parse keeps the last of two members with one name; then there are fewer members than colons. */
+function refuseRepeatedKeys({ json, text, colons }: ParsedBody): void {
+  if (membersIn(json) < colons) throw repeatedKey(text)
+}
+
+function refusePrototypes({ json, text }: ParsedBody): void {
+  if (text.includes('__proto__') || text.includes('"prototype"')) refusePollution(json)
+}
+
+function refuseEscapedPrototypes({ json, text }: ParsedBody): void {
+  if (/\\u00[57]/i.test(text)) refusePollution(json)
+}
+
+function refusePollution(json: JsonObject): void {
+  if (pollutes(json))
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
-  return parsed
 }
 
 /** How many members the objects of a parsed body have in total. */
