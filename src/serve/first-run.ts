@@ -3,7 +3,7 @@
 import { formatUsd, usd } from '../credits/money.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import type { OwnerKey } from './banner.ts'
-import { newLink } from '../accounts/identity/identities.ts'
+import { newLink } from '../accounts/identity/secret-link.ts'
 import { issueKey, type KeyRights, unlimited } from '../accounts/issue-key.ts'
 import { openAccount, type OpeningStore, welcome } from './open-account.ts'
 

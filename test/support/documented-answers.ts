@@ -2,7 +2,8 @@
 
 import { expect } from 'bun:test'
 import { adminAnswers } from '../../src/http/docs/admin-answers.ts'
-import { type Answers, consoleAnswers } from '../../src/http/docs/console-answers.ts'
+import type { Answers } from '../../src/http/docs/answers.ts'
+import { consoleAnswers } from '../../src/http/docs/console-answers.ts'
 
 /** Fails where a JSON answer, which succeeded, is not what the documentation says of `method` and `path`. */
 export function expectDocumented(

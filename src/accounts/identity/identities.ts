@@ -9,6 +9,7 @@ import type { SignInLimits } from './sign-in-limits.ts'
 import type { IdentityStore } from './identity-store.ts'
 import { type Mail, type Mailer, mails } from './mail.ts'
 import { passwordFault, type Passwords } from './password.ts'
+import { type LinkKind, newLink, type SecretLink, useTicket } from './secret-link.ts'
 import { mintTicket, type Ticket, ticketIdOf, type TicketKind } from './ticket.ts'
 
 /** How long a proof of identity is valid, milliseconds. */
@@ -319,43 +320,6 @@ export class Identities {
         .catch((error: unknown) => failed('a mail could not be sent', error))
     })
   }
-}
-
-export interface SecretLink {
-  /** The secret is in the fragment, which browsers do not send. */
-  readonly url: string
-  readonly expiresAt: number
-}
-
-/** The console page of each kind of link. */
-const pages = { link: 'link', invitation: 'link', verification: 'verify', reset: 'reset' } as const
-export type LinkKind = keyof typeof pages
-
-/** Creates the ticket of a link, and voids any older one of its kind. `consoleUrl` has no trailing slash. */
-export async function newLink(
-  identities: Pick<IdentityStore, 'dropTickets' | 'insertTicket'>,
-  wanted: {
-    readonly kind: LinkKind
-    readonly account: string
-    readonly consoleUrl: string
-    readonly now: number
-  },
-): Promise<SecretLink> {
-  const { kind, account, consoleUrl, now } = wanted
-  const { ticket, text } = mintTicket(kind, account, now)
-  await identities.dropTickets(account, kind)
-  await identities.insertTicket(ticket)
-  return { url: `${consoleUrl}/${pages[kind]}#${text}`, expiresAt: ticket.expiresAt }
-}
-
-/** Uses up a ticket by its text; undefined if it is unknown, of another kind, expired or used. */
-export async function useTicket(
-  { identities, now }: Pick<IdentityParts, 'identities' | 'now'>,
-  token: string,
-  kind: TicketKind,
-): Promise<Ticket | undefined> {
-  const id = ticketIdOf(token)
-  return id === undefined ? undefined : identities.useTicket(id, hashOfKey(token), kind, now())
 }
 
 /** Whether the session's proof of identity is still valid. */

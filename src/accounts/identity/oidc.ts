@@ -6,7 +6,7 @@ import type { Configuration, IDToken } from 'openid-client'
 import { GatewayError } from '../../errors.ts'
 import type { Account, AccountStore, Role } from '../account.ts'
 import { accountAddress, isAddress } from './address.ts'
-import { useTicket } from './identities.ts'
+import { useTicket } from './secret-link.ts'
 import type { ActLog, Identity, IdentityStore } from './identity-store.ts'
 import { mintTicket } from './ticket.ts'
 

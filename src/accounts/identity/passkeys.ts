@@ -10,7 +10,7 @@ import type {
 } from '@simplewebauthn/server'
 import { GatewayError } from '../../errors.ts'
 import type { Account, AccountStore } from '../account.ts'
-import { useTicket } from './identities.ts'
+import { useTicket } from './secret-link.ts'
 import type { IdentityStore, Passkey } from './identity-store.ts'
 import { mintTicket, type Ticket, ticketLife } from './ticket.ts'
 

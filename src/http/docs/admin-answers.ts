@@ -5,19 +5,10 @@ import { pools } from '../../credits/pool.ts'
 import { adminPaymentAnswers } from '../payments/answers.ts'
 import { providersSchema } from '../service/documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
-import {
-  type Answers,
-  consoleAnswers,
-  credits,
-  data,
-  key,
-  newKey,
-  pageOf,
-  requestDetail,
-  requestRow,
-  webhookAnswers,
-} from './console-answers.ts'
+import { consoleAnswers, credits, key, newKey, requestDetail, requestRow } from './console-answers.ts'
+import { type Answers, data, pageOf } from './answers.ts'
 import { time, usd } from './fields.ts'
+import { webhookAnswers } from './webhook-answers.ts'
 
 const account = z.strictObject({
   id: z.string(),

@@ -3,21 +3,12 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
-import { eventTypes } from '../../notify/webhook.ts'
 import { paymentAnswers } from '../payments/answers.ts'
 import { requestListSchema, requestSchema } from '../v1/account/requests-documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
+import { type Answers, data, pageOf } from './answers.ts'
 import { time, usd } from './fields.ts'
-
-/** By method and path, as in the table of routes. */
-export type Answers = Readonly<Record<string, z.ZodType>>
-
-/** Data within a larger answer. */
-export const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ data: item })
-
-/** A page of a list with the cursor of the next. */
-export const pageOf = <Item extends z.ZodType>(item: Item) =>
-  z.strictObject({ data: z.array(item), has_more: z.boolean(), next_cursor: z.string().nullable() })
+import { webhookAnswers } from './webhook-answers.ts'
 
 const role = z.enum(['user', 'operator'])
 
@@ -261,35 +252,6 @@ export const mcpServer = z.strictObject({
   created_at: time,
   changed_at: time,
 })
-
-const webhook = z.strictObject({
-  id: z.string(),
-  url: z.string(),
-  events: z.array(z.enum(eventTypes)),
-  created_at: time,
-})
-const attempt = z.strictObject({
-  at: time,
-  status: z.int().nullable().describe('Of the answer; null where none came.'),
-  error: z.string().nullable().describe('Null where it was taken.'),
-  ms: z.int(),
-})
-const delivery = z.strictObject({
-  id: z.string().describe('`webhook-id` of every attempt.'),
-  type: z.string(),
-  at: time,
-  state: z.enum(['waiting', 'delivered', 'given_up']),
-  next_at: time.nullable().describe('When it is tried next.'),
-  attempts: z.array(attempt),
-})
-
-export const webhookAnswers: Answers = {
-  'GET webhooks': data(z.array(webhook)),
-  'POST webhooks': webhook.extend({ secret: z.string().describe('The secret itself, this once.') }),
-  'DELETE webhooks/:id': z.strictObject({ id: z.string(), removed: z.literal(true) }),
-  'POST webhooks/:id/test': attempt.extend({ ok: z.boolean() }),
-  'GET webhooks/:id/deliveries': data(z.array(delivery)),
-}
 
 export const consoleAnswers: Answers = {
   ...webhookAnswers,

@@ -1,7 +1,8 @@
 // `weir accounts link|invite|role`: sign-in links, and the operator role.
 
 import type { Account, Role } from '../../../accounts/account.ts'
-import { invitedAccount, type LinkKind, newLink } from '../../../accounts/identity/identities.ts'
+import { invitedAccount } from '../../../accounts/identity/identities.ts'
+import { type LinkKind, newLink } from '../../../accounts/identity/secret-link.ts'
 import { consoleOrigin } from '../../../serve/banner.ts'
 import { runningServer } from '../../../serve/running-server.ts'
 import { recordAct } from '../../acts.ts'
