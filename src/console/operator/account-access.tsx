@@ -3,10 +3,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../api/call.ts'
 import type { Key, SessionRow } from '../api/wire.ts'
-import { KeyLimit, KeyState } from '../pages/keys/key-table.tsx'
+import { KeyLimit, KeyName, KeyState } from '../pages/keys/key-table.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
+import { Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
 import { rightAligned, Table } from '../ui/table.tsx'
 import { useAct } from '../ui/use-act.ts'
 
@@ -46,9 +46,7 @@ export function AccountKeys({ path }: { path: string }) {
           {rows.map((key) => (
             <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
               <td className="min-w-40">
-                <span className="font-medium">{key.name}</span>{' '}
-                {key.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
-                <span className="block font-mono text-[12px] text-muted">…{key.last4}</span>
+                <KeyName keyRow={key} />
               </td>
               <td className="whitespace-nowrap">
                 <KeyLimit keyRow={key} />

@@ -13,6 +13,7 @@ import { Table } from '../ui/table.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { QueryState } from '../ui/query-state.tsx'
 import { ActForm } from '../ui/act-form.tsx'
+import { RevokeButton } from '../ui/revoke-button.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
 import type { ManagementKey } from './wire.ts'
 
@@ -76,15 +77,7 @@ export function ManagementKeys() {
               <td className="font-mono text-[12.5px]">{key.networks?.join(', ') ?? t('any')}</td>
               <td>
                 {key.state === 'active' && (
-                  <Button
-                    small
-                    look="danger"
-                    busy={busy}
-                    aria-label={t('Revoke {name}', { name: key.name })}
-                    onClick={() => void revoke(key.id)}
-                  >
-                    {t('Revoke')}
-                  </Button>
+                  <RevokeButton name={key.name} busy={busy} onRevoke={() => void revoke(key.id)} />
                 )}
               </td>
             </tr>

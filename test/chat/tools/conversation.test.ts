@@ -6,7 +6,7 @@ import { RoundEvents } from '../../../src/chat/tools/round-events.ts'
 import type { ContentEvent } from '../../../src/conversation/progress.ts'
 import type { ChatRequest, JsonObject, ToolMessage } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
-import type { ProtocolId } from '../../../src/protocols/protocol.ts'
+import type { Outbound, ProtocolId, Target } from '../../../src/protocols/protocol.ts'
 import { CallTools } from '../../../src/tools/call-tools.ts'
 import { media } from '../../../src/chat/upstream/inline-media.ts'
 import { loweredFor } from '../../../src/chat/upstream/lower.ts'
@@ -50,14 +50,18 @@ async function secondRound(protocol: ProtocolId, events: readonly ContentEvent[]
   conversation.add(round.message(), [result])
   const request: ChatRequest = conversation.round(call, 4_000).request.toChatRequest()
   const outbound = outbounds[protocol]
-  return outbound.lower(request, {
+  return outbound.lower(request, targetOf(outbound)).body
+}
+
+function targetOf(outbound: Outbound): Target {
+  return {
     model: 'm',
     provider: 'a',
     quirks: outbound.defaultQuirks,
     maxOutputTokens: 8_000,
     reasoning: true,
     rememberedSignature: () => undefined,
-  }).body
+  }
 }
 
 const choice = 0
@@ -184,14 +188,7 @@ describe('a strict request is not refused for what the gateway has added to it',
     ])
     const outbound = outbounds[protocol]
     const candidate = candidateOf('a', { protocol })
-    const target = {
-      model: 'm',
-      provider: 'a',
-      quirks: outbound.defaultQuirks,
-      maxOutputTokens: 8_000,
-      reasoning: true,
-      rememberedSignature: () => undefined,
-    }
+    const target = targetOf(outbound)
     const limits = { fileBytes: 1, requestBytes: 1, timeoutMs: 1 }
     const parts = {
       media: media({ allowHosts: [], limits }),

@@ -119,7 +119,8 @@ const long = 'w'.repeat(1_000_000)
 const abyss = '['.repeat(1_000_000) + ']'.repeat(1_000_000)
 const sprawl = `[${'{},'.repeat(500_000)}{}]`
 
-const streamCases: readonly Case[] = [
+/** Bodies that are no answer, streamed or whole. */
+const unreadable: readonly Case[] = [
   {
     name: 'a web page with 200',
     script: sends(plain(200, 'text/html', '<html>SECRET-DETAIL</html>')),
@@ -130,6 +131,10 @@ const streamCases: readonly Case[] = [
     script: sends(plain(200, 'application/json', '{"choices": [{]')),
     expected: upstreamError,
   },
+]
+
+const streamCases: readonly Case[] = [
+  ...unreadable,
   { name: 'an empty JSON body', script: sends(plain(200, 'application/json', '')), expected: upstreamError },
   { name: 'an empty stream', script: streams(), expected: upstreamError },
   { name: 'nothing but [DONE]', script: streams(done), expected: upstreamError },
@@ -366,16 +371,7 @@ const wholeCases: readonly Case[] = [
     ),
     expected: upstreamError,
   },
-  {
-    name: 'a web page with 200',
-    script: sends(plain(200, 'text/html', '<html>SECRET-DETAIL</html>')),
-    expected: upstreamError,
-  },
-  {
-    name: 'JSON that is none',
-    script: sends(plain(200, 'application/json', '{"choices": [{]')),
-    expected: upstreamError,
-  },
+  ...unreadable,
   { name: 'an empty body', script: sends(plain(200, 'application/json', '')), expected: upstreamError },
   {
     name: 'JSON of another shape',

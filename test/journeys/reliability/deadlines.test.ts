@@ -206,13 +206,7 @@ function startHalves() {
     response.write(one + two.slice(0, 90))
     setTimeout(() => response.end(`${two.slice(90)}data: [DONE]\n\n`), 350)
   })
-  server.listen(0, '127.0.0.1')
-  const { port } = server.address() as AddressInfo
-  const stop = () => {
-    server.close()
-    server.closeAllConnections()
-  }
-  return { url: `http://127.0.0.1:${port}/v1`, stop }
+  return listening(server)
 }
 
 /** A provider whose whole answer never ends: a byte of it comes every 20 ms. */
@@ -223,6 +217,10 @@ function startDripping() {
     const drip = setInterval(() => response.write(' '), 20)
     response.on('close', () => clearInterval(drip))
   })
+  return listening(server)
+}
+
+function listening(server: ReturnType<typeof createServer>) {
   server.listen(0, '127.0.0.1')
   const { port } = server.address() as AddressInfo
   const stop = () => {

@@ -142,6 +142,16 @@ async function allowed(client: ConsoleClient): Promise<string> {
 
 const callback = (client: ConsoleClient, query: string) => client.get(`mcp-servers/callback?${query}`)
 
+/** The answer of a model that calls the tools of the server `kept`. */
+async function answerWithTools(): Promise<OpenAI.Responses.Response> {
+  const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
+  return (await openai.responses.create({
+    model: 'sim/tools',
+    input: 'Hello',
+    tools: [{ type: 'mcp', server_label: 'kept', require_approval: 'never' }],
+  } as never)) as OpenAI.Responses.Response
+}
+
 test('a server is authorised once and then used by its name, without a token in the request', async () => {
   expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: false })
   const query = await allowed(anna)
@@ -154,12 +164,7 @@ test('a server is authorised once and then used by its name, without a token in 
     error: null,
     needs_authorization: false,
   })
-  const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
-  const { output } = (await openai.responses.create({
-    model: 'sim/tools',
-    input: 'Hello',
-    tools: [{ type: 'mcp', server_label: 'kept', require_approval: 'never' }],
-  } as never)) as OpenAI.Responses.Response
+  const { output } = await answerWithTools()
   expect(output.map(({ type }) => type)).toEqual(['mcp_list_tools', 'mcp_call', 'message'])
   const { json } = await anna.get('mcp-servers')
   expect(json.data).toMatchObject([{ name: 'kept', authorized: true }])
@@ -216,12 +221,7 @@ test('an authorisation that is begun and left leaves the one before in use', asy
 test('what a tool lacks is asked for by the next authorisation', async () => {
   await callback(anna, await allowed(anna))
   lacking = true
-  const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
-  const { output } = (await openai.responses.create({
-    model: 'sim/tools',
-    input: 'Hello',
-    tools: [{ type: 'mcp', server_label: 'kept', require_approval: 'never' }],
-  } as never)) as OpenAI.Responses.Response
+  const { output } = await answerWithTools()
   expect(output[1]).toMatchObject({ type: 'mcp_call', error: expect.stringContaining('files:write') })
   expect(await listed()).toMatchObject({ authorized: true, needs_authorization: true })
   const { json } = await anna.post('mcp-servers/kept/authorize')

@@ -13,6 +13,7 @@ import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
 import { useAct } from '../../ui/use-act.ts'
 import { QueryState } from '../../ui/query-state.tsx'
 import { ActForm } from '../../ui/act-form.tsx'
+import { RevokeButton } from '../../ui/revoke-button.tsx'
 import { ShownOnce } from '../../ui/shown-once.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
 import type { MadeVoucher, Voucher } from './wire.ts'
@@ -80,15 +81,7 @@ export function Vouchers() {
               <td>{voucher.note}</td>
               <td className="text-right">
                 {voucher.state === 'valid' && (
-                  <Button
-                    small
-                    look="danger"
-                    busy={busy}
-                    aria-label={t('Revoke {name}', { name: voucher.id })}
-                    onClick={() => void revoke(voucher.id)}
-                  >
-                    {t('Revoke')}
-                  </Button>
+                  <RevokeButton name={voucher.id} busy={busy} onRevoke={() => void revoke(voucher.id)} />
                 )}
               </td>
             </tr>

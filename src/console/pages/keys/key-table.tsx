@@ -29,9 +29,7 @@ export function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open
       {rows.map((key) => (
         <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
           <td className="min-w-40">
-            <span className="font-medium">{key.name}</span>{' '}
-            {key.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
-            <span className="block font-mono text-[12px] text-muted">…{key.last4}</span>
+            <KeyName keyRow={key} />
           </td>
           <td className="num">
             <CanSpend keyRow={key} />
@@ -104,6 +102,16 @@ function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
 }
 
 const windowNames = { day: 'a day', week: 'a week', month: 'a month', total: 'in all' } as const
+
+export function KeyName({ keyRow }: { keyRow: Key }) {
+  return (
+    <>
+      <span className="font-medium">{keyRow.name}</span>{' '}
+      {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+      <span className="block font-mono text-[12px] text-muted">…{keyRow.last4}</span>
+    </>
+  )
+}
 
 export function KeyLimit({ keyRow }: { keyRow: Key }) {
   const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
