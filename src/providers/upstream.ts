@@ -6,7 +6,6 @@ import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { awsHeaders } from './credentials/aws-signature.ts'
 import { GoogleTokens } from './credentials/google-token.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
-import { simulate } from './simulator/simulator.ts'
 
 export interface SendRequest {
   readonly provider: ConfiguredProvider
@@ -64,6 +63,7 @@ export class Upstream {
     const { body } = request
     const { signal } = request.abort
     if (request.provider.transport === 'builtin') {
+      const { simulate } = await import('./simulator/simulator.ts')
       return simulate(
         new Request(`http://sim.invalid${request.path}`, { method: 'POST', headers, body, signal }),
       )

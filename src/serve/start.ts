@@ -100,6 +100,8 @@ export async function startGateway(
       },
       Date.now(),
     )
+    // Clients that have waited for the port are answered before other servers are asked.
+    await new Promise((resolve) => setImmediate(resolve))
     const discovery = new Discovery(config, port)
     const servers = await discovery.scan()
     // Only if needed: parsing the catalog again doubles its memory.

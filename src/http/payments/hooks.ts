@@ -2,7 +2,6 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
-import { readNotification } from '../../payments/apple.ts'
 import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
 import { parsed } from '../intake/query.ts'
@@ -53,6 +52,7 @@ export const appleHook: Route = {
   operation: async () => (await import('./documentation.ts')).hookOperations.apple,
   handle: async ({ subscriptions, apple, hookLimit, site, now }, { request }) => {
     if (apple === undefined) throw notConfigured()
+    const { readNotification } = await import('../../payments/apple.ts')
     const message = await hookLimit.checked(site.addressOf(request), 'unread', async (most) => {
       const { signedPayload } = parsed(applePayload, signedJson(await readRaw(request, most)))
       return readNotification(signedPayload, apple, now())

@@ -1,6 +1,5 @@
 // Access tokens for Google Cloud: a service account's key signs a JWT, which the token endpoint exchanges for a token.
 
-import { importPKCS8, SignJWT } from 'jose'
 import { z } from 'zod'
 
 const accountSchema = z.object({
@@ -60,6 +59,7 @@ export class GoogleTokens {
 
 async function exchanged(key: string, scope: string): Promise<Cached> {
   const account = accountIn(key)
+  const { SignJWT } = await import('jose')
   const assertion = await new SignJWT({ scope })
     .setProtectedHeader({
       alg: 'RS256',
@@ -93,6 +93,7 @@ function accountIn(key: string): z.infer<typeof accountSchema> {
 }
 
 async function privateKeyOf(pem: string): Promise<CryptoKey> {
+  const { importPKCS8 } = await import('jose')
   try {
     return await importPKCS8(pem, 'RS256')
   } catch {

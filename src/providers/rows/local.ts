@@ -2,7 +2,7 @@
 
 import { bearer, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
 import type { Provider } from '../provider.ts'
-import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
+import { simulatedEfforts, simulatorIgnores } from '../simulator/abilities.ts'
 
 const ollama: Provider = {
   id: 'ollama',

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import type { OptionalField } from '../../protocols/openai/quirks.ts'
+import { simulatedEfforts } from './abilities.ts'
 import { imageTokensOf, mediaTokens, messageTokens, textTokens } from './tokens.ts'
 
 /** A refusal with the error format and codes of this protocol. */
@@ -89,29 +89,6 @@ const responseFormat = z.discriminatedUnion('type', [
 ])
 
 const tokenLimit = z.int().min(1).nullish()
-
-/** The efforts that it knows, weakest first. */
-export const simulatedEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
-
-/**
- * Parameters that have no effect here, unlike at a real model; the answer has a warning for each. Sampling parameters
- * are honoured in that every token has probability 1: the answer is the same at every temperature and seed.
- */
-export const simulatorIgnores = [
-  'frequency_penalty',
-  'presence_penalty',
-  'repetition_penalty',
-  'logit_bias',
-  'audio',
-  'prediction',
-  'user',
-  'safety_identifier',
-  'prompt_cache_retention',
-  'service_tier',
-  'metadata',
-  'store',
-  'verbosity',
-] as const satisfies readonly OptionalField[]
 
 const chatBody = z.looseObject({
   model: z.string().min(1),

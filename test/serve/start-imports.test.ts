@@ -1,0 +1,60 @@
+// What `weir serve` loads before its first answer. Each package and each schema more is time of every start and memory
+// for as long as it runs; the rest is loaded when it is first used.
+
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { dirname, relative, resolve } from 'node:path'
+
+const root = resolve(import.meta.dir, '../..')
+const transpiler = new Bun.Transpiler({ loader: 'ts' })
+
+/** Files of ours and packages that are imported from a file, and from those in turn, when it is loaded. */
+function loadedWith(...entries: readonly string[]): {
+  files: readonly string[]
+  packages: readonly string[]
+} {
+  const files = new Set(entries.map((entry) => resolve(root, entry)))
+  const packages = new Set<string>()
+  for (const file of files) {
+    if (!file.endsWith('.ts')) continue
+    for (const { path, kind } of transpiler.scanImports(readFileSync(file, 'utf8'))) {
+      if (kind === 'dynamic-import' || /^(node|bun)(:|$)/.test(path)) continue
+      if (path.startsWith('.')) files.add(resolve(dirname(file), path))
+      else packages.add(/^(@[^/]+\/)?[^/]+/.exec(path)![0])
+    }
+  }
+  return { files: [...files].map((file) => relative(root, file)), packages: [...packages].toSorted() }
+}
+
+const loaded = loadedWith(
+  'src/main.ts',
+  'src/cli/program.ts',
+  'src/config.ts',
+  'src/cli/commands/service/serve.ts',
+  'src/serve/start.ts',
+)
+
+test('the gateway starts with these packages and no more', () => {
+  expect(loaded.packages).toEqual([
+    '@logtape/logtape',
+    'aws4fetch',
+    'commander',
+    'elysia',
+    'eventsource-parser',
+    'ipaddr.js',
+    'lru-cache',
+    'yaml',
+    'zod',
+  ])
+})
+
+test.each([
+  ['the console and its API', /^src\/(console|http\/admin)\/|^src\/http\/console\/(?!route\.ts$)/],
+  ['its documentation', /^src\/http\/docs\/|documentation\.ts$/],
+  ['other commands', /^src\/cli\/commands\/(?!.*\/commands\.ts$)(?!service\/serve\.ts$)/],
+  ['worker processes', /^src\/serve\/workers\/(crew|front|worker|process)\.ts$/],
+  ['the simulated provider', /^src\/providers\/simulator\/(?!abilities\.ts$)/],
+  ["Apple's notifications", /^src\/payments\/apple\.ts$/],
+])('the gateway starts without %s', (_, unwanted) => {
+  expect(loaded.files.filter((file) => unwanted.test(file))).toEqual([])
+})
