@@ -59,6 +59,12 @@ export class EventProgress implements Progress {
     return undefined
   }
 
+  /** Takes a piece of a choice's text that is not longer than one read. */
+  takeText(choice: number, text: string): void {
+    this.started = true
+    this.delivered.add(choice, 'output', text)
+  }
+
   *#inSteps(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Steps {
     const { usage } = this
     let taken = 0

@@ -64,6 +64,22 @@ export interface Target<Quirks = unknown> {
 export interface StreamParser {
   push(frame: Frame): readonly ChatEvent[]
   end(): readonly ChatEvent[]
+  /**
+   * Takes the server-sent events of `received` from `at` on, where an event begins, as far as they differ only in their
+   * text from one that was pushed. Undefined if the next event has to be decoded and pushed.
+   */
+  texts?(received: string, at: number): Texts | undefined
+}
+
+/** Consecutive pieces of one choice's text: each is a `text-delta`. */
+export interface Texts {
+  readonly choice: number
+  /** Each as JSON.stringify writes it, without the quotes; never empty. */
+  readonly texts: readonly string[]
+  /** The text itself. */
+  readonly content: string
+  /** The position after the last event in what was received. */
+  readonly end: number
 }
 
 export interface Outbound<Quirks = unknown> {
@@ -259,6 +275,11 @@ export interface AnswerContext {
 export interface StreamEncoder {
   start(): readonly Frame[]
   event(event: ChatEvent): readonly Frame[]
+  /**
+   * The events of several pieces of text as they are sent: what `event` gives for each. Undefined if they have to be
+   * encoded one by one.
+   */
+  texts?(pieces: Texts): string | undefined
   /** After the charge is durable: what is left open is closed, the usage is written, the stream ends. */
   finish(usage: Usage, bill: Bill): readonly Frame[]
   /** The stream ends with an error the client library will throw, never with an invented finish. */

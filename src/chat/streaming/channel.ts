@@ -5,7 +5,7 @@ import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { DoneOrSteps, Steps } from '../../json/steps.ts'
+import type { DoneOrSteps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
 import type { Turns, Urgency } from './turns.ts'
@@ -18,11 +18,11 @@ export interface StreamChannel {
   /** The provider's body has ended; afterwards `progress` is finished or holds a fault. */
   end(): readonly Uint8Array[]
   /** Takes the events of an answer that arrived whole although a stream was requested; the last one ends it. */
-  take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]>
+  take(events: readonly ChatEvent[]): DoneOrSteps<readonly Uint8Array[]>
   /** The last bytes, written once the charge is durable. `stoppedBy` if the gateway cut the answer short. */
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]>
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]>
   /** The last bytes of an answer that failed after its first byte. */
-  fail(error: RenderedError): Steps<readonly Uint8Array[]>
+  fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]>
 }
 
 /** Pushes bytes into a channel when the loop has time for it; in several turns if there is much to do. */

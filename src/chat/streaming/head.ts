@@ -49,7 +49,9 @@ export async function readHead(
     }
     if (!done) continue
     const document = parseJson(Buffer.concat(received).toString('utf8'))
-    head.push(...(isObject(document) ? await turns.through(channel.take(whole(document))) : channel.end()))
+    head.push(
+      ...(isObject(document) ? await turns.whole(() => channel.take(whole(document))) : channel.end()),
+    )
     return { reader, head, ended: true }
   }
 }

@@ -4,7 +4,7 @@ import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { DoneOrSteps, Steps } from '../../json/steps.ts'
+import type { DoneOrSteps } from '../../json/steps.ts'
 import type { AnswerContext, Bill, PassthroughStream, StreamEncoder } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
 import type { StreamChannel } from './channel.ts'
@@ -39,17 +39,17 @@ export class PassthroughChannel implements StreamChannel {
     return this.#stream.end()
   }
 
-  take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
+  take(events: readonly ChatEvent[]): DoneOrSteps<readonly Uint8Array[]> {
     this.#whole ??= wholeChannel(this.#encoder(this.#context), this.#context)
     return this.#whole.take(events)
   }
 
-  *finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
-    if (this.#whole) return yield* this.#whole.finish(usage, bill, stoppedBy)
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]> {
+    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
     return this.#stream.finish(usage, bill, stoppedBy === undefined ? undefined : stopNote(stoppedBy))
   }
 
-  *fail(error: RenderedError): Steps<readonly Uint8Array[]> {
-    return this.#whole ? yield* this.#whole.fail(error) : this.#stream.fail(error)
+  fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]> {
+    return this.#whole ? this.#whole.fail(error) : this.#stream.fail(error)
   }
 }

@@ -328,7 +328,7 @@ class Relay {
 
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
-      return this.#options.turns.through(this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
+      return this.#options.turns.whole(() => this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
     // The client has gone: there is nobody to write to, and a cancelled response is not a failure.
     if (outcome.ending === 'client-gone') return []
     return this.#fail(
@@ -338,7 +338,8 @@ class Relay {
 
   #fail(error: GatewayError): Written {
     const { turns, requestId, publicUrl } = this.#options
-    return turns.through(this.#open.channel.fail(renderError(error, requestId, publicUrl)), 'begun')
+    const rendered = renderError(error, requestId, publicUrl)
+    return turns.whole(() => this.#open.channel.fail(rendered), 'begun')
   }
 
   #outcome(): Outcome {

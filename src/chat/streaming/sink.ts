@@ -5,10 +5,11 @@ import type { ContentEvent } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { Steps } from '../../json/steps.ts'
+import type { DoneOrSteps, Steps } from '../../json/steps.ts'
 import { encodeFrame, type Frame, LongFrame } from '../../protocols/framing/sse.ts'
-import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
+import type { Bill, StreamEncoder, Texts } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
+import { textEvents } from './source.ts'
 
 /** One per answer, however many sources its events come from. */
 export class AnswerSink {
@@ -35,6 +36,15 @@ export class AnswerSink {
     this.#write(this.#encoder.event(event))
   }
 
+  texts(pieces: Texts): void {
+    const { choice } = pieces
+    this.#choices.add(choice)
+    this.#open()
+    const written = this.#encoder.texts?.(pieces)
+    if (written !== undefined) return this.#add(written)
+    for (const event of textEvents(pieces)) this.#write(this.#encoder.event(event))
+  }
+
   /** Ends the answer; open choices are closed with the finish reason `length`. */
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): void {
     this.#open()
@@ -55,16 +65,11 @@ export class AnswerSink {
   }
 
   /** The bytes of everything since the last call. */
-  *written(): Steps<readonly Uint8Array[]> {
+  written(): DoneOrSteps<readonly Uint8Array[]> {
     this.#encode()
     const queued = this.#queued
     this.#queued = []
-    const bytes: Uint8Array[] = []
-    for (const each of queued) {
-      if (each instanceof Uint8Array) bytes.push(each)
-      else for (const piece of yield* each.encode()) bytes.push(piece)
-    }
-    return bytes
+    return isEncoded(queued) ? queued : encoded(queued)
   }
 
   #open(): void {
@@ -83,8 +88,26 @@ export class AnswerSink {
     if (this.#text.length > pieceCharacters) this.#encode()
   }
 
+  #add(text: string): void {
+    this.#text += text
+    if (this.#text.length > pieceCharacters) this.#encode()
+  }
+
   #encode(): void {
     if (this.#text !== '') this.#queued.push(this.#utf8.encode(this.#text))
     this.#text = ''
   }
+}
+
+function isEncoded(queued: readonly (Uint8Array | LongFrame)[]): queued is readonly Uint8Array[] {
+  return queued.every((each) => each instanceof Uint8Array)
+}
+
+function* encoded(queued: readonly (Uint8Array | LongFrame)[]): Steps<readonly Uint8Array[]> {
+  const bytes: Uint8Array[] = []
+  for (const each of queued) {
+    if (each instanceof Uint8Array) bytes.push(each)
+    else for (const piece of yield* each.encode()) bytes.push(piece)
+  }
+  return bytes
 }

@@ -5,7 +5,7 @@ import type { ContentEvent, Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import { atOnce, type Steps } from '../../json/steps.ts'
+import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import { SseDecoder } from '../../protocols/framing/sse.ts'
 import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
@@ -26,16 +26,16 @@ export class TranslateChannel implements StreamChannel {
   constructor(parts: TranslateParts) {
     const sink = new AnswerSink(parts.encoder, parts.extra)
     this.#sink = sink
-    this.#source = new AnswerSource(parts, (event) => sink.event(event))
+    this.#source = new AnswerSource(parts, sink)
   }
 
   get progress(): Progress {
     return this.#source.progress
   }
 
-  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
-    yield* this.#source.push(bytes)
-    return yield* this.#sink.written()
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
+    const rest = this.#source.push(bytes)
+    return rest ? this.#writtenAfter(rest) : this.#sink.written()
   }
 
   end(): readonly Uint8Array[] {
@@ -43,20 +43,25 @@ export class TranslateChannel implements StreamChannel {
     return atOnce(this.#sink.written())
   }
 
-  *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
+  take(events: readonly ChatEvent[]): DoneOrSteps<readonly Uint8Array[]> {
     const rest = this.#source.take(events)
-    if (rest) yield* rest
-    return yield* this.#sink.written()
+    return rest ? this.#writtenAfter(rest) : this.#sink.written()
   }
 
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]> {
     this.#sink.finish(usage, bill, stoppedBy)
     return this.#sink.written()
   }
 
-  fail(error: RenderedError): Steps<readonly Uint8Array[]> {
+  fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]> {
     this.#sink.fail(error)
     return this.#sink.written()
+  }
+
+  *#writtenAfter(rest: Steps<void>): Steps<readonly Uint8Array[]> {
+    yield* rest
+    const written = this.#sink.written()
+    return isSteps(written) ? yield* written : written
   }
 }
 
@@ -65,16 +70,16 @@ export class EventChannel implements StreamChannel {
   readonly #source: AnswerSource
 
   constructor(parts: SourceParts, emit: (event: ContentEvent) => void) {
-    this.#source = new AnswerSource(parts, emit)
+    this.#source = new AnswerSource(parts, { event: emit })
   }
 
   get progress(): Progress {
     return this.#source.progress
   }
 
-  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
-    yield* this.#source.push(bytes)
-    return []
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
+    const rest = this.#source.push(bytes)
+    return rest ? nothingAfter(rest) : []
   }
 
   end(): readonly Uint8Array[] {
@@ -82,19 +87,23 @@ export class EventChannel implements StreamChannel {
     return []
   }
 
-  *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
+  take(events: readonly ChatEvent[]): DoneOrSteps<readonly Uint8Array[]> {
     const rest = this.#source.take(events)
-    if (rest) yield* rest
+    return rest ? nothingAfter(rest) : []
+  }
+
+  finish(): readonly Uint8Array[] {
     return []
   }
 
-  finish(): Steps<readonly Uint8Array[]> {
-    return this.take([])
+  fail(): readonly Uint8Array[] {
+    return []
   }
+}
 
-  fail(): Steps<readonly Uint8Array[]> {
-    return this.take([])
-  }
+function* nothingAfter(rest: Steps<void>): Steps<readonly Uint8Array[]> {
+  yield* rest
+  return []
 }
 
 /** For a provider that sent plain JSON instead of a stream of the client's own protocol. */

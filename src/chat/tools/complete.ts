@@ -137,7 +137,7 @@ class ToolAnswer {
       joined.wake()
     }
     const { signal } = this.#life
-    const head = await parts.turns.through(sink.written())
+    const head = await parts.turns.whole(() => sink.written())
     const failed = (attempts: readonly Attempt[]) => hold.tried(attempts)
     const joined = new JoinedStream(
       { loop, sink, signal, failed, approved, abort: () => this.#life.end() },

@@ -6,7 +6,7 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { RenderedError } from '../../errors.ts'
-import { atOnce, isSteps, type Steps } from '../../json/steps.ts'
+import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import { finished, type StoppedBy } from '../outcome.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
@@ -97,7 +97,8 @@ export class JoinedStream implements OpenStream, StreamChannel {
     if (isSteps(pushed)) yield* pushed
     // Anything written after this is awaited by the next look.
     this.#written = Promise.withResolvers()
-    return yield* this.#parts.sink.written()
+    const written = this.#parts.sink.written()
+    return isSteps(written) ? yield* written : written
   }
 
   end(): readonly Uint8Array[] {
@@ -105,18 +106,18 @@ export class JoinedStream implements OpenStream, StreamChannel {
     return atOnce(this.#parts.sink.written())
   }
 
-  *take(): Steps<readonly Uint8Array[]> {
-    return yield* this.#parts.sink.written()
+  take(): DoneOrSteps<readonly Uint8Array[]> {
+    return this.#parts.sink.written()
   }
 
-  *finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]> {
     this.#parts.sink.finish(usage, bill, stoppedBy)
-    return yield* this.#parts.sink.written()
+    return this.#parts.sink.written()
   }
 
-  *fail(error: RenderedError): Steps<readonly Uint8Array[]> {
+  fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]> {
     this.#parts.sink.fail(error)
-    return yield* this.#parts.sink.written()
+    return this.#parts.sink.written()
   }
 
   // ---- rounds -----------------------------------------------------------------------------------------------

@@ -121,5 +121,5 @@ async function wholeAsStream(
   }
   const parsed = await parsedAnswer(response, text, turns)
   const events = await turns.run(() => readWhole(() => outbound.whole(parsed, target)))
-  return { reader, head: [...(await turns.through(channel.take(events)))], ended: true }
+  return { reader, head: [...(await turns.whole(() => channel.take(events)))], ended: true }
 }

@@ -104,6 +104,12 @@ export class SseDecoder {
   }
 }
 
+/** The position after the blank line that ends an event, or the end of the text. */
+export function endOfEvent(text: string, from: number): number {
+  const at = text.indexOf('\n\n', from)
+  return at < 0 ? text.length : at + 2
+}
+
 /** Returns the frame. Throws for JSON whose shape is not safe to parse. */
 export function bounded(frame: Frame): Frame {
   const fault = shapeFault(frame.data)

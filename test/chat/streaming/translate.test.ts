@@ -101,7 +101,7 @@ describe('a translated stream', () => {
 describe('a source', () => {
   test('gives the content in its order, and takes nothing after the end', () => {
     const events: ContentEvent[] = []
-    const source = new AnswerSource(sourceParts(), (one) => events.push(one))
+    const source = new AnswerSource(sourceParts(), { event: (one) => void events.push(one) })
     atOnce(source.push(Buffer.from(wholeStream + manners.words)))
     source.end()
     expect(events.flatMap((one) => (one.kind === 'text-delta' ? one.text : []))).toEqual([
@@ -121,7 +121,9 @@ describe('a source', () => {
       function: { name: 'look', arguments: '{}' },
       extra_content: { google: { thought_signature: 'sig' } },
     }
-    atOnce(new AnswerSource(parts, () => undefined).push(Buffer.from(delta({ tool_calls: [call] }))))
+    atOnce(
+      new AnswerSource(parts, { event: () => undefined }).push(Buffer.from(delta({ tool_calls: [call] }))),
+    )
     expect(parts.signatures).toEqual(['call_a sig'])
   })
 

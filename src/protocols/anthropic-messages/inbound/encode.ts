@@ -10,8 +10,9 @@ import type { JsonObject, ReasoningDetail } from '../../../conversation/request.
 import { noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import { isJson } from '../../json.ts'
-import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
+import { TextEvent } from '../../framing/text-template.ts'
 import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
 import {
   callBlock,
@@ -24,8 +25,8 @@ import {
 import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
 
 type OpenBlock =
-  /** `start`: the length of the answer's text before this block, UTF-16 units. */
-  | { readonly kind: 'text'; text: string; readonly start: number }
+  /** `start`: the length of the answer's text before this block, UTF-16 units. `event` is built when it is needed. */
+  | { readonly kind: 'text'; text: string; readonly start: number; event: TextEvent | undefined }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
   | { readonly kind: 'call'; readonly call: number; json: string }
   /** A search of the provider whose query is not known yet. */
@@ -81,6 +82,16 @@ export class EventEncoder implements StreamEncoder {
     if (this.#waiting.length === 0 && isJson(open.json)) return this.#write(event)
     this.#waiting.push(event)
     return []
+  }
+
+  texts({ choice, texts, content }: Texts): string | undefined {
+    if (choice !== 0) return ''
+    const open = this.#open
+    if (open?.kind !== 'text') return undefined
+    this.#textLength += content.length
+    open.text += content
+    open.event ??= new TextEvent(`event: content_block_delta\ndata: ${this.#beforeText()}"`, '"}}\n\n')
+    return open.event.written(texts)
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
@@ -194,7 +205,7 @@ export class EventEncoder implements StreamEncoder {
       open.text += text
       return [this.#textDelta(text)]
     }
-    const started = this.#start({ kind: 'text', text, start }, { type: 'text', text: '' })
+    const started = this.#start({ kind: 'text', text, start, event: undefined }, { type: 'text', text: '' })
     return [...started, this.#textDelta(text)]
   }
 
@@ -245,11 +256,11 @@ export class EventEncoder implements StreamEncoder {
 
   /** Like `#delta`, for the most frequent frame: only the text has to be escaped. */
   #textDelta(text: string): Frame {
-    const delta = `{"type":"text_delta","text":${JSON.stringify(text)}}`
-    return {
-      event: 'content_block_delta',
-      data: `{"type":"content_block_delta","index":${this.#index},"delta":${delta}}`,
-    }
+    return { event: 'content_block_delta', data: `${this.#beforeText()}${JSON.stringify(text)}}}` }
+  }
+
+  #beforeText(): string {
+    return `{"type":"content_block_delta","index":${this.#index},"delta":{"type":"text_delta","text":`
   }
 
   #delta(delta: JsonObject): Frame {

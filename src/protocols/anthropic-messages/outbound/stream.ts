@@ -62,6 +62,10 @@ export function streamParser(): StreamParser {
     (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
     (state) =>
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
+    {
+      opening: '"type":"text_delta","text":"',
+      after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
+    },
   )
 }
 

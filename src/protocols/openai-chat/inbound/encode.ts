@@ -4,8 +4,9 @@ import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 import { doneFrame, type Frame } from '../../framing/sse.ts'
+import { TextEvent } from '../../framing/text-template.ts'
 import {
   callsState,
   readableReasoning,
@@ -74,6 +75,8 @@ export function chunkHead(context: AnswerContext): JsonObject {
 interface OpenChoice {
   finish: FinishReason | undefined
   readonly beforeText: string
+  /** The event of a text; built when there are several. */
+  textEvent: TextEvent | undefined
   /** The arguments of each tool call sent so far. */
   readonly calls: Map<number, string>
 }
@@ -109,6 +112,13 @@ export class ChunkEncoder implements StreamEncoder {
       default:
         return this.#choiceEvent(event)
     }
+  }
+
+  texts({ choice, texts }: Texts): string | undefined {
+    const known = this.#choices.get(choice)
+    if (known === undefined) return undefined
+    known.textEvent ??= new TextEvent(`data: ${known.beforeText}"`, `"${this.#afterText}\n\n`)
+    return known.textEvent.written(texts)
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
@@ -149,7 +159,7 @@ export class ChunkEncoder implements StreamEncoder {
   #openChoice(index: number): OpenChoice {
     // Flattened: a rope string would be copied piece by piece into every chunk.
     const beforeText = [this.#before, index, ',"delta":{"content":'].join('')
-    const choice: OpenChoice = { finish: undefined, beforeText, calls: new Map() }
+    const choice: OpenChoice = { finish: undefined, beforeText, textEvent: undefined, calls: new Map() }
     this.#choices.set(index, choice)
     return choice
   }

@@ -206,7 +206,7 @@ class Taking {
   #text(text: string): void {
     if (!this.#context.quirks.thinkTags) return this.#visible(text)
     const [thinking, split] = splitThinking(this.state.thinking, text)
-    this.state = { ...this.state, thinking }
+    if (thinking !== this.state.thinking) this.state = { ...this.state, thinking }
     this.#plainReasoning(split.reasoning)
     this.#visible(split.text)
   }
@@ -223,7 +223,7 @@ class Taking {
 
   #details([reasoningKeys, details]: readonly [ReasoningKeys, readonly ReasoningDetail[]]): void {
     if (details.length === 0) return
-    this.state = { ...this.state, reasoningKeys }
+    if (reasoningKeys !== this.state.reasoningKeys) this.state = { ...this.state, reasoningKeys }
     for (const detail of details) this.events.push({ kind: 'reasoning-delta', choice: this.#choice, detail })
   }
 

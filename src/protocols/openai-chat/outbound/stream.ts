@@ -19,8 +19,7 @@ interface StreamState {
   readonly started: boolean
   /** Generated call ids are derived from this: the answer's id, or a random text. */
   readonly seed: string
-  /** Changed as frames come. */
-  readonly choices: Map<number, ChoiceState>
+  readonly choices: ReadonlyMap<number, ChoiceState>
   readonly sources: readonly Source[]
 }
 
@@ -35,6 +34,7 @@ export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
     fresh(),
     (state, frame) => step(state, frame, quirks),
     (state) => (state.over ? [] : conclude(state, quirks)),
+    { opening: '"content":"', after: (state) => state },
   )
 }
 
@@ -86,23 +86,24 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
 function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks): Step {
   const [started, startEvents] = start(before, chunk)
   const sources = quirks.numberedCitations ? sourcesIn(chunk) : undefined
-  const found = before.sources.length === 0 ? searchOf(sources) : []
-  const events = [...startEvents, ...found]
-  const { choices } = started
+  const events: ChatEvent[] = [...startEvents]
+  if (sources !== undefined && before.sources.length === 0) events.push(...searchOf(sources))
+  let { choices } = started
   // `choices` may be empty (usage, prompt filter) or missing.
-  for (const [position, entry] of (Array.isArray(chunk.choices) ? chunk.choices : []).entries()) {
+  const entries = Array.isArray(chunk.choices) ? chunk.choices : []
+  for (let position = 0; position < entries.length; position++) {
+    const entry = entries[position]
     if (!isObject(entry)) continue
     const choice = choiceIndex(entry, position)
-    const [next, made] = takeChoice(
-      choices.get(choice) ?? emptyChoice,
-      entry,
-      contextOf(started, choice, quirks),
-    )
-    choices.set(choice, next)
+    const known = choices.get(choice)
+    const [next, made] = takeChoice(known ?? emptyChoice, entry, contextOf(started, choice, quirks))
+    if (next !== known) choices = new Map(choices).set(choice, next)
     events.push(...made)
   }
-  events.push(...usageEvents(chunk, quirks))
-  return [sources === undefined ? started : { ...started, sources }, events]
+  const usage = usageIn(chunk, quirks)
+  if (usage !== undefined) events.push({ kind: 'usage', usage })
+  if (choices === started.choices && sources === undefined) return [started, events]
+  return [{ ...started, choices, sources: sources ?? started.sources }, events]
 }
 
 /** The search that found these sources. Its query is not known. */

@@ -9,7 +9,7 @@ import type { RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { ContentTemplate, type MendedRun } from './content-template.ts'
+import { ContentTemplate } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
 import { wireAnnotation } from '../../openai/message-fields.ts'
 import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
@@ -20,6 +20,14 @@ import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
 import { usageIn } from '../../openai/upstream-usage.ts'
 import type { UsageQuirks } from '../../openai/quirks.ts'
+
+/** Events that were mended without being parsed. */
+export interface MendedRun {
+  /** The events for the client, including blank lines. */
+  readonly text: string
+  /** The position behind the last of theirs. */
+  readonly end: number
+}
 
 interface OpenChoice {
   readonly calls: CallRepair
@@ -88,7 +96,7 @@ export class FrameRepair {
       this.done = true
       return []
     }
-    const unburdened = Object.keys(this.#carried).length === 0 && !this.#cites
+    const unburdened = isEmpty(this.#carried) && !this.#cites
     const text = unburdened ? this.#template?.textOf(frame.data) : undefined
     if (this.#template && text !== undefined) {
       this.delivered.add(this.#templateChoice, 'output', unescaped(text))
@@ -97,7 +105,7 @@ export class FrameRepair {
     const mended = this.#parsed(frame)
     // Fields carried over from frames before belong to this one alone: nothing may be learnt from it.
     if (unburdened && mended.length === 1) {
-      const learnt = ContentTemplate.learn(frame.data, mended[0]!.data)
+      const learnt = ContentTemplate.learn(frame, mended[0]!)
       if (learnt) {
         this.#template = learnt
         this.#templateChoice = this.#lastChoice
@@ -112,11 +120,11 @@ export class FrameRepair {
    */
   run(events: string, at: number): MendedRun | undefined {
     if (!this.#template || this.done || this.error !== undefined) return undefined
-    if (Object.keys(this.#carried).length > 0) return undefined
+    if (!isEmpty(this.#carried)) return undefined
     const run = this.#template.run(events, at)
     if (!run) return undefined
     this.delivered.add(this.#templateChoice, 'output', unescaped(run.content))
-    return run
+    return { text: this.#template.written(run.texts), end: run.end }
   }
 
   #parsed(frame: Frame): Frame[] {
@@ -274,6 +282,11 @@ const plainStop: NonNullable<OpenChoice['ending']> = {
   logprobs: null,
   choiceFields: {},
   chunkFields: {},
+}
+
+function isEmpty(fields: JsonObject): boolean {
+  for (const _ in fields) return false
+  return true
 }
 
 /** What a delta of a call adds to what the model has written. */

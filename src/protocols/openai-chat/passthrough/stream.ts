@@ -7,13 +7,12 @@ import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import type { DoneOrSteps, Steps } from '../../../json/steps.ts'
 import { fault } from '../../faults.ts'
-import { bytesOf, encodeFrame, SseDecoder } from '../../framing/sse.ts'
+import { bytesOf, encodeFrame, endOfEvent, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
-import type { MendedRun } from './content-template.ts'
 import { framesOf, isLarge } from './large-chunk.ts'
-import { FrameRepair } from './repair.ts'
+import { FrameRepair, type MendedRun } from './repair.ts'
 
 const utf8 = new TextEncoder()
 
@@ -146,10 +145,4 @@ export class RepairStream implements PassthroughStream, Progress {
     this.#fault = fault('broken', `the stream could not be read: ${String(error)}`)
     return []
   }
-}
-
-/** The position after the blank line that ends an event, or the end of the text. */
-function endOfEvent(text: string, from: number): number {
-  const at = text.indexOf('\n\n', from)
-  return at < 0 ? text.length : at + 2
 }

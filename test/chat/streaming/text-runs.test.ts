@@ -1,0 +1,225 @@
+// Events that differ only in their text are translated without parsing them: the client's bytes are the same.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { TranslateChannel } from '../../../src/chat/streaming/translate.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import { atOnce } from '../../../src/json/steps.ts'
+import { inbound as messages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { outbound as anthropic } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
+import { SseDecoder } from '../../../src/protocols/framing/sse.ts'
+import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
+import { outbound as openai } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
+import { CompletionEncoder } from '../../../src/protocols/openai-completions/encode.ts'
+import type { AnswerContext, Bill, StreamEncoder, StreamParser } from '../../../src/protocols/protocol.ts'
+import { targetOf } from '../../protocols/openai-chat/dialects.ts'
+
+const bill: Bill = {
+  cost: '0.5',
+  lines: { input: '0.5', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
+}
+
+/** What a stream may consist of. `json` may be written in an unusual way, as other encoders do. */
+type Piece =
+  | { readonly kind: 'text' | 'thinking'; readonly json: string; readonly choice: number }
+  | { readonly kind: 'call' | 'comment' | 'usage' }
+
+const chatFrame = (choice: number, fields: string, more = '') =>
+  `data: {"id":"c1","model":"m","choices":[{"index":${choice},"delta":{${fields}},"finish_reason":null}]${more}}\n\n`
+
+function chatStream(pieces: readonly Piece[]): string {
+  const frames = pieces.map((piece) => {
+    switch (piece.kind) {
+      case 'text':
+        return chatFrame(piece.choice, `"content":${piece.json}`)
+      case 'thinking':
+        return chatFrame(piece.choice, `"reasoning_content":${piece.json}`)
+      case 'call':
+        return chatFrame(0, '"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]')
+      case 'usage':
+        return chatFrame(0, '"content":"x"', ',"usage":{"prompt_tokens":1,"completion_tokens":2}')
+      case 'comment':
+        return ': still here\n\n'
+    }
+  })
+  const end = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+  return frames.join('') + end
+}
+
+const named = (type: string, fields: string) => `event: ${type}\ndata: {"type":"${type}"${fields}}\n\n`
+
+function anthropicStream(pieces: readonly Piece[]): string {
+  const start = named('message_start', ',"message":{"id":"m1","model":"m","usage":{"input_tokens":3}}')
+  const opened = (index: number, block: string) =>
+    named('content_block_start', `,"index":${index},"content_block":${block}`)
+  const closed = (index: number) => named('content_block_stop', `,"index":${index}`)
+  const delta = (index: number, fields: string) =>
+    named('content_block_delta', `,"index":${index},"delta":{${fields}}`)
+  const blocks = pieces.map((piece, at) => {
+    switch (piece.kind) {
+      case 'text': {
+        const one = delta(at, `"type":"text_delta","text":${piece.json}`)
+        return opened(at, '{"type":"text","text":""}') + one.repeat(3) + closed(at)
+      }
+      case 'thinking': {
+        const one = delta(at, `"type":"thinking_delta","thinking":${piece.json}`)
+        return opened(at, '{"type":"thinking","thinking":"","signature":""}') + one + closed(at)
+      }
+      case 'call':
+        return opened(at, `{"type":"tool_use","id":"t${at}","name":"f","input":{}}`) + closed(at)
+      case 'usage':
+        return named('message_delta', ',"delta":{},"usage":{"output_tokens":2}')
+      case 'comment':
+        return named('ping', '')
+    }
+  })
+  const end = named('message_delta', ',"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}')
+  return start + blocks.join('') + end + named('message_stop', '')
+}
+
+const providers = {
+  'chat completions': { stream: chatStream, parser: () => openai.parser(targetOf(defaultQuirks)) },
+  'chat completions that may think in tags': {
+    stream: chatStream,
+    parser: () => openai.parser(targetOf({ ...defaultQuirks, thinkTags: true })),
+  },
+  'chat completions with sources': {
+    stream: chatStream,
+    parser: () => openai.parser(targetOf({ ...defaultQuirks, numberedCitations: true })),
+  },
+  anthropic: {
+    stream: anthropicStream,
+    parser: () => anthropic.parser({ ...targetOf(defaultQuirks), quirks: anthropic.defaultQuirks }),
+  },
+}
+
+type Encoder = (context: AnswerContext) => StreamEncoder
+
+const toChat: Encoder = (context) => chat.encoder(context)
+const toMessages: Encoder = (context) => messages.encoder(context)
+
+function answer(parser: StreamParser, encoder: Encoder, stream: string, cuts: readonly number[]) {
+  const context = { id: 'req_1', model: 'a/m', created: 1, includeUsage: true, warnings: [], extra: {} }
+  const channel = new TranslateChannel({
+    decoder: new SseDecoder(),
+    parser,
+    onSignature: () => undefined,
+    encoder: encoder(context),
+    extra: context.extra,
+  })
+  const bytes = Buffer.from(stream)
+  const made: Uint8Array[] = []
+  let at = 0
+  for (const cut of [...cuts.map((each) => each % bytes.length).toSorted((a, b) => a - b), bytes.length]) {
+    made.push(...atOnce(channel.push(bytes.subarray(at, cut))))
+    at = cut
+  }
+  made.push(...channel.end())
+  const { finished, started, fault, delivered, finishReason } = channel.progress
+  made.push(...atOnce(channel.finish(noUsage, bill, undefined)))
+  return {
+    text: Buffer.concat(made)
+      .toString('utf8')
+      .replaceAll(/(rs|msg)_[0-9a-f]{8,}/g, 'id'),
+    progress: {
+      finished,
+      started,
+      fault,
+      finishReason,
+      tokens: delivered.tokens,
+      samples: delivered.samples('start'),
+    },
+  }
+}
+
+const written = fc.oneof(
+  fc.constantFrom(
+    '"word "',
+    '" one"',
+    '"\\n\\n"',
+    '"\\u00e9\\/"',
+    '"\\ud83d"',
+    '"\\ude00"',
+    '"a \\"b\\" \\\\"',
+    '""',
+    '"é 河"',
+  ),
+  fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
+)
+const piece: fc.Arbitrary<Piece> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('text' as const),
+      json: written,
+      choice: fc.constantFrom(0, 0, 0, 1),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('thinking' as const), json: written, choice: fc.constant(0) }),
+  },
+  { weight: 2, arbitrary: fc.constantFrom<Piece>({ kind: 'call' }, { kind: 'comment' }, { kind: 'usage' }) },
+)
+
+describe.each(Object.entries(providers))('an answer of %s', (_, { stream, parser }) => {
+  test.each([
+    ['chat completions', toChat],
+    ['messages', toMessages],
+    ['completions', (context) => new CompletionEncoder(context)],
+  ] satisfies [string, Encoder][])(
+    'reads the same in %s whether its texts were parsed or not',
+    (_, encoder) => {
+      fc.assert(
+        fc.property(
+          fc.array(piece, { minLength: 1, maxLength: 25 }),
+          fc.array(fc.nat(20_000), { maxLength: 6 }),
+          (pieces, cuts) => {
+            const text = stream(pieces)
+            const parsing = parser()
+            const parsed = answer(
+              { push: (frame) => parsing.push(frame), end: () => parsing.end() },
+              encoder,
+              text,
+              cuts,
+            )
+            expect(answer(parser(), encoder, text, cuts)).toEqual(parsed)
+          },
+        ),
+        { numRuns: 60 },
+      )
+    },
+  )
+
+  test('breaks off at a text that is not JSON, after what came before it', () => {
+    const bad = stream(['"a"', '"b"', '"c"'].map((json) => ({ kind: 'text', json, choice: 0 })))
+    for (const broken of ['"c\\q"', '"\t"']) {
+      const text = bad.replace('"c"', broken)
+      const parsing = parser()
+      const parsed = answer(
+        { push: (frame) => parsing.push(frame), end: () => parsing.end() },
+        toChat,
+        text,
+        [],
+      )
+      expect(parsed.progress.fault).toBeDefined()
+      expect(answer(parser(), toChat, text, [])).toEqual(parsed)
+    }
+  })
+})
+
+test('texts in a row are not parsed', () => {
+  const parser = openai.parser(targetOf(defaultQuirks))
+  let pushed = 0
+  const counting: StreamParser = {
+    push: (frame) => ((pushed += 1), parser.push(frame)),
+    end: () => parser.end(),
+    texts: (received, at) => parser.texts?.(received, at),
+  }
+  const pieces = Array.from({ length: 100 }, () => ({ kind: 'text', json: '"word \\n"', choice: 0 }) as const)
+  const { text } = answer(counting, toMessages, chatStream(pieces), [])
+  expect(text.match(/"text":"word \\n"/g)).toHaveLength(100)
+  // The first two texts, between which the stream begins, the finish and [DONE].
+  expect(pushed).toBe(4)
+})
