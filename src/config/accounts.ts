@@ -1,4 +1,4 @@
-// The settings of accounts: who may open one, how people prove who they are, mail, and what is given away.
+// Settings of accounts: sign-up, sign-in, mail, and free credit.
 
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'

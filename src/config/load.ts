@@ -1,4 +1,4 @@
-// From flags, environment, weir.yaml and defaults to one checked configuration, or to every fault at once.
+// Loads one checked configuration from flags, environment, weir.yaml and defaults, or reports all faults at once.
 
 import { basename, resolve } from 'node:path'
 import { checkTogether } from './check/checks.ts'

@@ -67,8 +67,8 @@ export const limitSettings = z
       30,
     ),
     json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
-    // An image that a model made comes in one event, as base64: a megabyte would cut such answers off. What matters is
-    // that a bomb ends with an error, having taken no more memory than this for each stream that is open.
+    // A generated image is one event, as base64, so a megabyte would be too little. The limit bounds the memory that a
+    // malicious provider can take for each open stream.
     sse_event_bytes: whole(
       'The largest single event of a provider stream',
       8 * 1024 ** 2,

@@ -9,7 +9,7 @@ import { configSchema } from './schema.ts'
 export type SettingKind = 'text' | 'integer' | 'boolean' | 'list' | 'keys' | 'structure'
 
 export interface Setting {
-  /** From the root; `*` stands for a provider's id. */
+  /** From the root; `*` is any provider's id. */
   readonly path: readonly string[]
   readonly kind: SettingKind
   readonly env: string
@@ -42,7 +42,7 @@ export function settingAt(path: readonly string[]): Setting | undefined {
   )
 }
 
-/** The keys that may stand at a path, for `did you mean`; empty where any may, and where none may. */
+/** The keys allowed at a path, for `did you mean`; empty if any is allowed or none. */
 export function keysAt(path: readonly string[]): readonly string[] {
   let at: z.core.$ZodType | undefined = configSchema
   for (const part of path) at = at && childOf(at, part)

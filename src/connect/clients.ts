@@ -1,6 +1,6 @@
-// How each client program and library is pointed at a gateway: what the console's Connect page shows, as data.
+// How to configure each client program and library for a gateway: the data of the console's Connect page.
 
-/** A text to run, or to write into a file. `{{key}}` and `{{model}}` stand for a key and the id of a model. */
+/** A text to run, or to write into a file. `{{key}}` and `{{model}}` are placeholders. */
 export interface ClientText {
   /** Where it belongs, as its users write it; null for what is run or called from anywhere. */
   readonly path: string | null

@@ -1,4 +1,4 @@
-// Puts what a client needs into a configuration file that its user has already: what is there stays, comments included.
+// Adds a client's settings to its user's configuration file, keeping everything else, comments included.
 
 import { isDeepStrictEqual } from 'node:util'
 import { isMap, isSeq, parseDocument } from 'yaml'
@@ -75,7 +75,7 @@ function isSameName(a: unknown, b: unknown): boolean {
   return isValues(a) && isValues(b) && typeof a['name'] === 'string' && a['name'] === b['name']
 }
 
-/** Settings of the root stand before the first table; a table of the addition replaces the one of its name. */
+/** Settings of the root go before the first table; a table of the addition replaces the one with its name. */
 function withToml(existing: string, addition: string): string {
   const [root, ...tables] = sections(addition)
   let [head = '', ...kept] = sections(existing)

@@ -1,4 +1,4 @@
-// The console: a page that runs in the browser and knows of the gateway what its API says.
+// The console: a single-page app that uses only the gateway's API.
 
 import { QueryClientProvider } from '@tanstack/react-query'
 import { createRoot } from 'react-dom/client'

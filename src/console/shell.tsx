@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, whose account it is, and the keys that lead there.
+// The frame around every page: navigation, the account, and keyboard shortcuts.
 
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
@@ -15,7 +15,7 @@ import { Logo } from './ui/logo.tsx'
 interface Place {
   readonly path: string
   readonly name: string
-  /** The second key of the jump: `g` and then this. */
+  /** The second key of its shortcut, after `g`. */
   readonly key: string
   /** Of a 16 × 16 drawing. */
   readonly icon: string
@@ -44,7 +44,7 @@ const places: readonly Place[] = [
   },
 ]
 
-/** What only operators see. */
+/** Pages for operators only. */
 const operatorPlaces: readonly Place[] = [
   { path: '/operator', name: 'Installation', key: 'i', icon: 'M3 3h10v4H3zM3 9h10v4H3zM5 5h.01M5 11h.01' },
   {
@@ -101,7 +101,7 @@ function placesFor({ role }: SessionView): readonly Place[] {
   return role === 'operator' ? [...places, ...operatorPlaces] : places
 }
 
-/** The page that an address belongs to: the one with the longest path. */
+/** The page of an address: the one with the longest matching path. */
 function placeOf(path: string): Place | undefined {
   return [...places, ...operatorPlaces]
     .filter((place) => path === place.path || (place.path !== '/' && path.startsWith(`${place.path}/`)))
@@ -267,7 +267,7 @@ function Shortcuts({ all, onClose }: { all: readonly Place[]; onClose: () => voi
 
 const jumpWithinMs = 1_200
 
-/** `g` and a letter lead to a page, `/` to its search, `?` to the list of all of these. */
+/** `g` and a letter open a page, `/` its search, `?` the list of shortcuts. */
 function useJumps(all: readonly Place[], navigate: (path: string) => void, onHelp: () => void): void {
   const since = useRef(-Infinity)
   useEffect(() => {

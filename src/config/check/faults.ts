@@ -29,7 +29,7 @@ function branchMeant(issue: Issue & { code: 'invalid_union' }): Issue[] | undefi
   return deepest && depth(deepest) > 0 ? deepest : undefined
 }
 
-/** Of the keys that may stand there; else of the settings anywhere that end so (`port` means `server.port`). */
+/** A suggestion from the keys allowed there; otherwise from settings that end so (`port` means `server.port`). */
 function nearestKey(path: Path, key: string): string | undefined {
   const beside = nearest(key, keysAt(path.map(String)))
   if (beside) return printed([...path, beside])

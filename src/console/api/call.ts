@@ -1,4 +1,4 @@
-// How the console asks the gateway: JSON to its own origin with the session's cookie, and every failure as one error.
+// Calls to the gateway: JSON to the console's own origin with the session's cookie; failures are one kind of error.
 
 import type { Fault } from './wire.ts'
 
@@ -54,7 +54,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
 
 let sessionOver: () => void = () => undefined
 
-/** Whatever call finds out that the session is over, the page does the same. */
+/** Called when any call shows that the session has ended. */
 export function onSessionOver(listener: () => void): void {
   sessionOver = listener
 }

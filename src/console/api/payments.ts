@@ -1,4 +1,4 @@
-// What the console API sends of payments, and the queries for it. Amounts of rupees and dollars are decimal strings.
+// Answers of the console API about payments, and their queries. Amounts of rupees and dollars are decimal strings.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { call } from './call.ts'
@@ -105,13 +105,13 @@ export function useTopUps() {
   })
 }
 
-/** Frequent while a new payment is being watched, rare when it takes long. */
+/** Short for a new payment, longer if it takes a while. */
 function askAgainMs(asked: number): number {
   if (asked < 40) return 3_000
   return asked < 100 ? 10_000 : 30_000
 }
 
-/** A top-up, looked at again while it waits for something; not while the page is hidden. */
+/** A top-up, polled while it is pending and the page is visible. */
 export function useTopUp(id: string) {
   return useQuery({
     queryKey: ['top-ups', id],

@@ -1,4 +1,4 @@
-// The server's state as the pages read it: one hook for each thing, cached under one name.
+// Queries of the pages: one hook for each resource, with one cache key.
 
 import { QueryClient, useQuery } from '@tanstack/react-query'
 import { call, CallError, onSessionOver } from './call.ts'
@@ -27,7 +27,7 @@ export const queryClient = new QueryClient({
 
 onSessionOver(signedOut)
 
-/** Forgets everything that belonged to the account; the sign-in page comes up. */
+/** Drops all data of the account and shows the sign-in page. */
 function signedOut(): void {
   const session = queryClient.getQueryData<SessionView>(['session'])
   if (session && session.account === null) return
@@ -36,7 +36,7 @@ function signedOut(): void {
   void queryClient.resetQueries({ queryKey: ['session'] })
 }
 
-/** Takes the session that a sign-in, a sign-out or a change of the password has answered with. */
+/** Sets the session from the answer of a sign-in, a sign-out or a change of the password. */
 export function takeSession(session: SessionView): void {
   const before = queryClient.getQueryData<SessionView>(['session'])
   if (before?.account?.id !== session.account?.id)

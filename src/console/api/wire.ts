@@ -1,4 +1,4 @@
-// What the console API sends: times are ISO 8601, amounts are decimal strings of US dollars.
+// Answers of the console API. Times are ISO 8601, amounts are decimal strings of US dollars.
 
 import type { Receipt } from '../../credits/ledger/receipt.ts'
 import type { CreditPool as Pool } from '../../http/console/views.ts'
@@ -17,7 +17,7 @@ export type {
   SessionView,
 } from '../../http/console/views.ts'
 
-/** The error of an answer, in the one shape that every refusal has. */
+/** The error format of all refusals. */
 export interface Fault {
   readonly status: number
   readonly code: string
@@ -73,7 +73,7 @@ export interface RequestRow {
   readonly detail: Readonly<Record<string, unknown>> | null
 }
 
-/** Why a call was refused, by the rule table that the gateway went through. */
+/** Why a call was refused, by the gateway's table of rules. */
 export interface Refusal {
   readonly rule: string
   readonly rules: readonly {
@@ -123,7 +123,7 @@ export interface ModelRow {
   readonly images: boolean
   readonly files: boolean
   readonly kind: string
-  /** Why it cannot be called now; null where it can. */
+  /** Why it cannot be called now; null if it can. */
   readonly callable: { readonly api: NotCallable | null; readonly app: NotCallable | null }
 }
 

@@ -1,4 +1,4 @@
-// Calls of tools that wait for their reader: each is allowed once or denied, and the answer goes on when all are decided.
+// Tool calls that wait for approval: each is allowed once or denied, and the answer goes on when all are decided.
 
 import { useState } from 'react'
 import { t } from '../strings/text.ts'
@@ -7,7 +7,7 @@ import type { Approval, ApprovalRequest } from './thread.ts'
 
 interface ApprovalsProps {
   readonly requests: readonly ApprovalRequest[]
-  /** What was decided; undefined while nothing has followed the answer. */
+  /** The decisions; undefined while the answer is the last turn. */
   readonly decided: readonly Approval[] | undefined
   readonly locked: boolean
   readonly onDecide: (approvals: readonly Approval[]) => void
@@ -84,7 +84,7 @@ function Request({ request, decision, open, locked, onChoose }: RequestProps) {
   )
 }
 
-/** As the model wrote it, where it is no JSON. */
+/** Formatted JSON, or the model's text if it is not JSON. */
 function indented(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), null, 2)

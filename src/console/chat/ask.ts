@@ -1,4 +1,4 @@
-// One request of the chat: the stream of a response, event by event, and afterwards what it cost.
+// One request of the chat: the stream of a response, event by event, then its cost.
 
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { call, send } from '../api/call.ts'
@@ -9,11 +9,11 @@ export interface Question {
   readonly model: string
   readonly previous: string | null
   readonly input: readonly object[]
-  /** Whether the model reasons: its summary is asked for. */
+  /** Whether the model reasons: then a summary is requested. */
   readonly reasons: boolean
   /** Whether it may search the web. */
   readonly searches: boolean
-  /** The registered MCP servers whose tools it may use, each call with its reader's approval. */
+  /** The registered MCP servers whose tools it may use, each call with the user's approval. */
   readonly servers: readonly string[]
 }
 
@@ -55,7 +55,7 @@ export async function* ask(
 const settleWithinMs = 8_000
 const askEveryMs = 250
 
-/** The receipt of a call, once it is settled: a call that was stopped is settled at once. Undefined when it is not. */
+/** The receipt of a call once it is settled, which a stopped call is at once; undefined if it is not settled. */
 export async function settledReceipt(id: string): Promise<Receipt | undefined> {
   const until = Date.now() + settleWithinMs
   while (Date.now() < until) {
@@ -64,7 +64,7 @@ export async function settledReceipt(id: string): Promise<Receipt | undefined> {
       const { data } = (await response.json()) as { data: Receipt }
       if (data.state !== 'open') return data
     } catch {
-      // The books have no such call yet.
+      // The call is not settled yet.
     }
     await new Promise((resolve) => setTimeout(resolve, askEveryMs))
   }

@@ -1,8 +1,8 @@
-// Files of the reader as parts of a question.
+// Files as parts of a question.
 
 import type { Attachment } from './thread.ts'
 
-/** What a request may hold is 10 MiB by default; base64 and JSON take their part. */
+/** Requests are limited to 10 MiB by default, including the overhead of base64 and JSON. */
 const mostCharacters = 9_000_000
 
 export function tooLarge(attachments: readonly Attachment[]): boolean {
@@ -13,7 +13,7 @@ const plainText = /^text\/|json|xml|yaml|javascript|typescript|toml|csv|x-sh|sql
 const plainName =
   /\.(?:md|txt|csv|json|ya?ml|toml|xml|html?|css|[cm]?[jt]sx?|py|rb|go|rs|java|kt|c|h|cpp|cs|sh|sql|log|ini)$/i
 
-/** Plain text goes as words, which every model reads; everything else as a data URL. */
+/** Plain text is sent as text, which every model reads; everything else as a data URL. */
 export async function readAttachment(file: File): Promise<Attachment> {
   const { name, type } = file
   if (plainText.test(type) || plainName.test(name))

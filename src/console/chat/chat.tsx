@@ -38,7 +38,7 @@ export default function Chat() {
     const all = [...new Set([...servers, ...more])]
     await send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
   }
-  /** The answer goes on, with the servers that it wanted. */
+  /** Continues the answer with the servers that it called. */
   const decide = (index: number, turn: Turn, approvals: readonly Approval[]) => {
     const asked = { text: '', attachments: [], approvals }
     void ask(index + 1, asked, serversFor(asked, turn))
@@ -132,7 +132,7 @@ export default function Chat() {
   )
 }
 
-/** What is approved can only be run where its server is declared. */
+/** Approved calls can only run if their server is declared. */
 function serversFor({ approvals }: Asked, before: Turn | undefined): readonly string[] {
   return approvals.length === 0 ? [] : (before?.answer.requests ?? []).map(({ server }) => server)
 }
@@ -156,7 +156,7 @@ function Greeting() {
   )
 }
 
-/** The end of the conversation stays in sight while an answer grows, unless its reader has scrolled up. */
+/** Keeps the end of the conversation visible while an answer grows, unless the user has scrolled up. */
 function useStuckToEnd(turns: readonly unknown[]) {
   const box = useRef<HTMLDivElement>(null)
   const stuck = useRef(true)

@@ -1,4 +1,4 @@
-// Where a question is written, with its images and files.
+// The input for a question, with images and files.
 
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
 import { t } from '../strings/text.ts'
@@ -8,7 +8,7 @@ import { Servers } from './servers.tsx'
 import type { Attachment } from './thread.ts'
 
 interface ComposerProps {
-  /** A question that is asked again in other words. */
+  /** The question that is being edited. */
   readonly draft: { readonly text: string; readonly attachments: readonly Attachment[] } | null
   readonly busy: boolean
   readonly ready: boolean

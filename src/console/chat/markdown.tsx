@@ -25,9 +25,9 @@ const marked = new Marked({
   breaks: false,
   renderer: {
     html: ({ text }) => escaped(text),
-    // To load an image would tell its server what was asked here.
+    // Loading an image could disclose the conversation to its server.
     image: ({ href, text }) => escaped(`[${text || 'image'}: ${href}]`),
-    // The page has the first two levels: the title, and who speaks.
+    // The first two heading levels are the page's title and the speaker.
     heading({ tokens, depth }) {
       const level = Math.min(6, depth + 2)
       return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`
@@ -46,7 +46,7 @@ const allowed = {
   RETURN_TRUSTED_TYPE: true as const,
 }
 
-// Links of a model lead out of the console, and do not tell where from.
+// Links in answers open outside of the console, without a referrer.
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   if (node.nodeName !== 'A') return
   node.setAttribute('target', '_blank')
@@ -59,7 +59,7 @@ const longestOpen = 12_000
 /** An answer; while it is growing, its last block is parsed again for each frame. */
 export function Markdown({ text, growing = false }: { text: string; growing?: boolean }) {
   const blocks = useRef(noBlocks)
-  // Another text than the one that was cut so far begins anew.
+  // Start again if the text is not a continuation of the one split so far.
   const before = useRef('')
   if (!text.startsWith(before.current)) blocks.current = noBlocks
   before.current = text
@@ -90,7 +90,7 @@ const Block = memo(function Block({ text }: { text: string }) {
 
 function Sanitized({ html }: { html: string }) {
   const safe = DOMPurify.sanitize(html, allowed)
-  // React hands the sanitizer's TrustedHTML to the browser as it is.
+  // React passes the sanitizer's TrustedHTML to the browser unchanged.
   return <div className="contents" dangerouslySetInnerHTML={{ __html: safe as unknown as string }} />
 }
 

@@ -1,4 +1,4 @@
-// The model of the next question. What cannot be called is there too, greyed, with the reason.
+// The model of the next question. Models that cannot be called are shown greyed, with the reason.
 
 import { useDeferredValue, useState } from 'react'
 import type { ModelRow, NotCallable } from '../api/wire.ts'
@@ -8,13 +8,13 @@ import { Badge, Button } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 
 const item = 'weir.model'
-/** More matches than that are not looked through: another word finds sooner. */
+/** The limit of shown matches. */
 const most = 80
 
-/** Where there is nothing but the simulator: its other models misbehave, or take their time. */
+/** The default if there is only the simulator: its other models fail or are slow. */
 const echo = 'sim/echo'
 
-/** The model that was used last on this browser, else the first real one that the daily credit pays for. */
+/** The model last used in this browser, otherwise the first real one that daily credit pays for. */
 export function usePickedModel(models: readonly ModelRow[] | undefined) {
   const [id, setId] = useState(lastPicked)
   const picked = pickedOf(models ?? [], id)
@@ -29,7 +29,7 @@ function lastPicked(): string {
   return localStorage.getItem(item) ?? ''
 }
 
-/** Of these models the one that was picked, or would be where none was; undefined where none can be called. */
+/** The picked model, or else the default; undefined if none can be called. */
 export function pickedOf(models: readonly ModelRow[], id = lastPicked()): ModelRow | undefined {
   const callable = models.filter((model) => model.callable.app === null && model.kind === 'chat')
   const real = callable.filter((model) => !model.id.startsWith('sim/'))

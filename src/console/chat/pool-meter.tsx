@@ -3,7 +3,7 @@ import { appOrder, poolBars, poolNames } from '../pages/credits/pools.ts'
 import { usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 
-/** The pools in the order in which a chat spends them, each as wide as what it holds. */
+/** The pools in the order in which a chat spends them, with widths by their credit. */
 export function PoolMeter() {
   const { data: credits } = useCredits()
   if (!credits) return <p className="mt-2 h-4" />
@@ -12,7 +12,7 @@ export function PoolMeter() {
   )
   if (pools.length === 0)
     return <p className="mt-2 text-[12px] text-warn">{t('There is no credit for a chat now.')}</p>
-  // By the square root: beside a hundred dollars, twenty cents would not be seen.
+  // By the square root: otherwise twenty cents would be invisible beside a hundred dollars.
   const widths = pools.map(({ remaining }) => Math.sqrt(Number(remaining)))
   const sum = widths.reduce((total, width) => total + width, 0)
   return (

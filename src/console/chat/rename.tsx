@@ -1,4 +1,4 @@
-// Another title for the open conversation.
+// Renames the open conversation.
 
 import { useState } from 'react'
 import { t } from '../strings/text.ts'

@@ -1,4 +1,4 @@
-// A conversation in the page: what was asked and answered, and how events of a stream change it. Pure.
+// A conversation in the page: its turns, and how stream events change them. Pure.
 
 export interface Attachment {
   readonly name: string
@@ -15,7 +15,7 @@ export interface ToolCall {
   readonly detail: string
 }
 
-/** A call that waits for its reader's permission. */
+/** A tool call that waits for the user's approval. */
 export interface ApprovalRequest {
   readonly id: string
   readonly server: string
@@ -23,7 +23,7 @@ export interface ApprovalRequest {
   readonly arguments: string
 }
 
-/** What a reader has decided about such a call. */
+/** The user's decision about such a call. */
 export interface Approval {
   readonly id: string
   readonly approve: boolean
@@ -36,7 +36,7 @@ export interface Source {
 }
 
 export interface Answer {
-  /** The id of the stored response; null until the stream has begun, or where none is stored. */
+  /** The id of the stored response; null until the stream has begun, or if none is stored. */
   readonly id: string | null
   readonly requestId: string | null
   readonly model: string
@@ -57,7 +57,7 @@ export interface Turn {
   readonly key: string
   readonly text: string
   readonly attachments: readonly Attachment[]
-  /** Where they are given, nothing is asked: the answer before goes on. */
+  /** If present, the turn has no question: the answer before goes on. */
   readonly approvals: readonly Approval[]
   readonly answer: Answer
 }
@@ -81,7 +81,7 @@ export function newAnswer(model: string): Answer {
   }
 }
 
-/** An event of the responses stream, as far as a chat reads it. */
+/** The fields of a response stream's event that the chat reads. */
 export interface StreamEvent {
   readonly type: string
   readonly delta?: string
@@ -218,7 +218,7 @@ function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
   }
 }
 
-/** A turn that was kept: the stored response with the items it was asked by. */
+/** A stored turn: the response with its input items. */
 export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn {
   const { output } = response
   const of = (type: string, read: (item: Item) => string) =>

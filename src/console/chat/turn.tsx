@@ -1,4 +1,4 @@
-// One question and its answer: reasoning and tools folded, the text as it grows, and what it cost.
+// One question and its answer: reasoning and tools folded, the text as it grows, and its cost.
 
 import { memo } from 'react'
 import { Link } from 'wouter'
@@ -12,9 +12,9 @@ import type { Answer, Approval, ToolCall, Turn } from './thread.ts'
 
 interface TurnProps {
   readonly turn: Turn
-  /** While an answer is being written, nothing else is asked. */
+  /** While an answer is being written, no other question can be sent. */
   readonly locked: boolean
-  /** What was decided about the calls that the answer asked for; undefined while it is the last. */
+  /** The decisions about the answer's tool calls; undefined while it is the last turn. */
   readonly decided: readonly Approval[] | undefined
   readonly onEdit: () => void
   readonly onAgain: () => void
@@ -169,7 +169,7 @@ function End({ answer }: { answer: Answer }) {
   )
 }
 
-/** What the answer cost, which pools paid, and the way to its receipt. */
+/** The cost of the answer, the pools that paid, and a link to the receipt. */
 function Cost({ answer }: { answer: Answer }) {
   const { cost, paidBy, tokens, requestId } = answer
   if (cost === null) return null

@@ -1,4 +1,4 @@
-// How an account gets in: its keys and its sessions, which an operator can end.
+// The keys and sessions of an account, which an operator can end.
 
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../api/call.ts'
@@ -10,7 +10,7 @@ import { Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
 import { rightAligned, Table } from '../ui/table.tsx'
 import { useAct } from '../ui/use-act.ts'
 
-/** A list below the account's path, and what takes an entry of it away. */
+/** A list below the account's path, with a function that removes an entry. */
 function useEntries<Entry extends { readonly id: string }>(path: string) {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', path],

@@ -1,4 +1,4 @@
-// How much an account may owe, where an operator lets it go on without credit.
+// How much an account may owe.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'

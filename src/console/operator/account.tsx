@@ -1,4 +1,4 @@
-// One account, as an operator sees it and changes it.
+// One account, for operators.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
@@ -123,7 +123,7 @@ function Whole({ account }: { account: AccountWhole }) {
 function Grant({ path }: { path: string }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  // The same grant, sent again after an answer that was lost, is booked once.
+  // If the answer was lost, the same grant is sent again with this id and booked once.
   const [id, setId] = useState(() => crypto.randomUUID())
   const [granted, setGranted] = useState('')
   const submit = (event: FormEvent<HTMLFormElement>) => {

@@ -126,7 +126,7 @@ function Invite({ onClose }: { onClose: () => void }) {
   )
 }
 
-/** The link, the one time that it can be seen. */
+/** The link, which is shown only once. */
 export function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => void }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">

@@ -1,4 +1,4 @@
-// The catalog as the installation has it: where its prices come from, what was changed of it, and what is not sold.
+// The catalog of this installation: the sources of its prices, its changes, and models that are not sold.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -11,7 +11,7 @@ import { Table } from '../ui/table.tsx'
 import { QueryState } from '../ui/query-state.tsx'
 import type { CatalogChanges, CatalogState } from './wire.ts'
 
-/** Rows shown at first; the rest is a click away. */
+/** Rows shown at first. */
 const fewRows = 50
 
 export function CatalogPage() {

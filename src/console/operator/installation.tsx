@@ -1,4 +1,4 @@
-// The installation as a whole: how it is, its providers, its books, and what operators did.
+// The installation: its state, its providers, its ledger, and the acts of operators.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -202,7 +202,7 @@ export function Acts() {
   )
 }
 
-/** The fields of a state that differ from the other's, a line each. */
+/** The fields that differ between two states, one per line. */
 function State({ of, beside }: { of: unknown; beside: unknown }) {
   const [fields, others] = [fieldsOf(of), fieldsOf(beside)]
   const shown = Object.entries(fields).filter(

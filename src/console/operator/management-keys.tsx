@@ -89,7 +89,7 @@ export function ManagementKeys() {
   )
 }
 
-/** The key lives in this dialog alone: it is gone when it closes. */
+/** The key is only in this dialog's state and is lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
   const [made, setMade] = useState<string | null>(null)

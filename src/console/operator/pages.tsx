@@ -1,4 +1,4 @@
-// The pages of operators by their addresses.
+// The operators' pages by path.
 
 import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'

@@ -1,4 +1,4 @@
-// The configuration as the gateway was started with: every setting, its value, and where that came from.
+// The configuration of the running gateway: every setting with its value and its source.
 
 import { useQuery } from '@tanstack/react-query'
 import { useDeferredValue } from 'react'

@@ -1,4 +1,4 @@
-// What the API for operators sends: as in ../api/wire.ts, and for all accounts.
+// Answers of the API for operators, in the formats of ../api/wire.ts.
 
 import type { Credits } from '../api/wire.ts'
 
@@ -69,7 +69,7 @@ export interface CatalogState {
   readonly models: number
   readonly callable: number
   readonly sources: readonly { readonly name: string; readonly version: string; readonly date: string }[]
-  /** Null where the bundled catalog is in use. */
+  /** Null if the bundled catalog is in use. */
   readonly changes: CatalogChanges | null
   readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
   readonly unpriced: readonly { readonly id: string; readonly reason: string }[]
@@ -94,7 +94,7 @@ export interface Configuration {
   }[]
 }
 
-/** A link that signs in once: shown, and kept nowhere. */
+/** A single-use sign-in link; it is not stored. */
 export interface SignInLink {
   readonly url: string
   readonly expires_at: string

@@ -179,7 +179,7 @@ function Deliveries({ path, id }: { path: string; id: string }) {
   )
 }
 
-/** The secret lives in this dialog alone: it is gone when it closes. */
+/** The secret is only in this dialog's state and is lost when it closes. */
 function Adding({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
   const [secret, setSecret] = useState<string | null>(null)

@@ -1,11 +1,11 @@
-// Arithmetic on decimal strings without rounding: a BigInt and the number of digits behind its point.
+// Arithmetic on decimal strings without rounding: a BigInt and the number of its decimals.
 
 interface Exact {
   readonly units: bigint
   readonly scale: number
 }
 
-/** Throws for what is no plain decimal number. */
+/** Throws for text other than a plain decimal number. */
 export function exact(text: string): Exact {
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? []
   if (whole === undefined) throw new Error(`${text} is no decimal number`)
@@ -31,7 +31,7 @@ export function sumOf(texts: readonly string[]): Exact {
   return texts.map(exact).reduce(plus, { units: 0n, scale: 0 })
 }
 
-/** Without zeros at its end. */
+/** Without trailing zeros. */
 export function decimal({ units, scale }: Exact): string {
   const digits = (units < 0n ? -units : units).toString().padStart(scale + 1, '0')
   const whole = digits.slice(0, digits.length - scale)

@@ -1,4 +1,4 @@
-// Amounts, counts and times as people read them. Intl does the writing; decimal strings stay exact on the way.
+// Formats amounts, counts and times for people, with Intl. Decimal strings stay exact.
 
 import { language } from './text.ts'
 
@@ -8,7 +8,7 @@ type Decimal = Intl.StringNumericLiteral
 
 const dollarForms = new Map<number, Intl.NumberFormat>()
 
-/** US dollars to the precision they have, but at least cents; `most` digits are shown where given. */
+/** US dollars with all of their decimals, at least two, at most `most` if given. */
 export function usd(amount: string, most = 20): string {
   let form = dollarForms.get(most)
   if (!form) {
@@ -19,7 +19,7 @@ export function usd(amount: string, most = 20): string {
   return form.format(amount as Decimal)
 }
 
-/** Dollars short enough for a column: four digits behind the point, or the first two that say something. */
+/** Dollars short enough for a column: four decimals, or up to the second significant one. */
 export function usdShort(amount: string): string {
   const value = Math.abs(Number(amount))
   if (value === 0) return usd('0')

@@ -8,13 +8,13 @@ const catalogues: Readonly<Record<string, () => Promise<Readonly<Record<string, 
 let translations: Readonly<Record<string, string>> = {}
 const languageItem = 'weir.language'
 
-/** The languages that there are strings in, by the names they have for themselves. */
+/** The available languages, with their own names. */
 export const languages = [
   ['en', 'English'],
   ['hi', 'हिन्दी'],
 ] as const
 
-/** The reader's choice, else the first language of the browser that there are strings in. */
+/** The user's choice, otherwise the first language of the browser that is available. */
 export function language(): string {
   const known = (code: string | undefined) => languages.some(([name]) => name === code)
   const chosen = localStorage.getItem(languageItem) ?? undefined
@@ -27,14 +27,14 @@ export function chooseLanguage(code: string): void {
   location.reload()
 }
 
-/** Loads the strings of the reader's language; English needs none. */
+/** Loads the strings of the user's language; English needs none. */
 export async function loadStrings(): Promise<void> {
   const code = language()
   document.documentElement.lang = code
   translations = (await catalogues[code]?.()) ?? {}
 }
 
-/** A string in the reader's language, with its `{names}` filled in. */
+/** A string in the user's language, with its `{names}` filled in. */
 export function t(english: string, values: Readonly<Record<string, string | number>> = {}): string {
   const text = translations[english] ?? english
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole))

@@ -1,4 +1,4 @@
-// The small parts that every page is made of.
+// Basic components of all pages.
 
 import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react'
 import { faultIn } from '../api/call.ts'
@@ -105,7 +105,7 @@ export function Note({
   )
 }
 
-/** What went wrong, with its code and the page that explains it. */
+/** An error, with its code and a link to its explanation. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const { code, message, status, metadata } = faultIn(error)
   const id = metadata['request_id']

@@ -9,7 +9,7 @@ interface DialogProps {
   readonly onClose: () => void
   readonly children: ReactNode
   readonly wide?: boolean
-  /** Not closed by Escape: what it shows is shown once. */
+  /** Not closed by Escape, for content that is shown only once. */
   readonly firm?: boolean
 }
 

@@ -1,5 +1,4 @@
-// Acts that want a fresh proof: they are tried, and when the gateway asks for the proof, this dialog gets it and the act
-// is tried again.
+// Acts that need a recent proof of identity: if the gateway requires it, this dialog gets it and the act is repeated.
 
 import { type FormEvent, useState } from 'react'
 import { call, CallError } from '../api/call.ts'
@@ -24,7 +23,7 @@ export async function elevated<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Has its place once, in the shell. */
+/** Rendered once, in the shell. */
 export function ElevationDialog() {
   const [pending, setPending] = useState<((proven: boolean) => void) | null>(null)
   const { data: session } = useSession()

@@ -1,4 +1,4 @@
-// Fields of forms, each with its label, its hint and what is wrong with it.
+// Fields of forms, each with a label, a hint and its error.
 
 import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react'
 
@@ -76,7 +76,7 @@ function describedBy(id: string, hint: ReactNode, error: string | undefined): st
   return ids.length === 0 ? undefined : ids.join(' ')
 }
 
-/** The text of a field; undefined where it was left empty. */
+/** The text of a field; undefined if it is empty. */
 export function textOf(form: FormData, name: string): string | undefined {
   const value = form.get(name)
   const text = typeof value === 'string' ? value.trim() : ''

@@ -1,4 +1,4 @@
-/** Water that falls over a sill. */
+/** Water flowing over a weir. */
 export function Logo() {
   return (
     <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">

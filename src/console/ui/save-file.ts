@@ -1,6 +1,6 @@
-// Files that a page makes and hands to its reader.
+// Downloads of files that a page makes.
 
-/** Rows as CSV. A text that a spreadsheet would take for a formula is marked as text. */
+/** Rows as CSV. Text that a spreadsheet would take for a formula is marked as text. */
 export function csvOf(rows: readonly (readonly string[])[]): string {
   return rows.map((row) => row.map(field).join(',')).join('\r\n')
 }

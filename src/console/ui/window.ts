@@ -1,9 +1,9 @@
 import { type RefObject, useEffect, useState } from 'react'
 
-/** Rows that are kept above and below those in sight, so that quick scrolling shows no gaps. */
+/** Rows rendered above and below the visible ones, so that quick scrolling shows no gaps. */
 const spare = 12
 
-/** Which rows of a long list of equal heights to have in the page: `from` up to `to`. */
+/** Which rows of a long list with equal heights to render: `from` up to `to`. */
 export function useWindow(box: RefObject<HTMLElement | null>, rows: number, rowHeight: number) {
   const [first, setFirst] = useState(0)
   const [visible, setVisible] = useState(30)
@@ -14,7 +14,7 @@ export function useWindow(box: RefObject<HTMLElement | null>, rows: number, rowH
     observer.observe(box.current!)
     return () => observer.disconnect()
   }, [box, rowHeight])
-  // In steps: a frame that scrolls by a few pixels changes nothing in the page.
+  // In steps, so that scrolling by a few pixels changes nothing in the page.
   const step = Math.floor(spare / 2)
   const onScroll = () => {
     const at = Math.floor(box.current!.scrollTop / rowHeight)

@@ -1,4 +1,4 @@
-// One top-up as an operator sees it: every message about it, what was taken back, and what can be done.
+// One top-up, for operators: its messages, its refunds, and what can be done.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -145,7 +145,7 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
 
 function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
   const client = useQueryClient()
-  // The same id again, after an answer that was lost, refunds only once.
+  // If the answer was lost, the same refund is sent again with this id and made once.
   const [id] = useState(() => crypto.randomUUID())
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const refund = async (given: FormData) => {

@@ -20,7 +20,7 @@ const parts = [
   ['/operator/payments/subscriptions', 'Subscriptions'],
 ] as const
 
-/** The head of each page about payments, with the way to the others. */
+/** The head of each page about payments, with links to the others. */
 export function PaymentsHead({ children }: { children?: ReactNode }) {
   const [path] = useLocation()
   return (

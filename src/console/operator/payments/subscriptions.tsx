@@ -205,7 +205,7 @@ async function accountsLike(text: string): Promise<readonly AccountRow[]> {
   return (await call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)).data
 }
 
-/** The id of the account with this address or id. Throws a fault of the field where there is none. */
+/** The id of the account with this address or id. If there is none, throws an error for the field. */
 async function accountIdOf(typed: string): Promise<string> {
   const text = typed.trim().toLowerCase()
   const found = (await accountsLike(text)).find(

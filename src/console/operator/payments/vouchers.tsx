@@ -93,7 +93,7 @@ export function Vouchers() {
   )
 }
 
-/** The codes live in this dialog alone: they are gone when it closes. */
+/** The codes are only in this dialog's state and are lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
   const [codes, setCodes] = useState<readonly string[] | null>(null)

@@ -1,4 +1,4 @@
-// What the API for operators sends of payments.
+// Answers of the API for operators about payments.
 
 import type { ProcessorId, TopUp } from '../../api/payments.ts'
 

@@ -1,4 +1,4 @@
-// What should be known of the credit before it is too late.
+// Warnings about credit.
 
 import { Link } from 'wouter'
 import type { Credits } from '../../api/wire.ts'

@@ -1,4 +1,4 @@
-// A bar for each lot from today to its expiry, as high as what it still holds; what running calls hold is hatched.
+// A bar for each lot from today to its expiry, with a height by its credit; held credit is hatched.
 
 import type { Lot } from '../../api/wire.ts'
 import { day, usd } from '../../strings/format.ts'

@@ -1,4 +1,4 @@
-// The form that a key is made by, and changed by later.
+// The form for a new key, and for changes of a key.
 
 import { type FormEvent, useState } from 'react'
 import { call, faultIn } from '../../api/call.ts'
@@ -173,7 +173,7 @@ function hasBounds(key: Key): boolean {
   )
 }
 
-/** The rights as the API takes them; null lifts a bound. */
+/** The rights for the API; null removes a limit. */
 function rightsIn(form: FormData) {
   const list = (name: string) => {
     const items = (textOf(form, name) ?? '').split(/[\s,]+/).filter((item) => item !== '')

@@ -66,14 +66,14 @@ export function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open
   )
 }
 
-/** A key that has been replaced has one successor: that one is replaced next. */
+/** A replaced key cannot be replaced again; its successor can. */
 function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | 'revoke')[] {
   return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
 }
 
 const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
 
-/** What the next call could spend, and which of the two bounds it is. */
+/** What the next call could spend, and whether the key's limit or the credit bounds it. */
 function CanSpend({ keyRow }: { keyRow: Key }) {
   const { data: credits } = useCredits()
   if (keyRow.state !== 'active') return <span>–</span>
@@ -94,7 +94,7 @@ function CanSpend({ keyRow }: { keyRow: Key }) {
   )
 }
 
-/** What the key's own limit leaves in the current window; null without one. */
+/** What is left of the key's limit in the current window; null without a limit. */
 function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
   if (limit === null) return null
   const left = sumOf([limit, `-${spent}`])

@@ -16,7 +16,7 @@ import { RevealedKey } from './revealed-key.tsx'
 type Open =
   | { readonly kind: 'create' }
   | KeyAct
-  /** Holds the text of a key, until it is closed: nothing else does. */
+  /** Has the text of a new key, which is lost when it closes. */
   | { readonly kind: 'revealed'; readonly made: MadeKey }
 
 export function Keys() {

@@ -1,4 +1,4 @@
-// For who has test keys: how to make a provider fail on purpose, to see what one's own program does then.
+// For test keys: how to make a provider fail on purpose, to test one's own program.
 
 import { useState } from 'react'
 import { t } from '../../strings/text.ts'

@@ -1,5 +1,5 @@
-// A key, the one time that it can be seen, with a call to try it by. It waits for that call and turns green when it has
-// arrived. Nothing here outlives the dialog.
+// A new key, shown only once, with a first call to try it. It waits for that call and turns green when it arrives.
+// The key is lost when the dialog closes.
 
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../../api/call.ts'

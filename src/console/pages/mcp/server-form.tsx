@@ -1,4 +1,4 @@
-// A server is registered: where it is, and what it is sent.
+// Registers a server: its URL and its headers.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -12,14 +12,14 @@ import { ActForm } from '../../ui/act-form.tsx'
 
 type Way = 'nothing' | 'token' | 'oauth'
 
-/** Leads the browser to where the server has its users sign in. */
+/** Redirects the browser to the server's sign-in. */
 export async function authorize(name: string): Promise<void> {
   const path = `mcp-servers/${encodeURIComponent(name)}/authorize`
   const { authorization_url } = await call<{ authorization_url: string }>('POST', path, {})
   location.assign(authorization_url)
 }
 
-/** `names` are those of the servers that there are. */
+/** `names` are those of the existing servers. */
 export function ServerForm({ names, onClose }: { names: readonly string[]; onClose: () => void }) {
   const client = useQueryClient()
   const [way, setWay] = useState<Way>('nothing')
@@ -145,7 +145,7 @@ function bodyOf(form: FormData, way: Way) {
   }
 }
 
-/** A line without a colon is sent as it is: the gateway says what is wrong with it. */
+/** A line without a colon is sent unchanged, so that the gateway reports what is wrong with it. */
 function headersIn(text: string): Record<string, string> {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   return Object.fromEntries(

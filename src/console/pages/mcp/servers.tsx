@@ -1,4 +1,4 @@
-// The MCP servers of the account: what they are sent, whether they answer, and with which tools.
+// The account's MCP servers: their headers, whether they answer, and their tools.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -61,7 +61,7 @@ function exampleFor(name: string): string {
   return `"tools": [{ "type": "mcp", "server_label": ${JSON.stringify(name)}, "require_approval": "never" }]`
 }
 
-/** What came of a sign-in that has led away from here and back. */
+/** The result of a sign-in at a server, on return from it. */
 function Outcome() {
   const [query] = useSearchParams()
   const outcome = query.get('outcome')

@@ -1,4 +1,4 @@
-// The receipt of a payment, to be printed: who paid whom how much, and the credit that it became. It is no tax invoice.
+// The receipt of a payment, for printing: payer, payee, amount and credit. It is not a tax invoice.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
@@ -38,7 +38,7 @@ export function ReceiptPage() {
 }
 
 function Receipt({ receipt }: { receipt: PaymentReceipt }) {
-  // Of the payer nothing but the address is kept: what else should stand on the paper is typed for the paper.
+  // Only the payer's e-mail address is stored; other details are typed in for printing.
   const [name, setName] = useState('')
   const [gstin, setGstin] = useState('')
   const { seller } = receipt

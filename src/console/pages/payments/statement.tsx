@@ -15,7 +15,7 @@ import { poolNames } from '../credits/pools.ts'
 import { inr } from './words.tsx'
 
 interface Place {
-  /** Where the statements of the account are asked for, below `/console/api/`. */
+  /** The path of the account's statements below `/console/api/`. */
   readonly path: string
   /** The page of them, below `/console`. */
   readonly page: string

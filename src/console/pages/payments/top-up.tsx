@@ -1,4 +1,4 @@
-// One top-up: what it waits for while it waits, and what became of it.
+// One top-up: what it is waiting for, or its outcome.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'

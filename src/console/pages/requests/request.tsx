@@ -81,7 +81,7 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
   const [checked, setChecked] = useState(false)
   const steps = checked ? addUp(receipt) : []
   const wrong = steps.filter(({ holds }) => !holds)
-  // Each time that tools have answered the model is asked again.
+  // The model is called again after each round of tool results.
   const rounds = Math.max(1, ...receipt.lines.map(({ round = 1 }) => round))
   return (
     <Section

@@ -1,4 +1,4 @@
-// What was asked and what became of it, newest first. The filters stand in the address.
+// Requests and their outcomes, newest first. The filters are in the URL.
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { type FormEvent } from 'react'
