@@ -147,6 +147,9 @@ function refusedBy(
   const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, now())
   // What a model costs is only of interest to an account without credit.
   if (refused !== 'purchased_credits_required') return refused
-  const costs = costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
-  return refusal(caller, model, balance, now(), costs)
+  return refusal(caller, model, balance, now(), costsAt(providers, model))
+}
+
+function costsAt(providers: AdmissionParts['providers'], model: Model): Costs {
+  return costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
 }

@@ -16,22 +16,14 @@ interface Credit {
 
 /** What is left in a pool at `now`, holds included and debt deducted, in picodollars. */
 export function remainingIn(credit: Credit, pool: Pool, now: number): Pico {
-  return lessDebt(
-    credit,
-    pool,
-    sumIn(credit, pool, now, (lot) => lot.remaining),
-  )
+  return lessDebt(credit, pool, sumIn(credit, pool, now, remaining))
 }
 
 /** Credit in these pools at `now` that may be held: unexpired, not pinned and not owed, in picodollars. */
 export function freeIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
   let free = 0n
   for (const pool of funding) {
-    free += lessDebt(
-      credit,
-      pool,
-      sumIn(credit, pool, now, (lot) => lot.remaining - lot.pinned),
-    )
+    free += lessDebt(credit, pool, sumIn(credit, pool, now, unpinned))
   }
   return free
 }
@@ -41,6 +33,14 @@ export function pinnedIn(credit: Credit, funding: readonly Pool[], now: number):
   let pinned = 0n
   for (const pool of funding) pinned += sumIn(credit, pool, now, (lot) => lot.pinned)
   return pinned
+}
+
+function remaining(lot: Lot): Pico {
+  return lot.remaining
+}
+
+function unpinned(lot: Lot): Pico {
+  return lot.remaining - lot.pinned
 }
 
 function sumIn(credit: Credit, pool: Pool, now: number, part: (lot: Lot) => Pico): Pico {

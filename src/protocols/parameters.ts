@@ -1,6 +1,6 @@
 // Request parameters that some servers ignore, by their names in chat completions, and where a ChatRequest holds each.
 
-import type { ChatRequest, JsonObject, Labels, Sampling } from '../conversation/request.ts'
+import type { ChatRequest, Json, JsonObject, Labels, Sampling } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { asksNothing } from './lowering.ts'
 import type { OptionalField } from './openai/quirks.ts'
@@ -98,7 +98,14 @@ export function withPricedOutput(
   sold: readonly string[],
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const { modalities } = request.rest
-  if (!Array.isArray(modalities)) return { request, warnings: none }
+  return Array.isArray(modalities) ? withSoldOutput(request, modalities, sold) : { request, warnings: none }
+}
+
+function withSoldOutput(
+  request: ChatRequest,
+  modalities: readonly Json[],
+  sold: readonly string[],
+): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
   if (kept.length === modalities.length) return { request, warnings: none }
   const { modalities: _, audio, ...others } = request.rest

@@ -18,8 +18,15 @@ export function fundingFor(
 ): Awaitable<readonly Pool[]> {
   const { channel } = call.caller
   // An API key spends purchased credit only.
-  if (channel !== 'app') return fundingOf(channel, false)
-  return isFlashCall(parts, call, candidates).then((isFlash) => fundingOf(channel, isFlash))
+  return channel === 'app' ? appFunding(parts, call, candidates) : fundingOf(channel, false)
+}
+
+async function appFunding(
+  parts: CountingParts,
+  call: Pick<IncomingCall, 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Promise<readonly Pool[]> {
+  return fundingOf('app', await isFlashCall(parts, call, candidates))
 }
 
 async function isFlashCall(

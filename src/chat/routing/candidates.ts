@@ -85,14 +85,20 @@ function namesOf(offers: readonly Offer[]): readonly string[] {
 
 /** The keys ordered by a hash of turn and position: evenly spread, and unaffected by the state of other keys. */
 function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
-  if (keys.length < 2) return keys
+  return keys.length < 2 ? keys : shuffled(keys, turn)
+}
+
+function shuffled<Key>(keys: readonly Key[], turn: string): readonly Key[] {
   const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
   const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
   return places.map((place) => keys[place]!)
 }
 
 function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
-  if (routing.order.length === 0) return offers
+  return routing.order.length === 0 ? offers : byProvider(offers, routing)
+}
+
+function byProvider(offers: readonly Offer[], routing: Routing): readonly Offer[] {
   const rank = (offer: Offer) => {
     const place = routing.order.indexOf(offer.provider)
     return place < 0 ? routing.order.length : place

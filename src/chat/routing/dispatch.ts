@@ -245,8 +245,11 @@ function withAttempts(error: GatewayError, attempts: readonly Attempt[]): Gatewa
 }
 
 /** Healthy candidates by rank, then the others by rank. */
-function inOrderOfHealth({ account, candidates, health }: Search): readonly Candidate[] {
-  if (health.isQuiet) return candidates
+function inOrderOfHealth(search: Search): readonly Candidate[] {
+  return search.health.isQuiet ? search.candidates : wellFirst(search)
+}
+
+function wellFirst({ account, candidates, health }: Search): readonly Candidate[] {
   const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
   if (candidates.every(isWell)) return candidates
   const well = candidates.filter(isWell)

@@ -36,7 +36,17 @@ export function withOwnSearch<Call extends Searching>(
   candidates: readonly Candidate[],
 ): Routed<Call> {
   const declared = call.request.gatewayTools
-  if (declared === undefined) return { call, candidates, pauses: false }
+  return declared === undefined
+    ? { call, candidates, pauses: false }
+    : withDeclaredSearch(outbounds, call, declared, candidates)
+}
+
+function withDeclaredSearch<Call extends Searching>(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  call: Call,
+  declared: DeclaredTools,
+  candidates: readonly Candidate[],
+): Routed<Call> {
   const search = declared.declarations.find((each) => each.kind === 'web-search')
   const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
   if (!search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates, pauses: false }

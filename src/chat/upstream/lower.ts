@@ -2,7 +2,7 @@
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
-import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
+import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import { joined, type LoweredRequest, type Warning } from '../../protocols/lowered-request.ts'
 import type { Outbound, Target } from '../../protocols/protocol.ts'
@@ -53,7 +53,10 @@ export function loweredFor(
   const mayPass = answer === 'passes' && call.inbound.id === outbound.id
   const lowering: Lowering = { parts, call, candidate, outbound, target, outputBound, mayPass }
   // Clients of chat completions have no names of their own.
-  if (fields === undefined) return lower(lowering)
+  return fields === undefined ? lower(lowering) : inClientsWords(lowering, fields)
+}
+
+function inClientsWords(lowering: Lowering, fields: ClientFields): Awaitable<ProviderRequest> {
   return whenDone(
     () => lower(lowering),
     (lowered) =>
@@ -133,8 +136,12 @@ function translated(
   refuseUnpricedMedia(request, candidate)
   const lowered = outbound.lower(request, target)
   const { isAdded } = call.request
-  const lost = isAdded ? lowered.warnings.filter(({ param }) => !isAdded(param)) : lowered.warnings
+  const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
   return written(lowering, lowered, joined(warnings, lost), mayPass && answersPass(outbound))
+}
+
+function notAdded(warnings: readonly Warning[], isAdded: (param: string) => boolean): readonly Warning[] {
+  return warnings.filter(({ param }) => !isAdded(param))
 }
 
 function written(
@@ -145,8 +152,17 @@ function written(
 ): Awaitable<ProviderRequest> {
   const body = parts.turns.text(lowered.body)
   return body instanceof Promise
-    ? body.then((text) => sent(lowered, text, warnings, passthrough))
+    ? sentLater(lowered, body, warnings, passthrough)
     : sent(lowered, body, warnings, passthrough)
+}
+
+async function sentLater(
+  lowered: LoweredRequest,
+  body: Promise<string>,
+  warnings: readonly Warning[],
+  passthrough: boolean,
+): Promise<ProviderRequest> {
+  return sent(lowered, await body, warnings, passthrough)
 }
 
 function sent(

@@ -69,10 +69,19 @@ export function prepare(
     }
     const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
     return lowered instanceof Promise
-      ? lowered.then((later) => preparedOf(outbound, target, later, warnings))
+      ? preparedLater(outbound, target, lowered, warnings)
       : preparedOf(outbound, target, lowered, warnings)
   })
   return call.request.envelope.strict ? andThen(prepared, strictly) : prepared
+}
+
+async function preparedLater(
+  outbound: Outbound,
+  target: Target,
+  lowered: Promise<ProviderRequest>,
+  before: readonly Warning[],
+): Promise<Prepared> {
+  return preparedOf(outbound, target, await lowered, before)
 }
 
 function preparedOf(

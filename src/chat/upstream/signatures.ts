@@ -18,16 +18,20 @@ export function withSignatures<T>(
 ): Awaitable<T> {
   const recalled = new Recalled(memory)
   const lowered = lower(recalled.of)
-  if (lowered instanceof Promise) return lowered.then((first) => again(recalled, lower) ?? first)
-  return again(recalled, lower) ?? lowered
+  const isDone = !(lowered instanceof Promise) && recalled.isComplete
+  return isDone ? lowered : lowerAgain(recalled, lower, lowered)
 }
 
-/** Lowers once more where signatures had to be awaited. */
-function again<T>(
+/** Lowers once more if signatures have to be awaited. */
+async function lowerAgain<T>(
   recalled: Recalled,
   lower: (signatureOf: SignatureOf) => Awaitable<T>,
-): Promise<T> | undefined {
-  return recalled.loaded()?.then(() => lower(recalled.of))
+  first: Awaitable<T>,
+): Promise<T> {
+  const lowered = await first
+  if (recalled.isComplete) return lowered
+  await recalled.load()
+  return lower(recalled.of)
 }
 
 /** The signatures that one request asks for. */
@@ -48,12 +52,14 @@ class Recalled {
     return undefined
   }
 
-  /** Resolves when those that were not there at once are; undefined if all were. */
-  loaded(): Promise<void> | undefined {
-    if (this.#awaited === undefined) return undefined
-    const ids = [...this.#awaited.keys()]
-    return Promise.all(this.#awaited.values()).then((signatures) => {
-      this.#known = new Map(ids.map((id, at) => [id, signatures[at]]))
-    })
+  /** Whether all were there at once. */
+  get isComplete(): boolean {
+    return this.#awaited === undefined
+  }
+
+  async load(): Promise<void> {
+    const awaited = [...(this.#awaited ?? [])]
+    const signatures = await Promise.all(awaited.map(([, signature]) => signature))
+    this.#known = new Map(awaited.map(([id], at) => [id, signatures[at]]))
   }
 }

@@ -17,6 +17,14 @@ export function refuseUnsupported(request: ChatRequest, target: ParameterTarget)
     logprobs: sampling.logprobs === true || sampling.topLogprobs !== undefined,
   }
   if (!asked.n && !asked.logprobs) return
+  refuseAsked(asked, request, target)
+}
+
+function refuseAsked(
+  asked: Readonly<Record<'n' | 'logprobs', boolean>>,
+  request: ChatRequest,
+  target: ParameterTarget,
+): void {
   const refused = target.quirks.refuses.find((field) => asked[field])
   const unreasonable = asked.logprobs && refusedByModel(request, target).includes('logprobs')
   const param = refused ?? (unreasonable ? 'logprobs' : undefined)
@@ -136,7 +144,11 @@ export function shownTools(
   { allowedTools }: Pick<MessageQuirks, 'allowedTools'>,
 ): readonly FunctionTool[] {
   if (toolChoice?.kind !== 'allowed' || allowedTools) return tools
-  return tools.filter((tool) => toolChoice.names.includes(tool.name))
+  return named(tools, toolChoice.names)
+}
+
+function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
+  return tools.filter((tool) => names.includes(tool.name))
 }
 
 /** A tool's parameters. Several providers refuse a function without any; an empty object says the same. */

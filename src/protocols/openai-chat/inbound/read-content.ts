@@ -11,13 +11,16 @@ export function readContent(
   at: number,
 ): ContentPart[] {
   if (content == null) return []
-  const parts: ContentPart[] =
-    typeof content === 'string'
-      ? content === ''
-        ? []
-        : [{ kind: 'text', text: content, cache: undefined }]
-      : content.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
+  const parts = typeof content === 'string' ? readText(content) : readParts(content, at)
   return mark == null ? parts : markLast(parts, mark)
+}
+
+function readText(text: string): ContentPart[] {
+  return text === '' ? [] : [{ kind: 'text', text, cache: undefined }]
+}
+
+function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
+  return parts.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
 }
 
 /** A mark on the message applies to its last part that can carry one. */

@@ -128,7 +128,10 @@ function lowerContent(parts: readonly ContentPart[], context: MessageContext): s
   const [only] = parts
   if (only === undefined) return ''
   const text = parts.length === 1 ? plainTextOf(only, context.quirks) : undefined
-  if (text !== undefined) return text
+  return text ?? contentOf(parts, context)
+}
+
+function contentOf(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
   const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
   if (spoken.length === 0) return ''
   const texts = spoken.map((part) => plainTextOf(part, context.quirks))
@@ -238,7 +241,10 @@ const alphabet = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
  * would make ids collide that differ only at their end. A call and its result get the same id, two calls never.
  */
 function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (id: string) => string {
-  if (quirks.toolCallIds === 'any') return asItIs
+  return quirks.toolCallIds === 'any' ? asItIs : nineLetterIds(messages)
+}
+
+function nineLetterIds(messages: readonly Message[]): (id: string) => string {
   const written = new Map<string, string>()
   const taken = new Set<string>()
   const reserve = (id: string, short: string) => {

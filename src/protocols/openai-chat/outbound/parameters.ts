@@ -19,12 +19,16 @@ const noFields: JsonObject = {}
 
 export function lowerTools(request: ChatRequest, quirks: OpenAIChatQuirks): JsonObject {
   const tools = shownTools(request, quirks)
-  if (tools.length === 0) return noFields
-  const choice = lowerToolChoice(request, quirks)
-  return {
-    tools: tools.map((tool) => lowerTool(tool, quirks)),
-    ...(choice === undefined ? {} : { tool_choice: choice }),
-  }
+  return tools.length === 0 ? noFields : toolFields(tools, lowerToolChoice(request, quirks), quirks)
+}
+
+function toolFields(
+  tools: readonly FunctionTool[],
+  choice: Json | undefined,
+  quirks: OpenAIChatQuirks,
+): JsonObject {
+  const lowered = tools.map((tool) => lowerTool(tool, quirks))
+  return choice === undefined ? { tools: lowered } : { tools: lowered, tool_choice: choice }
 }
 
 function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
