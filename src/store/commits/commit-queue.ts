@@ -74,6 +74,7 @@ export class CommitQueue {
     const synced = () => {
       this.#clearSpill()
       this.#goOn()
+      return this.#scheduled
     }
     this.#durability = new Durability(sync, synced, lost)
   }
@@ -201,6 +202,8 @@ export class CommitQueue {
     setImmediate(() => {
       this.#scheduled = false
       if (!this.#closed && !this.#down && this.#busySince === null) void this.#flush()
+      // The holds that were committed during the last sync have waited for this group, to share its sync.
+      this.#durability.go()
     })
   }
 

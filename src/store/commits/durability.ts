@@ -22,7 +22,7 @@ const longestSyncMs = 5_000
  */
 export class Durability {
   readonly #sync: Sync | undefined
-  readonly #ended: () => void
+  readonly #ended: () => boolean
   readonly #failed: (error: unknown) => void
   /** Committed, and not covered by the sync under way. */
   #next: Batch | undefined
@@ -30,8 +30,11 @@ export class Durability {
   #since = 0
   #lost = false
 
-  /** Without a `sync` commits are durable by themselves. `ended` is called after each sync, when its answers are given. */
-  constructor(sync: Sync | undefined, ended: () => void, failed: (error: unknown) => void) {
+  /**
+   * Without a `sync` commits are durable by themselves. `ended` is called after each sync, when its answers are given.
+   * It says whether a commit follows in this turn: then the next sync waits for it, until `go` at the latest.
+   */
+  constructor(sync: Sync | undefined, ended: () => boolean, failed: (error: unknown) => void) {
     this.#sync = sync
     this.#ended = ended
     this.#failed = failed
@@ -75,13 +78,17 @@ export class Durability {
   }
 
   #join(): Batch {
-    this.#next ??= { answers: [], durable: undefined }
-    if (!this.#syncing && !this.#lost) this.#start()
-    return this.#next
+    const batch = (this.#next ??= { answers: [], durable: undefined })
+    this.go()
+    return batch
   }
 
-  /** The sync begins in a microtask: what has been committed by then is covered by it. */
-  #start(): void {
+  /**
+   * Begins a sync if commits wait for one and none is under way. It begins in a microtask: what has been committed by
+   * then is covered by it.
+   */
+  go(): void {
+    if (!this.#next || this.#syncing || this.#lost) return
     this.#since = performance.now()
     this.#syncing = this.#run()
   }
@@ -100,7 +107,6 @@ export class Durability {
     this.#syncing = undefined
     for (const answer of answers) answer()
     durable?.resolve()
-    if (this.#next) this.#start()
-    this.#ended()
+    if (!this.#ended()) this.go()
   }
 }

@@ -136,10 +136,40 @@ describe('where the log is synced on another thread', () => {
     await disk.end()
     expect(third.value?.result).toMatchObject({ kind: 'held' })
     expect(whole.value).toBeUndefined()
-    // b shares the sync of c and d, if that began after them, or has one of its own.
-    await disk.end()
     await disk.end()
     expect(whole.value).toMatchObject({ kind: 'held' })
+  })
+
+  test('holds that were decided during a sync share the next one with what was gathered meanwhile', async () => {
+    const { disk, ledger } = await bench()
+    await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('b'))
+    const held = seen(durable.then(() => 'durable'))
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    await disk.end()
+    const { syncs } = disk
+    expect({ held: held.value, settled: settled.value }).toEqual({ held: undefined, settled: undefined })
+    await disk.end()
+    expect({ held: held.value, settled: settled.value?.kind, syncs: disk.syncs }).toEqual({
+      held: 'durable',
+      settled: 'settled',
+      syncs,
+    })
+  })
+
+  test('holds that were decided during a sync become durable though the group after them fails', async () => {
+    const { disk, ledger, database } = await bench()
+    await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('b'))
+    const held = seen(durable.then(() => 'durable'))
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    database.run('PRAGMA query_only = ON')
+    await disk.end()
+    await disk.end()
+    expect({ held: held.value, settled: settled.value }).toEqual({ held: 'durable', settled: undefined })
+    database.run('PRAGMA query_only = OFF')
+    await disk.end()
+    expect(settled.value).toMatchObject({ kind: 'settled' })
   })
 
   test('a refusal is given at once', async () => {
