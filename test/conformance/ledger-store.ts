@@ -223,6 +223,14 @@ export function ledgerStoreConformance(
       expect(await free()).toBe(usd(10))
     })
 
+    test('what another process has booked is in the balance by the next turn of the event loop', async () => {
+      const other = await harness.open()
+      await ledger.grant(grantOf('a', usd(1)))
+      expect((await ledger.balance('anna')).lots).toHaveLength(1)
+      await other.grant(grantOf('b', usd(2)))
+      expect((await ledger.balance('anna')).lots).toHaveLength(2)
+    })
+
     test('credit is gone when its time is over; what a call had pinned may still be spent', async () => {
       await ledger.grant(allowanceGrant('anna', now))
       const hold = { key: null, funding: ['daily'] as const, want: usd('0.1'), least: usd('0.1') }

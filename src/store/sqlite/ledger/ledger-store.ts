@@ -49,6 +49,8 @@ interface Tables {
 export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStore, LedgerUpkeep {
   readonly group: CommitQueue
   readonly #tables: Tables
+  /** Whether this turn of the event loop has asked for commits of other processes. */
+  #askedForOthers = false
   #lastWriteCheck = Number.NEGATIVE_INFINITY
 
   constructor(parts: LedgerParts) {
@@ -130,7 +132,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
 
   balance(account: string): Balance {
     return reading(() => {
-      validate(this.#tables)
+      this.#seeOthers()
       return balanceOf(this.#tables.wallets.of(account).wallet, this.#tables.time.now())
     })
   }
@@ -142,8 +144,21 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
 
   keySpend(key: string, windowStart: number): Pico {
     return reading(() => {
-      validate(this.#tables)
+      this.#seeOthers()
       return this.#tables.wallets.keySpend(key, windowStart)
+    })
+  }
+
+  /**
+   * Finds what other processes, such as commands of the command line, have committed before this turn of the event
+   * loop. Only what is shown may be a turn late: a decision asks again, inside its transaction.
+   */
+  #seeOthers(): void {
+    if (this.#askedForOthers) return
+    validate(this.#tables)
+    this.#askedForOthers = true
+    setImmediate(() => {
+      this.#askedForOthers = false
     })
   }
 
