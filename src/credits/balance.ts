@@ -4,6 +4,7 @@
 import type { LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
+import { isExpired } from './wallet.ts'
 
 type Lot = Pick<LotBalance, 'pool' | 'remaining' | 'pinned' | 'expiresAt'>
 
@@ -16,39 +17,45 @@ interface Credit {
 
 /** What is left in a pool at `now`, holds included and debt deducted, in picodollars. */
 export function remainingIn(credit: Credit, pool: Pool, now: number): Pico {
-  return lessDebt(credit, pool, sumIn(credit, pool, now, remaining))
+  let remaining = 0n
+  for (const lot of credit.lots) {
+    if (lot.pool === pool && !isExpired(lot, now)) remaining += lot.remaining
+  }
+  return lessDebt(credit, pool, remaining)
 }
 
 /** Credit in these pools at `now` that may be held: unexpired, not pinned and not owed, in picodollars. */
 export function freeIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
+  return creditIn(credit, funding, now).free
+}
+
+/** What a set of pools can pay with, in picodollars; of unexpired lots alone. */
+interface PoolCredit {
+  /** Free now, after debt. */
+  readonly free: Pico
+  /** Held by calls in flight. */
+  readonly held: Pico
+  /** Free if all of them returned their holds. */
+  readonly freeLater: Pico
+}
+
+export function creditIn(credit: Credit, funding: readonly Pool[], now: number): PoolCredit {
   let free = 0n
+  let held = 0n
+  let freeLater = 0n
   for (const pool of funding) {
-    free += lessDebt(credit, pool, sumIn(credit, pool, now, unpinned))
+    let remaining = 0n
+    let pinned = 0n
+    for (const lot of credit.lots) {
+      if (lot.pool !== pool || isExpired(lot, now)) continue
+      remaining += lot.remaining
+      pinned += lot.pinned
+    }
+    free += lessDebt(credit, pool, remaining - pinned)
+    held += pinned
+    freeLater += lessDebt(credit, pool, remaining)
   }
-  return free
-}
-
-/** Unexpired credit in these pools that calls in flight hold, in picodollars. */
-export function pinnedIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
-  let pinned = 0n
-  for (const pool of funding) pinned += sumIn(credit, pool, now, (lot) => lot.pinned)
-  return pinned
-}
-
-function remaining(lot: Lot): Pico {
-  return lot.remaining
-}
-
-function unpinned(lot: Lot): Pico {
-  return lot.remaining - lot.pinned
-}
-
-function sumIn(credit: Credit, pool: Pool, now: number, part: (lot: Lot) => Pico): Pico {
-  let sum = 0n
-  for (const lot of credit.lots) {
-    if (lot.pool === pool && (lot.expiresAt === null || lot.expiresAt > now)) sum += part(lot)
-  }
-  return sum
+  return { free, held, freeLater }
 }
 
 function lessDebt({ debt, creditLine }: Credit, pool: Pool, amount: Pico): Pico {

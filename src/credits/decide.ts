@@ -2,7 +2,7 @@
 // store loads the wallet, calls this, and writes the change as a whole; the rules are only here.
 
 import { GatewayError } from '../errors.ts'
-import { freeIn, pinnedIn, remainingIn } from './balance.ts'
+import { creditIn, freeIn } from './balance.ts'
 import { withRepayment } from './debt.ts'
 import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
 import type { Command, Results, Decision, CommandOf } from './decision.ts'
@@ -13,6 +13,7 @@ import {
   freeOf,
   loanPrefix,
   noChange,
+  type CallChange,
   type Change,
   type Leg,
   type Lot,
@@ -33,10 +34,10 @@ export function decide<Kind extends Command['kind']>(
 ): Decision<Results[Kind]> {
   const decider: (wallet: Wallet, command: CommandOf<Kind>, now: number) => Decision<Results[Kind]> =
     deciders[command.kind as Kind]
-  const { result, change } = decider(wallet, command, now)
-  if (change === null || wallet.debt + change.debt === 0n || takesCredit[command.kind])
-    return { result, change }
-  return { result, change: withRepayment(wallet, change, now) }
+  const decision = decider(wallet, command, now)
+  const { change } = decision
+  if (change === null || wallet.debt + change.debt === 0n || takesCredit[command.kind]) return decision
+  return { result: decision.result, change: withRepayment(wallet, change, now) }
 }
 
 /** Commands that reserve credit. After any other, freed credit repays the debt first. */
@@ -72,13 +73,13 @@ function decideHold(
 ): Decision<HoldResult> {
   if (hold.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot be negative' })
   if (wallet.calls.has(hold.call)) throw new GatewayError('idempotency_in_progress')
-  const { free, held, freeLater } = creditFor(wallet, hold.funding, now)
+  const { free, held, freeLater } = creditIn(wallet, hold.funding, now)
   const room = hold.keyLimit ? larger(hold.keyLimit.limit - keySpend, 0n) : null
   if (room !== null && room < hold.least) return refused('key-limit', room, held)
   if (free < hold.least) return refused(freeLater < hold.least ? 'insufficient' : 'reserved', free, held)
   const wanted = larger(smaller(hold.want, largestLot), hold.least)
   const amount = smaller(smaller(wanted, free), room ?? free)
-  const { pins, change } = taken(wallet, hold, [], amount, now)
+  const { pins, loan } = taken(wallet, hold, [], amount, now)
   const open: OpenCall = {
     call: hold.call,
     key: hold.key,
@@ -93,7 +94,7 @@ function decideHold(
     priceVersion: hold.priceVersion,
     openedAt: now,
   }
-  return { result: { kind: 'held', amount }, change: { ...change, call: { kind: 'opened', open } } }
+  return { result: { kind: 'held', amount }, change: reserving(pins, loan, { kind: 'opened', open }) }
 }
 
 function refused(
@@ -112,11 +113,10 @@ function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number)
   const overLimit = open.keyLimit !== null && command.keySpend + command.more > open.keyLimit.limit
   // A lot that had expired when the call began stays expired for it, even if the clock went back since.
   const at = Math.max(now, open.openedAt)
-  if (overLimit || creditFor(wallet, open.funding, at).free < command.more)
-    return { result: false, change: null }
-  const { pins, change } = taken(wallet, open, open.pins, command.more, at)
+  if (overLimit || freeIn(wallet, open.funding, at) < command.more) return { result: false, change: null }
+  const { pins, loan } = taken(wallet, open, open.pins, command.more, at)
   const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, pins) }
-  return { result: true, change: { ...change, call: { kind: 'kept', open: extended } } }
+  return { result: true, change: reserving(pins, loan, { kind: 'kept', open: extended }) }
 }
 
 function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'>): Decision<boolean> {
@@ -203,9 +203,8 @@ function settleLegs(
 }
 
 function creditAccount(wallet: Wallet, lot: string): string {
-  const pool = wallet.lots.find((other) => other.id === lot)?.pool
-  if (!pool) throw new Error(`the lot ${lot} is not in the wallet`)
-  return `wallet:${wallet.account}:${pool}`
+  for (const { id, pool } of wallet.lots) if (id === lot) return `wallet:${wallet.account}:${pool}`
+  throw new Error(`the lot ${lot} is not in the wallet`)
 }
 
 /** Returns the whole hold: nothing was served. */
@@ -235,25 +234,15 @@ function openCallOf(wallet: Wallet, call: string, owner: string): OpenCall | und
   return open?.owner === owner ? open : undefined
 }
 
-/** What a set of pools could pay with. */
-interface Credit {
-  /** Free now, after debt. */
-  readonly free: Pico
-  /** Held by calls in flight. */
-  readonly held: Pico
-  /** Free if all of them returned their holds. */
-  readonly freeLater: Pico
-}
-
-function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): Credit {
-  let freeLater = 0n
-  for (const pool of funding) freeLater += remainingIn(wallet, pool, now)
-  return { free: freeIn(wallet, funding, now), held: pinnedIn(wallet, funding, now), freeLater }
+/** Credit lent to a call on the credit line: a lot of its own, with a debt of its size. */
+interface Loan {
+  readonly lot: Lot
+  readonly legs: readonly Leg[]
 }
 
 /**
- * Reserves `amount` for a call: free credit first, the rest as a loan on the credit line. A loan is a lot of its own
- * with a debt of its size, so whatever the call leaves of it repays it.
+ * Reserves `amount` for a call: free credit first, the rest as a loan on the credit line, whose pin is the last one.
+ * Whatever the call leaves of a loan repays it.
  */
 function taken(
   wallet: Wallet,
@@ -261,10 +250,11 @@ function taken(
   before: readonly Pin[],
   amount: Pico,
   now: number,
-): { readonly pins: readonly Pin[]; readonly change: Change } {
+): { readonly pins: readonly Pin[]; readonly loan: Loan | null } {
   const pins = take(wallet, funding, amount, now)
-  const lent = amount - pins.reduce((sum, pin) => sum + pin.amount, 0n)
-  if (lent === 0n) return { pins, change: { ...noChange, lots: pins.map(pinning) } }
+  let lent = amount
+  for (const pin of pins) lent -= pin.amount
+  if (lent === 0n) return { pins, loan: null }
   if (lent > wallet.creditLine - wallet.debt) throw new Error('the free credit was counted wrongly')
   const loans = before.filter(({ lot }) => lot.startsWith(loanPrefix)).length
   const id = `${loanPrefix}${call}_${loans}`
@@ -281,15 +271,23 @@ function taken(
     { account: credit, lot: id, amount: lent },
     { account: credit, lot: null, amount: -lent },
   ]
+  return { pins: [...pins, { lot: id, amount: lent }], loan: { lot, legs } }
+}
+
+/** The change of a call that reserves more; a loan's lot begins with its pin. */
+function reserving(pins: readonly Pin[], loan: Loan | null, call: CallChange): Change {
+  const lots: LotChange[] = []
+  for (const { lot, amount } of pins) {
+    if (lot !== loan?.lot.id) lots.push({ lot, remaining: 0n, pinned: amount, expired: 0n, refunded: 0n })
+  }
   return {
-    pins: [...pins, { lot: id, amount: lent }],
-    change: {
-      ...noChange,
-      lots: pins.map(pinning),
-      newLot: lot,
-      debt: lent,
-      transaction: { kind: 'borrow', legs },
-    },
+    lots,
+    newLot: loan && loan.lot,
+    debt: loan ? loan.lot.granted : 0n,
+    call,
+    transaction: loan && { kind: 'borrow', legs: loan.legs },
+    repayment: null,
+    lastAllowance: null,
   }
 }
 
@@ -310,10 +308,6 @@ function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: numbe
     }
   }
   return pins
-}
-
-function pinning(pin: Pin): LotChange {
-  return { lot: pin.lot, remaining: 0n, pinned: pin.amount, expired: 0n, refunded: 0n }
 }
 
 /** One pin per lot; extending a pinned lot adds to its pin. */

@@ -1,7 +1,7 @@
 // An account's credit as decide() sees it, and the one function that changes it. The same for every database.
 
 import type { Usage } from '../conversation/usage.ts'
-import type { Balance, KeyLimit } from './ledger/ledger.ts'
+import type { Balance, KeyLimit, LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 
@@ -130,7 +130,7 @@ export function apply(wallet: Wallet, change: Change): readonly Lot[] {
   const target: Writable<Wallet> = wallet
   const touched: Lot[] = []
   for (const delta of change.lots) {
-    const at = target.lots.findIndex((lot) => lot.id === delta.lot)
+    const at = placeOf(target.lots, delta.lot)
     const lot = target.lots[at]
     if (!lot) throw new Error(`the change names the lot ${delta.lot}, which is not in the wallet`)
     const next = changed(lot, delta)
@@ -147,6 +147,11 @@ export function apply(wallet: Wallet, change: Change): readonly Lot[] {
   if (change.call?.kind === 'ended') target.calls.delete(change.call.open.call)
   else if (change.call) target.calls.set(change.call.open.call, change.call.open)
   return touched
+}
+
+function placeOf(lots: readonly Lot[], id: string): number {
+  for (let at = 0; at < lots.length; at++) if (lots[at]!.id === id) return at
+  return -1
 }
 
 function changed(lot: Lot, delta: LotChange): Lot {
@@ -178,8 +183,8 @@ export function consumedBefore(a: Lot, b: Lot): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-export function isExpired(lot: Lot, now: number): boolean {
-  return lot.expiresAt !== null && lot.expiresAt <= now
+export function isExpired({ expiresAt }: Pick<Lot, 'expiresAt'>, now: number): boolean {
+  return expiresAt !== null && expiresAt <= now
 }
 
 /** How much of a lot a new hold may take at `now`. */
@@ -189,16 +194,12 @@ export function freeOf(lot: Lot, now: number): Pico {
 
 /** The wallet as its owner sees it: of an expired lot only what calls in flight hold. */
 export function balanceOf(wallet: Wallet, now: number): Balance {
-  const lots = wallet.lots
-    .map((lot) => ({
-      id: lot.id,
-      pool: lot.pool,
-      granted: lot.granted,
-      remaining: isExpired(lot, now) ? lot.pinned : lot.remaining,
-      pinned: lot.pinned,
-      grantedAt: lot.grantedAt,
-      expiresAt: lot.expiresAt,
-    }))
-    .filter((lot) => lot.remaining > 0n)
+  const lots: LotBalance[] = []
+  for (const lot of wallet.lots) {
+    const remaining = isExpired(lot, now) ? lot.pinned : lot.remaining
+    if (remaining === 0n) continue
+    const { id, pool, granted, pinned, grantedAt, expiresAt } = lot
+    lots.push({ id, pool, granted, remaining, pinned, grantedAt, expiresAt })
+  }
   return { account: wallet.account, lots, debt: wallet.debt, creditLine: wallet.creditLine }
 }

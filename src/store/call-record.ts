@@ -61,16 +61,15 @@ export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attem
   const { usage, lines, served, overLimit } = facts
   return JSON.stringify({
     usage: usageFacts(usage),
-    lines: lines.map(({ item, quantity, rate, amount, round }) => [
-      item,
-      quantity,
-      String(rate),
-      String(amount),
-      ...(round === undefined ? [] : [round]),
-    ]),
+    lines: lines.map(lineFacts),
     served,
-    ...(overLimit ? { overLimit } : {}),
+    overLimit: overLimit ? true : undefined,
   })
+}
+
+function lineFacts({ item, quantity, rate, amount, round }: CostLine): StoredLine {
+  const facts = [item, quantity, String(rate), String(amount)] as const
+  return round === undefined ? facts : [...facts, round]
 }
 
 export function checkpointText({ usage, cost }: Checkpoint): string {
@@ -211,9 +210,11 @@ interface StoredAttempts {
   readonly attempts: readonly Attempt[]
 }
 
+type StoredLine = readonly [CostLine['item'], number, string, string, number?]
+
 interface StoredReceipt {
   readonly usage: Partial<Usage>
-  readonly lines: readonly (readonly [CostLine['item'], number, string, string, number?])[]
+  readonly lines: readonly StoredLine[]
   readonly served: Served | null
   readonly overLimit?: true
 }

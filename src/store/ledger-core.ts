@@ -146,12 +146,11 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 
   hold(command: HoldCommand): Promise<HoldResult> {
-    return this.#parts.commands.admit(needOf(command), () => this.#hold(command))
+    return this.#parts.commands.admit(command, () => this.#hold(command))
   }
 
-  async startHold(command: HoldCommand): Promise<StartedHold> {
-    const { value, durable } = await this.#parts.commands.decide(needOf(command), () => this.#hold(command))
-    return { result: value, durable }
+  startHold(command: HoldCommand): Promise<StartedHold> {
+    return this.#parts.commands.decide(command, () => this.#hold(command))
   }
 
   #hold(command: HoldCommand): HoldResult {
@@ -183,22 +182,16 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 
   settle(command: SettleCommand): Promise<SettleResult> {
-    return this.#parts.commands.conclude({ call: command.call }, () => this.#settle(command), {
-      kind: 'settle',
-      command,
-    })
+    return this.#parts.commands.conclude(command, () => this.#settle(command), { kind: 'settle', command })
   }
 
   release(command: ReleaseCommand): Promise<SettleResult> {
-    return this.#parts.commands.conclude({ call: command.call }, () => this.#release(command), {
-      kind: 'release',
-      command,
-    })
+    return this.#parts.commands.conclude(command, () => this.#release(command), { kind: 'release', command })
   }
 
   /** Queues a command as it stands in a spill file. One whose call has ended has no effect. */
   queue(record: SpillRecord): Promise<void> {
-    return this.#parts.commands.conclude({ call: record.command.call }, () => this.carryOut(record), record)
+    return this.#parts.commands.conclude(record.command, () => this.carryOut(record), record)
   }
 
   /** Carries a command of a spill file out, inside a transaction. */
@@ -220,11 +213,21 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const now = this.#parts.time.now()
     const entry = this.#wallets.ofOpenCall(command.call)
     if (!entry) return { kind: 'already-ended' }
-    const settle = { ...command, provider: command.served.provider }
-    const keySpend = this.#wallets.spendOf(entry.wallet.calls.get(command.call))
+    const { call, owner, cost, most, estimated, usage, lines, served } = command
+    const settle = { call, owner, cost, most, estimated, provider: served.provider }
+    const keySpend = this.#wallets.spendOf(entry.wallet.calls.get(call))
     const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, now)
-    const receipt = { ...command, overLimit: result.kind === 'settled' && result.overLimit }
-    if (change) this.#end(entry, change, now, command.ending, receipt, command.served.attempts)
+    if (change) {
+      const overLimit = result.kind === 'settled' && result.overLimit
+      this.#end(
+        entry,
+        change,
+        now,
+        command.ending,
+        { usage, lines, served, estimated, overLimit },
+        served.attempts,
+      )
+    }
     return result
   }
 
@@ -282,12 +285,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (change.repayment) journal.append('repay', change.repayment, now)
     calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
     this.#wallets.apply(entry, change, null)
-    const lent = change.transaction?.legs.filter(({ lot }) => lot?.startsWith(loanPrefix)) ?? []
-    if (lent.length > 0)
-      this.#writes.lines.spent(
-        entry.wallet.account,
-        lent.reduce((sum, { amount }) => sum - amount, 0n),
-      )
+    const spent = change.transaction ? spentOfLoans(change.transaction.legs) : 0n
+    if (spent !== 0n) this.#writes.lines.spent(entry.wallet.account, spent)
     this.#wallets.ended(open.call)
     if (open.key !== null) {
       this.#wallets.keyHolds(open.key, -open.hold)
@@ -400,8 +399,10 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 }
 
-function needOf({ account, call }: HoldCommand): Need {
-  return { account, call }
+function spentOfLoans(legs: readonly Leg[]): Pico {
+  let spent = 0n
+  for (const { lot, amount } of legs) if (lot?.startsWith(loanPrefix)) spent -= amount
+  return spent
 }
 
 /** What is known of the attempts of a call whose process died: that there may have been one. */

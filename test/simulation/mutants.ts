@@ -65,8 +65,8 @@ export const mutants: readonly Mutant[] = [
       ],
       [
         balance,
-        'lot.pool === pool && (lot.expiresAt === null || lot.expiresAt > now)',
-        'lot.pool === pool && now > 0',
+        'if (lot.pool !== pool || isExpired(lot, now)) continue',
+        'if (lot.pool !== pool || now < 0) continue',
       ],
     ],
   },
@@ -123,7 +123,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a hold does not see what other calls have pinned',
-    patches: [[balance, '(lot) => lot.remaining - lot.pinned', '(lot) => lot.remaining']],
+    patches: [
+      [balance, 'lessDebt(credit, pool, remaining - pinned)', 'lessDebt(credit, pool, remaining + 0n)'],
+    ],
   },
   {
     name: 'a cost above the hold is charged although others have pinned the credit',
@@ -158,7 +160,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: "an extension ignores its key's limit",
-    patches: [[decide, 'if (overLimit || creditFor', 'if (creditFor']],
+    patches: [[decide, 'if (overLimit || freeIn', 'if (freeIn']],
   },
   {
     name: 'the end of a call stays in what its key holds',
@@ -335,7 +337,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a loan stands without a debt beside it',
-    patches: [[decide, 'debt: lent,', 'debt: lent - lent,']],
+    patches: [[decide, 'debt: loan ? loan.lot.granted : 0n', 'debt: 0n']],
   },
   {
     name: 'every call has the whole credit line for itself',

@@ -48,7 +48,7 @@ export interface SpillTarget {
 
 /** What was decided, and committed: the end of this process does not undo it. */
 export interface Decided<T> {
-  readonly value: T
+  readonly result: T
   /** Resolves when a power cut would not undo it either. Never rejects. */
   readonly durable: Promise<void>
 }
@@ -89,5 +89,5 @@ export function deliver(entry: Entry, durable?: Promise<void>): void {
   const { outcome } = entry
   if (!outcome) throw new Error('a command was committed without an outcome')
   if ('error' in outcome) entry.reject(outcome.error)
-  else entry.resolve((durable ? { value: outcome.value, durable } : outcome.value) as never)
+  else entry.resolve((durable ? { result: outcome.value, durable } : outcome.value) as never)
 }

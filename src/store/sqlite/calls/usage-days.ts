@@ -109,26 +109,25 @@ export class UsageDays {
 
 /** What several calls add to one row, added up: calls that end together are often of one key and model. */
 function together(added: readonly UsageAdded[]): Iterable<UsageAdded> {
-  const rows = new Map<string, UsageAdded>()
+  const rows = new Map<string, Writable<UsageAdded>>()
   for (const one of added) {
     const name = `${one.account} ${startOfDay(one.at)} ${one.key ?? ''} ${one.model}`
     const row = rows.get(name)
-    rows.set(name, row === undefined ? one : sumOf(row, one))
+    if (row === undefined) {
+      rows.set(name, { ...one })
+      continue
+    }
+    row.calls += one.calls
+    row.errors += one.errors
+    row.inputTokens += one.inputTokens
+    row.outputTokens += one.outputTokens
+    row.cost += one.cost
+    row.charged += one.charged
   }
   return rows.values()
 }
 
-function sumOf(one: UsageAdded, other: UsageAdded): UsageAdded {
-  return {
-    ...one,
-    calls: one.calls + other.calls,
-    errors: one.errors + other.errors,
-    inputTokens: one.inputTokens + other.inputTokens,
-    outputTokens: one.outputTokens + other.outputTokens,
-    cost: one.cost + other.cost,
-    charged: one.charged + other.charged,
-  }
-}
+type Writable<T> = { -readonly [Field in keyof T]: T[Field] }
 
 interface SumRow {
   readonly name: string

@@ -107,7 +107,8 @@ export class CallTable implements CallWrites {
       charged,
     })
     if (end.ending === 'recovered') pass('recovery-written', open.call)
-    for (const [n, attempt] of end.attempts.entries()) {
+    for (let n = 0; n < end.attempts.length; n++) {
+      const attempt = end.attempts[n]!
       if (attempt.outcome === 'served') continue
       const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
       this.#sql.attempt.run(open.call, n, attempt.provider, attempt.upstreamId, attemptState, attempt.code)

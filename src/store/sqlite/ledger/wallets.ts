@@ -51,7 +51,10 @@ export class Wallets implements WalletSet<CachedWallet> {
   readonly #wallets = new Map<string, CachedWallet>()
   readonly #accountOfCall = new Map<string, string>()
   readonly #keys = new Map<string, KeySpending>()
-  readonly #dirtyLots = new Map<string, { lot: Lot; source: string | null; account: string }>()
+  readonly #dirtyLots = new Map<
+    string,
+    { lot: Lot; readonly source: string | null; readonly account: string }
+  >()
   readonly #dirtyPools = new Map<CachedWallet, Set<Pool>>()
   readonly #dirtyDays = new Map<string, Set<number>>()
   readonly #sql: ReturnType<typeof statements>
@@ -112,12 +115,11 @@ export class Wallets implements WalletSet<CachedWallet> {
     for (const lot of touched) {
       dirty.add(lot.pool)
       const before = this.#dirtyLots.get(lot.id)
-      const isNew = change.newLot?.id === lot.id
-      this.#dirtyLots.set(lot.id, {
-        lot,
-        source: isNew ? source : (before?.source ?? null),
-        account: entry.wallet.account,
-      })
+      if (before) before.lot = lot
+      else {
+        const isNew = change.newLot?.id === lot.id
+        this.#dirtyLots.set(lot.id, { lot, source: isNew ? source : null, account: entry.wallet.account })
+      }
     }
   }
 
@@ -177,7 +179,9 @@ export class Wallets implements WalletSet<CachedWallet> {
     const spending = this.#keyOf(key)
     const day = startOfDay(now)
     spending.days.set(day, atMost(largestInteger, (spending.days.get(day) ?? 0n) + amount))
-    for (const [start, sum] of spending.sums) if (day >= start) spending.sums.set(start, sum + amount)
+    if (spending.sums.size > 0) {
+      for (const [start, sum] of spending.sums) if (day >= start) spending.sums.set(start, sum + amount)
+    }
     const dirty = this.#dirtyDays.get(key)
     if (dirty) dirty.add(day)
     else this.#dirtyDays.set(key, new Set([day]))
