@@ -12,9 +12,9 @@ const burstBytes = 32 * 1024 ** 2
 /** The same as a share of what was alive: collecting a large heap takes longer. */
 const burstShare = 0.4
 /** Collecting all objects of a larger heap than this holds the loop for more than 50 ms, bytes without buffers. */
-const collectableBytes = 72 * 1024 ** 2
+const collectableBytes = 60 * 1024 ** 2
 /** Beyond this growth it is done all the same, before the memory of the machine is full, bytes. */
-const mostGrownBytes = 384 * 1024 ** 2
+const mostGrownBytes = 640 * 1024 ** 2
 /** While large answers are read, memory is measured at most this often, milliseconds. */
 const burstLookMs = 10
 /** After a burst of large answers, a last collection runs this much later, milliseconds. */

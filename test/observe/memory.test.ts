@@ -55,7 +55,7 @@ test('of a large heap more may be left behind: to look at all of it takes longer
 test('a heap that takes long to look at is collected when much more has been left behind', () => {
   const { state, memory, read } = setUp(60)
   state.heap = 200 * MB
-  read(380, 1)
+  read(640, 1)
   state.ms += 60_000
   memory.look()
   expect(state.all).toBe(0)
