@@ -39,16 +39,19 @@ export function usd(amount: number | string): Pico {
 export function formatUsd(amount: Pico): string {
   if (amount === 0n) return '0'
   const sign = amount < 0n ? '-' : ''
-  // One digit before the point at least, and twelve behind it.
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(13, '0')
-  const point = digits.length - 12
+  const digits = (amount < 0n ? -amount : amount).toString()
+  const point = digits.length - fractionDigits
   let end = digits.length
-  while (end > point && digits.charCodeAt(end - 1) === digitZero) end--
+  while (end > 0 && end > point && digits.charCodeAt(end - 1) === digitZero) end--
+  if (point <= 0) return sign + belowOne[-point]! + digits.slice(0, end)
   const whole = sign + digits.slice(0, point)
   return end === point ? whole : `${whole}.${digits.slice(point, end)}`
 }
 
 const digitZero = 0x30
+const fractionDigits = 12
+/** What stands before the first digit of an amount below one dollar, by the zeros behind its point. */
+const belowOne = Array.from({ length: fractionDigits }, (_, zeros) => `0.${'0'.repeat(zeros)}`)
 
 /**
  * A price in USD per million tokens as picodollars per token ($1 per million is exactly 10^6). Returns undefined

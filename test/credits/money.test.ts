@@ -22,6 +22,21 @@ test.each([
   expect(parseUsd(text)).toBe(amount)
 })
 
+test.each([
+  [0n, '0'],
+  [1n, '0.000000000001'],
+  [-10n, '-0.00000000001'],
+  [42_000_000n, '0.000042'],
+  [99_999_999_999n, '0.099999999999'],
+  [500_000_000_000n, '0.5'],
+  [999_999_999_999n, '0.999999999999'],
+  [1_000_000_000_000n, '1'],
+  [1_000_000_000_001n, '1.000000000001'],
+  [-120_500_000_000_000n, '-120.5'],
+] as const)('%p picodollars are written %p', (amount, text) => {
+  expect(formatUsd(amount)).toBe(text)
+})
+
 test('every amount survives being written and read', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(2n ** 63n) + 1n, max: 2n ** 63n - 1n }), (amount) => {

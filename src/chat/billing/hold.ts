@@ -61,7 +61,8 @@ export class Hold {
   readonly #call: PaidCall
   /** The client's `max_cost`, over all rounds; picodollars. */
   readonly #maxCost: Pico | undefined
-  readonly #earlier = new EarlierRounds()
+  /** Only a call of several rounds, or with tools, has any. */
+  #earlier: EarlierRounds | undefined
   /** The call with the request of the current round, and what that round needs. */
   #round: PaidCall
   #need: Need
@@ -158,7 +159,7 @@ export class Hold {
 
   /** Cost of the earlier rounds and tools, picodollars. */
   get spent(): Pico {
-    return this.#earlier.cost
+    return this.#earlier?.cost ?? 0n
   }
 
   /** What is left of the hold for the current round, picodollars. */
@@ -168,7 +169,7 @@ export class Hold {
 
   /** The same; negative if earlier rounds cost more than was held for them. */
   get #room(): Pico {
-    return this.#amount - this.#earlier.cost
+    return this.#earlier === undefined ? this.#amount : this.#amount - this.#earlier.cost
   }
 
   /** What the current round needs; its `maxCost` is what the earlier rounds left of it. */
@@ -225,7 +226,9 @@ export class Hold {
 
   /** Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. */
   async endRound(outcome: Outcome): Promise<void> {
-    this.#earlier.addRound(await this.#charge(outcome))
+    const charge = await this.#charge(outcome)
+    this.#earlier ??= new EarlierRounds()
+    this.#earlier.addRound(charge)
     this.#checkpointSoon()
   }
 
@@ -234,6 +237,7 @@ export class Hold {
    * `charged-later`: a checkpoint without the round would record less than the one before.
    */
   ranTool(fee: ToolFee, round: number, when: 'durable' | 'charged-later'): void {
+    this.#earlier ??= new EarlierRounds()
     this.#earlier.addTool(fee, round)
     if (when === 'durable') this.#checkpointSoon()
   }
@@ -257,7 +261,7 @@ export class Hold {
     const envelope = { ...request.envelope, maxCost: undefined }
     const asked = { ...round, request: { ...request, envelope } }
     const need = await needFor(this.#parts, asked, candidates, this.left + this.#free)
-    const maxCost = this.#maxCost === undefined ? undefined : this.#maxCost - this.#earlier.cost
+    const maxCost = this.#maxCost === undefined ? undefined : this.#maxCost - this.spent
     const want = maxCost === undefined ? need.want : smaller(need.want, maxCost)
     const obstacle = await this.#cover(want, need.least)
     if (obstacle !== undefined) return obstacle
@@ -268,12 +272,12 @@ export class Hold {
 
   /** The charge of the whole call if its last round is charged `last`. */
   sum(last: Charge): Charge {
-    return this.#earlier.with(last)
+    return this.#earlier?.with(last) ?? last
   }
 
   /** Makes `want` available within the hold, or as much as there is if that is at least `least`. */
   async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
-    if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
+    if (this.#maxCost !== undefined && this.spent + least > this.#maxCost) return 'max_cost'
     if (this.#room >= want) return undefined
     // What is queued together shares one commit.
     this.#checkpoints?.flush()

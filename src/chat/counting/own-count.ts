@@ -88,9 +88,9 @@ function sinceOf({ usage }: Pick<Answered, 'usage'>): 'start' | 'count' {
 
 function whole(answered: Pick<Answered, 'usage' | 'delivered'>, since: DeliveredTokens): DeliveredTokens {
   const { delivered } = answered
-  const { output, reasoning } = sinceOf(answered) === 'count' ? delivered.withCounted(since) : since
-  const rounded = { output: Math.round(output), reasoning: Math.round(reasoning) }
+  const tokens = sinceOf(answered) === 'count' ? delivered.withCounted(since) : since
+  const reasoning = Math.round(tokens.reasoning)
   // Output that cannot be read as text was served too.
-  const least = delivered.any && rounded.reasoning === 0 ? 1 : 0
-  return { ...rounded, output: Math.max(rounded.output, least) }
+  const least = delivered.any && reasoning === 0 ? 1 : 0
+  return { output: Math.max(Math.round(tokens.output), least), reasoning }
 }
