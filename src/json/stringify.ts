@@ -150,6 +150,18 @@ export function isLong(value: unknown): boolean {
   return roomAfter(value, stepCharacters) < 0
 }
 
+/** The characters of all texts and keys in a JSON value: at most what `leastBytes` says, and at least a third of it. */
+export function characters(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) for (const item of value) count += characters(item)
+  else
+    for (const key in value)
+      count += key.length + characters((value as Readonly<Record<string, unknown>>)[key])
+  return count
+}
+
 /**
  * The bytes that a JSON value measures when it is written, but for what escapes add and the punctuation; to tell takes
  * much less than to write it.

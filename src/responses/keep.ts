@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../conversation/request.ts'
 import type { Steps } from '../json/steps.ts'
-import { leastBytes, stringifySteps } from '../json/stringify.ts'
+import { characters, leastBytes, stringifySteps } from '../json/stringify.ts'
 import type { ResponseStore, StoredBytes } from './response-store.ts'
 
 export interface ResponseLimits {
@@ -38,6 +38,8 @@ export interface AnsweredCall {
 
 /** Type, id and status of an item, and the names around its text: more than is ever added to one that is kept. */
 const addedBytes = 256
+/** No character of a JavaScript string takes more in UTF-8. */
+const bytesPerCharacter = 3
 
 /**
  * Has a response kept, if it is not too large and its account has room for it; undefined where not. Resolves, always,
@@ -47,10 +49,11 @@ export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<v
   const { stored, responseLimits } = parts
   const fits = (size: number) =>
     size <= responseLimits.storedBytes && hasRoom(stored, responseLimits.accountBytes - size)
-  const answerBytes = leastBytes(call.answer)
-  // Measuring ten thousand items takes a while, and most responses are far below what may be kept.
-  const most = call.inputBytes + addedBytes * call.input.length + answerBytes
-  return fits(most) || fits(leastBytes(call.input) + answerBytes) ? keep(parts, call) : undefined
+  // Measuring megabytes takes a while, and most responses are far below what may be kept, or far above.
+  const length = characters(call.answer)
+  if (length > responseLimits.storedBytes) return undefined
+  const most = call.inputBytes + addedBytes * call.input.length + bytesPerCharacter * length
+  return fits(most) || fits(leastBytes([call.input, call.answer])) ? keep(parts, call) : undefined
 }
 
 async function keep(parts: KeepingParts, { account, requestId, input, answer }: AnsweredCall): Promise<void> {
