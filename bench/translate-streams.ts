@@ -13,7 +13,7 @@ export interface Answer {
 const utf8 = new TextEncoder()
 const line = (data: unknown) => utf8.encode(`data: ${JSON.stringify(data)}\n\n`)
 const named = (event: { type: string }, spaces = '') =>
-  utf8.encode(`event: ${event.type}\ndata: ${JSON.stringify(event)}${spaces}\n\n`)
+  utf8.encode(`event: ${event.type}\ndata: ${JSON.stringify(event).slice(0, -1)}${spaces}}\n\n`)
 const json = '{"city":"Basel"}'
 /** What providers add to hide the length of a text; never the same twice in a row. */
 const padding = (at: number) => 'abcdefghijklmnopqrstuvwxyz'.slice(0, 4 + ((at * 7) % 17))

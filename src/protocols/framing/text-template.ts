@@ -6,6 +6,9 @@ import type { Frame } from './sse.ts'
 
 /** Characters that JSON strings may not contain: the parser would refuse the frame, so this must too. */
 const bareControl = /[^ -\uffff]/
+const space = 0x20
+/** The end of an event whose data is an object. */
+const closing = '}\n\n'
 
 /** Consecutive events that differ from a parsed one only in their text. */
 export interface TextRun {
@@ -39,7 +42,7 @@ export class TextEvent {
 export class TextTemplate {
   /** The learnt text as the body of a JSON string. */
   readonly learnt: string
-  /** The JSON before and after the text. */
+  /** The JSON before the text, and after it up to the last brace and the spaces before that. */
   readonly #before: string
   readonly #after: string
   readonly #event: string | undefined
@@ -49,36 +52,38 @@ export class TextTemplate {
   private constructor(frame: Frame, start: number, end: number) {
     this.learnt = frame.data.slice(start, end)
     this.#before = frame.data.slice(0, start)
-    this.#after = frame.data.slice(end)
+    this.#after = frame.data.slice(end, -1).trimEnd()
     this.#event = frame.event
   }
 
   /**
    * Learns from a frame. `opening`: the JSON directly before the text, quote included. Undefined unless the frame
-   * contains it exactly once: otherwise replacing the text could change something else.
+   * is an object that contains it exactly once: otherwise replacing the text could change something else.
    */
   static learn(frame: Frame, opening: string): TextTemplate | undefined {
     const at = frame.data.indexOf(opening)
     if (at < 0 || frame.data.indexOf(opening, at + 1) >= 0) return undefined
     const start = at + opening.length
     const end = stringEnd(frame.data, start)
-    return end < 0 ? undefined : new TextTemplate(frame, start, end)
+    // Data of several lines looks otherwise in the stream.
+    if (frame.data.includes('\n')) return undefined
+    return end < 0 || !frame.data.endsWith('}') ? undefined : new TextTemplate(frame, start, end)
   }
 
   /** The whole event around the text, as `encodeFrame` writes it. */
   get event(): TextEvent {
     if (this.#whole === undefined) {
       const name = this.#event === undefined ? '' : `event: ${this.#event}\n`
-      this.#whole = new TextEvent(`${name}data: ${this.#before}`, `${this.#after}\n\n`)
+      this.#whole = new TextEvent(`${name}data: ${this.#before}`, this.#after + closing)
     }
     return this.#whole
   }
 
   /** The JSON string body of the text in a frame like the learnt one; undefined for any other frame. */
   textOf(data: string): string | undefined {
-    if (!data.startsWith(this.#before) || !data.endsWith(this.#after)) return undefined
+    if (!data.startsWith(this.#before) || !data.endsWith(`${this.#after}}`)) return undefined
     const start = this.#before.length
-    const end = data.length - this.#after.length
+    const end = data.length - this.#after.length - 1
     // An empty text is dropped, and a quote would end the string: both need the parser.
     if (end <= start || stringEnd(data, start) !== end) return undefined
     const text = data.slice(start, end)
@@ -87,20 +92,24 @@ export class TextTemplate {
 
   /** The JSON of a frame like the learnt one with this text, the body of a JSON string. */
   with(text: string): string {
-    return this.#before + text + this.#after
+    return `${this.#before}${text}${this.#after}}`
   }
 
   /** The run of events from `at` on that match the learnt one; undefined if there is none. */
   run(events: string, at: number): TextRun | undefined {
-    const { before, after } = this.event
+    const { before } = this.event
     const texts: string[] = []
     let end = at
     while (events.startsWith(before, end)) {
       const start = end + before.length
       const quote = stringEnd(events, start)
-      if (quote <= start || !events.startsWith(after, quote)) break
+      if (quote <= start || !events.startsWith(this.#after, quote)) break
+      // Anthropic hides the length of a text behind spaces, which mean nothing here.
+      let brace = quote + this.#after.length
+      while (events.charCodeAt(brace) === space) brace++
+      if (!events.startsWith(closing, brace)) break
       texts.push(events.slice(start, quote))
-      end = quote + after.length
+      end = brace + closing.length
     }
     if (end === at) return undefined
     const content = texts.join('')
