@@ -32,7 +32,9 @@ export async function readHead(
     return started || finished || fault !== undefined
   }
   for (;;) {
-    const { done, value } = await reader.readMany()
+    const read = await reader.readMany()
+    reader.came(read)
+    const { done, value } = read
     const steps = (value ?? []).flatMap((bytes) => [...stepsOf(bytes)])
     for (const [at, piece] of steps.entries()) {
       received.push(piece)
@@ -58,13 +60,18 @@ export async function readHead(
 
 /** A reader that returns the bytes already read, then the rest of the body. */
 function continued(read: readonly Uint8Array[], done: boolean, reader: ByteReader): ByteReader {
-  let again: Uint8Array[] | undefined = [...read]
+  const begun = [...read]
+  let again: Uint8Array[] | undefined = begun
   return {
     readMany: () => {
       if (again === undefined) return done ? { done: true } : reader.readMany()
       const value = again
       again = undefined
       return { done: false, value }
+    },
+    came: (next) => {
+      // The first of them came with the head.
+      if (next.value !== begun) reader.came(next)
     },
     cancel: () => reader.cancel(),
   }

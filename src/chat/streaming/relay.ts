@@ -50,9 +50,14 @@ export interface Read {
 }
 
 /** The part of a body reader used here. Bun's readMany takes everything that has arrived at once. */
-export interface ByteReader {
+export interface BodyReader {
   readMany(): Promise<Read> | Read
   cancel(): Promise<void>
+}
+
+export interface ByteReader extends BodyReader {
+  /** To be called with each read before it is processed. A promise of its own for that would cost as much as the read. */
+  came(read: Read): void
 }
 
 export interface RelayOptions {
@@ -190,7 +195,9 @@ class Relay {
       for (let over = ended; !over;) {
         if (rounds?.isBetween !== true) gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
         const reading = reader.readMany()
-        const { done, value } = reading instanceof Promise ? await reading : reading
+        const read = reading instanceof Promise ? await reading : reading
+        reader.came(read)
+        const { done, value } = read
         gap.pause()
         if (value !== undefined)
           for (const bytes of value) {

@@ -36,7 +36,12 @@ const lingerMs = 1_000
 
 export class JoinedStream implements OpenStream, StreamChannel {
   readonly channel: StreamChannel = this
-  readonly reader: ByteReader = { readMany: () => this.#readMany(), cancel: () => Promise.resolve() }
+  readonly reader: ByteReader = {
+    readMany: () => this.#readMany(),
+    // Those of its rounds have been reported already.
+    came: () => undefined,
+    cancel: () => Promise.resolve(),
+  }
   readonly head: Uint8Array[]
   readonly ended = false
   readonly progress: Progress
@@ -129,6 +134,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     const { reader, channel } = round
     try {
       const next = channel.progress.finished ? await this.#rest(round) : await reader.readMany()
+      reader.came(next)
       if (!next.done) return next
       round.read()
     } catch (error) {

@@ -7,7 +7,7 @@ import { parseSteps } from '../../json/parse.ts'
 import { shapeFault, shapeFaultSteps } from '../../json/shape.ts'
 import { stepCharacters } from '../../json/steps.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
-import type { ByteReader } from '../streaming/relay.ts'
+import type { BodyReader } from '../streaming/relay.ts'
 import { littleCharacters, Turns } from '../streaming/turns.ts'
 
 /** Objects, arrays and items of an answer; the log probabilities of a long one are many. */
@@ -104,10 +104,10 @@ async function textInParts(
   }
 }
 
-export function readerOf(response: Response): ByteReader {
+export function readerOf(response: Response): BodyReader {
   const { body } = response
   if (!body) return { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
-  return body.getReader() as unknown as ByteReader
+  return body.getReader() as unknown as BodyReader
 }
 
 /** A protocol's reading of an answer. Throws AttemptFailed if the answer cannot be read, like a broken stream. */

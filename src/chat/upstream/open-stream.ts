@@ -110,7 +110,7 @@ async function wholeAsStream(
   turns: Turns,
 ): Promise<Head> {
   const text = await boundedText(response, answerBytes, request, gapMs, turns)
-  const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  const reader = { readMany: () => ({ done: true }), came: () => undefined, cancel: () => Promise.resolve() }
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {

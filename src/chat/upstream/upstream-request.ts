@@ -6,7 +6,7 @@ import type { PaidCall } from '../call.ts'
 import { offAbort, onAbort } from '../streaming/on-abort.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
-import type { ByteReader, Read } from '../streaming/relay.ts'
+import type { ByteReader } from '../streaming/relay.ts'
 import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
 import { boundedText, readerOf } from './answer-body.ts'
@@ -165,20 +165,18 @@ export class UpstreamRequest {
   reader(response: Response): ByteReader {
     const reader = readerOf(response)
     const arrival = this.#arrival!
-    const note = (read: Read): Read => {
-      let bytes = 0
-      if (read.value !== undefined) for (const { length } of read.value) bytes += length
-      // A small read was all that had arrived.
-      if (bytes <= smallBytes) arrival.end()
-      else arrival.grows(bytes)
-      return read
-    }
     return {
       readMany: () => {
         const made = reader.readMany()
-        if (!(made instanceof Promise)) return note(made)
-        arrival.awaits()
-        return made.then(note)
+        if (made instanceof Promise) arrival.awaits()
+        return made
+      },
+      came: ({ value }) => {
+        let bytes = 0
+        if (value !== undefined) for (const { length } of value) bytes += length
+        // A small read was all that had arrived.
+        if (bytes <= smallBytes) arrival.end()
+        else arrival.grows(bytes)
       },
       cancel: () => reader.cancel(),
     }

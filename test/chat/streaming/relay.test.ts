@@ -54,6 +54,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     channel,
     reader: {
       readMany: () => (read === chunks ? { done: true } : (read++, { done: false, value: [chunk] })),
+      came: () => undefined,
       cancel: () => Promise.resolve(),
     },
     head: [],
