@@ -39,8 +39,10 @@ export async function openStream(
   const { call } = round
   const made = prepare(parts, hold, candidate, round)
   const prepared = made instanceof Promise ? await made : made
+  // Functions below live as long as the stream: they must not keep the request's text with them.
+  const { outbound, target } = prepared
   const limits = deadlinesOf(parts.limits, candidate.provider)
-  const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
+  const patience = target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const request = new UpstreamRequest(parts, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
   try {
@@ -50,12 +52,7 @@ export async function openStream(
     const channel = channelFor(parts, candidate, round, prepared)
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, request, parts.turns)
-      : await readHead(
-          request.reader(response),
-          channel,
-          (body) => prepared.outbound.whole(body, prepared.target),
-          parts,
-        )
+      : await readHead(request.reader(response), channel, (body) => outbound.whole(body, target), parts)
     if (opened.ended) request.read()
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)

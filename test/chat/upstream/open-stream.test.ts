@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test'
+import { heapSize } from 'bun:jsc'
+import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
+import { openStream } from '../../../src/chat/upstream/open-stream.ts'
+import { openStore } from '../../../src/store/open.ts'
+import { delta } from '../../support/scripted-provider.ts'
+import { tempDir } from '../../support/tmp.ts'
+import { callOf, partsOf } from '../parts.ts'
+import { providerOf } from '../support.ts'
+
+test('an open stream does not keep the text of its request', async () => {
+  using dir = tempDir()
+  const store = await openStore(dir.path, { clock: Date.now })
+  // One that keeps nothing of a request itself, as it is in the same heap.
+  const upstream = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      await request.arrayBuffer()
+      const started = delta({ role: 'assistant', content: 'All of them.' })
+      const body = new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from(started)) })
+      return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+    },
+  })
+  const parts = partsOf(store, [providerOf('a', { baseUrl: `http://127.0.0.1:${upstream.port}/v1` })])
+  const content = 'Which rivers run to the sea? '.repeat(100_000)
+  const call = callOf({ model: 'a/m', stream: true, messages: [{ role: 'user', content }] })
+  const { routing } = call.request.envelope
+  const candidates = candidatesFor([parts.catalog.resolve('a/m')], parts.providers, routing, '', 1)
+  const before = await alive()
+  const round = { call, candidates, warnings: [] }
+  const opened = await openStream(parts, { outputBound: () => undefined }, candidates[0]!, round)
+  expect((await alive()) - before).toBeLessThan(content.length / 2)
+  opened.abort()
+  await upstream.stop(true)
+  await store.close()
+})
+
+/** Bytes of the heap after a collection. */
+async function alive(): Promise<number> {
+  await new Promise((resolve) => setImmediate(resolve))
+  Bun.gc(true)
+  return heapSize()
+}
