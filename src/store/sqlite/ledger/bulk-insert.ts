@@ -10,7 +10,7 @@ export class BulkInsert {
   readonly #head: string
   readonly #columns: number
   readonly #statements = new Map<number, Statement>()
-  #values: SQLQueryBindings[] = []
+  #rows: (readonly SQLQueryBindings[])[] = []
 
   /** `columns` is a list of names, separated by commas. */
   constructor(database: Database, table: string, columns: string) {
@@ -22,26 +22,27 @@ export class BulkInsert {
 
   /** One value for each column. */
   add(row: readonly SQLQueryBindings[]): void {
-    for (const value of row) this.#values.push(value)
+    this.#rows.push(row)
   }
 
   /** Writes what has been added, in its order. Throws what the database throws; then nothing may be trusted. */
   write(): void {
-    if (this.#values.length === 0) return
-    const values = this.#values
-    this.#values = []
+    if (this.#rows.length === 0) return
+    const rows = this.#rows
+    this.#rows = []
     let at = 0
     for (const size of sizes) {
-      const step = size * this.#columns
-      for (; values.length - at >= step; at += step) {
+      for (; rows.length - at >= size; at += size) {
         // As one array: spreading some hundreds of arguments takes longer than binding them.
-        this.#statementOf(size).run(values.slice(at, at + step))
+        const values: SQLQueryBindings[] = []
+        for (let n = at; n < at + size; n++) for (const value of rows[n]!) values.push(value)
+        this.#statementOf(size).run(values)
       }
     }
   }
 
   forget(): void {
-    if (this.#values.length > 0) this.#values = []
+    if (this.#rows.length > 0) this.#rows = []
   }
 
   #statementOf(size: number): Statement {
