@@ -5,9 +5,12 @@ import { type ContentEvent, EventProgress, type Progress } from '../../conversat
 import { pieceCharacters } from '../../conversation/pieces.ts'
 import { atOnce, type Steps } from '../../json/steps.ts'
 import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
-import { endOfEvent, type Frame, SseDecoder } from '../../protocols/framing/sse.ts'
+import { EventReader } from '../../protocols/framing/event-reader.ts'
+import { type Frame, SseDecoder } from '../../protocols/framing/sse.ts'
 import type { StreamParser, Texts } from '../../protocols/protocol.ts'
 import { transportFault } from '../routing/fault-error.ts'
+
+const none: readonly Frame[] = []
 
 export interface SourceParts {
   readonly decoder: FrameDecoder
@@ -27,19 +30,17 @@ export class AnswerSource {
   readonly #parts: SourceParts
   readonly #output: ContentOutput
   readonly #progress = new EventProgress()
-  /** The decoder, if the parser takes texts from what was received. */
-  readonly #events: SseDecoder | undefined
-  /** Received and not yet decoded from `#at` on. */
-  #received = ''
-  #at = 0
-  /** Decoded and not yet parsed from `#frame` on. */
-  #frames: readonly Frame[] = []
+  /** Set if the parser takes texts without decoding. */
+  readonly #events: EventReader | undefined
+  /** Decoded and not yet parsed from `#frame` on, if it does not. */
+  #frames = none
   #frame = 0
 
   constructor(parts: SourceParts, output: ContentOutput) {
     this.#parts = parts
     this.#output = output
-    if (parts.decoder instanceof SseDecoder && parts.parser.texts) this.#events = parts.decoder
+    if (parts.decoder instanceof SseDecoder && parts.parser.texts)
+      this.#events = new EventReader(parts.decoder, (received, at) => this.#takeTexts(received, at))
   }
 
   get progress(): Progress {
@@ -52,9 +53,8 @@ export class AnswerSource {
    */
   push(bytes: Uint8Array): Steps<void> | undefined {
     try {
-      this.#at = 0
       this.#frame = 0
-      if (this.#events) this.#received = this.#events.decode(bytes)
+      if (this.#events) this.#events.push(bytes)
       else this.#frames = this.#parts.decoder.push(bytes)
     } catch (error) {
       this.#breakOff(error)
@@ -85,6 +85,8 @@ export class AnswerSource {
         const steps = frame.data.length > pieceCharacters ? this.#longStep(frame) : this.#step(frame)
         if (steps) return steps
       }
+      // Kept no longer than it takes: the next read may be minutes away.
+      this.#frames = none
     } catch (error) {
       this.#breakOff(error)
     }
@@ -99,31 +101,18 @@ export class AnswerSource {
     }
   }
 
-  /** The next frame of what has been pushed. Events that need no parsing are taken on the way. */
   #next(): Frame | undefined {
-    if (this.#frame < this.#frames.length) return this.#frames[this.#frame++]
-    while (this.#at < this.#received.length) {
-      if (this.#takeTexts()) continue
-      const end = endOfEvent(this.#received, this.#at)
-      this.#frames = this.#events!.feed(this.#received.slice(this.#at, end))
-      this.#frame = 1
-      this.#at = end
-      if (this.#frames.length > 0) return this.#frames[0]
-    }
-    this.#received = ''
-    this.#frames = []
-    return undefined
+    return this.#events ? this.#events.next() : this.#frames[this.#frame++]
   }
 
-  #takeTexts(): boolean {
-    if (this.#progress.ended || !this.#events!.between) return false
-    const pieces = this.#parts.parser.texts?.(this.#received, this.#at)
-    if (pieces === undefined) return false
-    this.#at = pieces.end
+  /** Takes events that need no decoding, and returns where they end. */
+  #takeTexts(received: string, at: number): number | undefined {
+    const pieces = this.#progress.ended ? undefined : this.#parts.parser.texts?.(received, at)
+    if (pieces === undefined) return undefined
     this.#progress.takeText(pieces.choice, pieces.content)
     if (this.#output.texts) this.#output.texts(pieces)
     else for (const event of textEvents(pieces)) this.#output.event(event)
-    return true
+    return pieces.end
   }
 
   *#longStep(frame: Frame): Steps<void> {

@@ -22,7 +22,7 @@ import { usageIn } from '../../openai/upstream-usage.ts'
 import type { UsageQuirks } from '../../openai/quirks.ts'
 
 /** Events that were mended without being parsed. */
-export interface MendedRun {
+interface MendedRun {
   /** The events for the client, including blank lines. */
   readonly text: string
   /** The position behind the last of theirs. */

@@ -5,14 +5,15 @@ import type { Progress } from '../../../conversation/progress.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import type { DoneOrSteps, Steps } from '../../../json/steps.ts'
+import { type DoneOrSteps, isSteps, type Steps } from '../../../json/steps.ts'
 import { fault } from '../../faults.ts'
-import { bytesOf, encodeFrame, endOfEvent, SseDecoder } from '../../framing/sse.ts'
+import { EventReader } from '../../framing/event-reader.ts'
+import { bytesOf, encodeFrame, type Frame, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
 import { framesOf, isLarge } from './large-chunk.ts'
-import { FrameRepair, type MendedRun } from './repair.ts'
+import { FrameRepair } from './repair.ts'
 
 const utf8 = new TextEncoder()
 
@@ -24,14 +25,18 @@ function faultIn(error: unknown): Fault {
 /** Repairs each frame to the wire contract and keeps its unknown fields. */
 export class RepairStream implements PassthroughStream, Progress {
   readonly #decoder: SseDecoder
+  readonly #reader: EventReader
   readonly #repair: FrameRepair
   readonly #context: AnswerContext
   readonly #choices: number
   #fault: Fault | undefined
   #over = false
+  /** The client's events that are not encoded yet. */
+  #events = ''
 
   constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
     this.#decoder = new SseDecoder(maxEventBytes)
+    this.#reader = new EventReader(this.#decoder, (received, at) => this.#run(received, at))
     this.#repair = new FrameRepair(context, quirks)
     this.#context = context
     this.#choices = choices
@@ -77,19 +82,8 @@ export class RepairStream implements PassthroughStream, Progress {
   // ---- the stream -------------------------------------------------------------------------------------------
 
   push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
-    const received = this.#decoder.decode(bytes)
-    const run = this.#decoder.between ? this.#repair.run(received, 0) : undefined
-    return run?.end === received.length ? [utf8.encode(run.text)] : this.#inSteps(received, run)
-  }
-
-  /** What is left of a text behind a run of events that are repaired already. */
-  *#inSteps(received: string, run: MendedRun | undefined): Steps<readonly Uint8Array[]> {
-    try {
-      const events = yield* this.#mended(received, run)
-      return events === '' ? [] : [utf8.encode(events)]
-    } catch (error) {
-      return this.#unreadable(error)
-    }
+    this.#reader.push(bytes)
+    return this.#mended()
   }
 
   end(): readonly Uint8Array[] {
@@ -114,34 +108,48 @@ export class RepairStream implements PassthroughStream, Progress {
     return bytesOf(this.#repair.fail(error))
   }
 
-  /** Events that differ from those before in their text alone go on without having been frames at all. */
-  *#mended(received: string, begun: MendedRun | undefined): Steps<string> {
-    let events = begun?.text ?? ''
-    for (let at = begun?.end ?? 0; at < received.length;) {
-      const run = this.#decoder.between ? this.#repair.run(received, at) : undefined
-      if (run) {
-        events += run.text
-        at = run.end
-        continue
+  /** Mends what has been received: at once, or in steps from a frame on that is large. */
+  #mended(): DoneOrSteps<readonly Uint8Array[]> {
+    try {
+      for (let frame = this.#reader.next(); frame !== undefined; frame = this.#reader.next()) {
+        if (isLarge(frame)) return this.#inSteps(frame)
+        this.#mend(frame)
       }
-      const end = endOfEvent(received, at)
-      const next = end - at === received.length ? received : received.slice(at, end)
-      for (const frame of this.#decoder.feed(next)) {
-        if (!isLarge(frame)) {
-          for (const mended of this.#repair.push(frame)) events += encodeFrame(mended)
-          continue
-        }
-        for (const piece of yield* framesOf(frame)) {
-          for (const mended of this.#repair.push(piece)) events += encodeFrame(mended)
-          if (piece !== frame) yield
-        }
-      }
-      at = end
+    } catch (error) {
+      return this.#unreadable(error)
     }
-    return events
+    const events = this.#events
+    this.#events = ''
+    return events === '' ? [] : [utf8.encode(events)]
+  }
+
+  *#inSteps(large: Frame): Steps<readonly Uint8Array[]> {
+    try {
+      for (const piece of yield* framesOf(large)) {
+        this.#mend(piece)
+        if (piece !== large) yield
+      }
+    } catch (error) {
+      return this.#unreadable(error)
+    }
+    const rest = this.#mended()
+    return isSteps(rest) ? yield* rest : rest
+  }
+
+  #mend(frame: Frame): void {
+    for (const mended of this.#repair.push(frame)) this.#events += encodeFrame(mended)
+  }
+
+  /** Events that differ from those before in their text alone go on without having been frames at all. */
+  #run(received: string, at: number): number | undefined {
+    const run = this.#repair.run(received, at)
+    if (run === undefined) return undefined
+    this.#events += run.text
+    return run.end
   }
 
   #unreadable(error: unknown): readonly Uint8Array[] {
+    this.#events = ''
     this.#fault = fault('broken', `the stream could not be read: ${String(error)}`)
     return []
   }
