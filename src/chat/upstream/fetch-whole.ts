@@ -11,6 +11,7 @@ import { type FinalFigures, finished, type Outcome, stopNote } from '../outcome.
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
+import { littleCharacters } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
@@ -51,7 +52,8 @@ export async function fetchWhole(
     pass('answer-read', call.requestId)
     const parsing = parsedAnswer(response, text, turns)
     const parsed = parsing instanceof Promise ? await parsing : parsing
-    return wholeAnswer(parts, call, candidate, prepared, parsed)
+    const read = () => wholeAnswer(parts, call, candidate, prepared, parsed)
+    return text.length <= littleCharacters ? read() : await turns.run(read)
   } catch (error) {
     throw request.verdict(error)
   } finally {
