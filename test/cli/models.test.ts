@@ -65,13 +65,16 @@ describe('discovery', () => {
   test('finds a server, keeps it while it is too busy to answer, and loses it when it is gone', async () => {
     let answer: () => Response | Promise<Response> = listed
     const server = listening(() => answer())
-    const discovery = new Discovery(config, 1, [rowAt(server.port)])
+    const patient = { ...config, local_servers: { ...config.local_servers, timeout_ms: 10_000 } }
+    const discovery = new Discovery(patient, 1, [rowAt(server.port)])
     const found = [
       { id: 'vllm', baseUrl: `http://127.0.0.1:${server.port}/v1`, models: [{ name: 'a', embeds: false }] },
     ]
     expect(await discovery.scan()).toEqual(found)
-    answer = () => Bun.sleep(1_000).then(listed)
+    answer = () => new Promise(() => undefined)
+    patient.local_servers.timeout_ms = 50
     expect(await discovery.scan()).toEqual(found)
+    patient.local_servers.timeout_ms = 10_000
     await server.stop(true)
     expect(await discovery.scan()).toEqual([])
   })

@@ -39,11 +39,13 @@ export class Turns {
    * milliseconds, since nothing interrupts it. Errors are thrown or reject.
    */
   run<T>(work: () => T, urgency: Urgency = 'later'): T | Promise<T> {
-    if (this.#begunAt === undefined) {
+    // However long the system stops the process here, the first step of a turn has used none of its time.
+    const isFirst = this.#begunAt === undefined
+    if (isFirst) {
       this.#begunAt = performance.now()
       this.#arm()
     }
-    return this.#hasTime && this.#isNext(urgency) ? work() : this.#later(work, urgency)
+    return (isFirst || this.#hasTime) && this.#isNext(urgency) ? work() : this.#later(work, urgency)
   }
 
   #later<T>(work: () => T, urgency: Urgency): Promise<T> {
