@@ -172,10 +172,15 @@ export class FrameRepair {
     if (this.#cites) this.#sources = sourcesIn(chunk) ?? this.#sources
     this.#carry(unknown)
     if (!Array.isArray(choices)) return []
-    return choices.flatMap((choice, position) => (isObject(choice) ? this.#choice(choice, position) : []))
+    const frames: Frame[] = []
+    for (let position = 0; position < choices.length; position++) {
+      const choice = choices[position]
+      if (isObject(choice)) this.#choice(choice, position, frames)
+    }
+    return frames
   }
 
-  #choice(raw: JsonObject, position: number): Frame[] {
+  #choice(raw: JsonObject, position: number, frames: Frame[]): void {
     const { index: given, delta, finish_reason, logprobs = null, message, ...choiceFields } = raw
     const index = indexOf(given, position)
     const known = this.#choices.get(index)
@@ -187,27 +192,24 @@ export class FrameRepair {
     this.#lastChoice = index
 
     const deltas = this.#deltasOf(mended, choice, index)
-    const frames: Frame[] = []
+    const before = frames.length
     // The role chunk goes alone when content follows at once; otherwise it takes the fields that came with it.
     if (!known) {
       const role = { role: 'assistant', content: '' }
       const fields = deltas.length === 0 && !isReason(finish_reason) ? { ...choiceFields, logprobs } : {}
       frames.push(this.#frame(index, role, fields))
     }
-    for (const [i, piece] of deltas.entries()) {
-      frames.push(this.#frame(index, piece, i === 0 ? { ...choiceFields, logprobs } : {}))
+    let besides: JsonObject | undefined = { ...choiceFields, logprobs }
+    for (const piece of deltas) {
+      frames.push(this.#frame(index, piece, besides))
+      // They go with the first.
+      besides = undefined
     }
     if (deltas.length > 0) this.delivered.addOpaque()
-    if (isReason(finish_reason))
-      this.#end(
-        choice,
-        finish_reason,
-        frames.length > 0 && deltas.length > 0 ? {} : { choiceFields, logprobs },
-      )
-    else if (frames.length === 0 && (logprobs !== null || Object.keys(choiceFields).length > 0)) {
-      frames.push(this.#frame(index, { content: '' }, { ...choiceFields, logprobs }))
+    if (isReason(finish_reason)) this.#end(choice, finish_reason, besides && { choiceFields, logprobs })
+    else if (frames.length === before && (logprobs !== null || !isEmpty(choiceFields))) {
+      frames.push(this.#frame(index, { content: '' }, besides))
     }
-    return frames
   }
 
   #open(index: number): OpenChoice {
@@ -218,9 +220,13 @@ export class FrameRepair {
     return choice
   }
 
-  #end(choice: OpenChoice, native: string, fields: { choiceFields?: JsonObject; logprobs?: Json }): void {
+  #end(
+    choice: OpenChoice,
+    native: string,
+    fields: { choiceFields: JsonObject; logprobs: Json } | undefined,
+  ): void {
     if (failureOf(native) !== undefined) {
-      this.error = fields.choiceFields?.['error'] ?? {
+      this.error = fields?.choiceFields['error'] ?? {
         message: `The provider ended the answer with '${native}'.`,
       }
       return
@@ -235,47 +241,52 @@ export class FrameRepair {
     if (choice.ending === undefined) this.#unended -= 1
     choice.ending = {
       native,
-      logprobs: fields.logprobs ?? null,
-      choiceFields: fields.choiceFields ?? {},
+      logprobs: fields?.logprobs ?? null,
+      choiceFields: fields?.choiceFields ?? {},
       chunkFields,
     }
   }
 
   /** The deltas to send for one upstream delta: the message's fields in one, each entry of a call in its own. */
   #deltasOf(mended: ReturnType<typeof mend>, choice: OpenChoice, index: number): JsonObject[] {
-    const { text, refusal, reasoning, details, fields } = mended
-    const message: JsonObject = {
-      ...(text === '' ? {} : { content: text }),
-      ...(refusal === '' ? {} : { refusal }),
-      ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-      ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
-      ...fields,
-    }
+    const { text, refusal, reasoning, details, toolCalls, fields } = mended
+    const message: JsonObject = {}
+    if (text !== '') message.content = text
+    if (refusal !== '') message.refusal = refusal
+    if (reasoning !== '') message.reasoning_content = reasoning
+    if (details.length > 0) message.reasoning_details = [...details]
+    for (const name in fields) message[name] = fields[name]!
     if (this.#cites) choice.text += text
-    const calls = choice.calls.step(mended.toolCalls)
-    for (const said of [text, refusal, ...calls.map(calledIn)])
-      if (said !== '') this.delivered.add(index, 'output', said)
+    // This may throw: nothing of the delta is counted then.
+    const calls = toolCalls.length === 0 ? noCalls : choice.calls.step(toolCalls)
+    if (text !== '') this.delivered.add(index, 'output', text)
+    if (refusal !== '') this.delivered.add(index, 'output', refusal)
+    const deltas = isEmpty(message) ? [] : [message]
+    for (const call of calls) {
+      const called = calledIn(call)
+      if (called !== '') this.delivered.add(index, 'output', called)
+      deltas.push({ tool_calls: [call] })
+    }
     if (reasoning !== '') this.delivered.add(index, 'reasoning', reasoning)
-    const pieces = calls.map((call): JsonObject => ({ tool_calls: [call] }))
-    return Object.keys(message).length === 0 ? pieces : [message, ...pieces]
+    return deltas
   }
 
   #carry(fields: JsonObject): void {
-    if (Object.keys(fields).length > 0) this.#carried = { ...this.#carried, ...fields }
+    if (!isEmpty(fields)) this.#carried = { ...this.#carried, ...fields }
   }
 
-  #frame(index: number, delta: JsonObject, fields: JsonObject = {}): Frame {
-    const carried = this.#carried
-    this.#carried = {}
-    const chunk = {
-      ...chunkHead(this.#context),
-      choices: [{ index, delta, logprobs: null, finish_reason: null, ...fields }],
-      ...(this.#context.includeUsage ? { usage: null } : {}),
-      ...carried,
-    }
-    return { event: undefined, data: JSON.stringify(chunk) }
+  #frame(index: number, delta: JsonObject, fields?: JsonObject): Frame {
+    const chunk = chunkHead(this.#context)
+    chunk.choices = [{ index, delta, logprobs: null, finish_reason: null, ...fields }]
+    if (this.#context.includeUsage) chunk.usage = null
+    // What was carried may have any name, even one that only spreading copies as it is.
+    const whole = isEmpty(this.#carried) ? chunk : { ...chunk, ...this.#carried }
+    if (whole !== chunk) this.#carried = {}
+    return { event: undefined, data: JSON.stringify(whole) }
   }
 }
+
+const noCalls: readonly JsonObject[] = []
 
 const plainStop: NonNullable<OpenChoice['ending']> = {
   native: 'stop',
