@@ -8,8 +8,8 @@ const streamBytes = 262_144
  * the first is on its way.
  */
 const learning = { more: 0.5, less: 0.25 } as const
-/** What is expected of an offer that has not answered yet: of the first calls, five hundred are asked for in a second. */
-const unknownBytes = 32_768
+/** What is expected of an offer that has not answered yet: beyond its first calls, 128 are asked for in a second. */
+const unknownBytes = 131_072
 /** The first calls of an offer never wait: others that bring much must not hold them up. */
 const firstCalls = 128
 /** Offers with at most this expected per read, which are most of them, never wait. */
