@@ -20,9 +20,18 @@ export function needFor(
   candidates: readonly Candidate[],
   free: Pico,
 ): Awaitable<Need> {
-  const isLittle = call.bodyBytes <= littleCharacters
-  const quick = isLittle ? quickNeedOf(parts, call, candidates, free) : undefined
-  return quick ?? countedNeed(parts, call, candidates, free)
+  if (call.bodyBytes > littleCharacters) return needInTurn(parts, call, candidates, free)
+  return quickNeedOf(parts, call, candidates, free) ?? countedNeed(parts, call, candidates)
+}
+
+async function needInTurn(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
+  return quick ?? countedNeed(parts, call, candidates)
 }
 
 function quickNeedOf(
@@ -38,11 +47,8 @@ async function countedNeed(
   parts: NeedParts,
   call: PaidCall,
   candidates: readonly Candidate[],
-  free: Pico,
 ): Promise<Need> {
   const { envelope, promptParts } = call.request
-  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
-  if (quick !== undefined) return quick
   const bound = await tokenBound(parts, promptParts, call.bodyBytes)
   return needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
 }
