@@ -2,13 +2,13 @@
 
 import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
-import type { Awaitable } from '../awaitable.ts'
+import { andThen, type Awaitable } from '../awaitable.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
-import { joined, type Warning } from '../protocols/lowered-request.ts'
+import { joined, noWarnings, type Warning } from '../protocols/lowered-request.ts'
 import type { PaidCall } from './call.ts'
 import { ownerHint } from './owner-hint.ts'
 import type { ChatParts } from './parts.ts'
@@ -92,19 +92,9 @@ type AskedCall = Pick<PaidCall, 'caller' | 'request'>
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
 export function admitted(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
-  const balance = parts.ledger.balance(call.caller.account.id)
-  return balance instanceof Promise
-    ? admittedLater(parts, call, purpose, balance)
-    : admittedBy(parts, call, purpose, balance)
-}
-
-async function admittedLater(
-  parts: AdmissionParts,
-  call: AskedCall,
-  purpose: Purpose,
-  balance: Promise<Balance>,
-): Promise<Admitted> {
-  return admittedBy(parts, call, purpose, await balance)
+  return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
+    admittedBy(parts, call, purpose, balance),
+  )
 }
 
 function admittedBy(
@@ -118,7 +108,7 @@ function admittedBy(
   const refused = refusedBy(parts, caller, first, purpose, balance)
   if (refused !== undefined) throw refusalError(refused, first, purpose, caller.account)
   const models = [first]
-  const warnings = request.warnings ?? none
+  const warnings = request.warnings ?? noWarnings
   if (fallbacks.length === 0) return { models, warnings, balance }
   const leftOut: Warning[] = []
   for (const [at, fallback] of fallbacks.entries()) {
@@ -129,8 +119,6 @@ function admittedBy(
   }
   return { models, warnings: joined(warnings, leftOut), balance }
 }
-
-const none: readonly Warning[] = []
 
 function modelFor({ catalog }: AdmissionParts, { mode }: Caller, id: string): Model {
   const listed = catalog.resolve(id)

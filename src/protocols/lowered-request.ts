@@ -8,6 +8,9 @@ export interface Warning {
   readonly message: string
 }
 
+/** What most requests have. */
+export const noWarnings: readonly Warning[] = []
+
 /** A request in the provider's protocol. `path` is appended to the provider's base URL. */
 export interface LoweredRequest {
   readonly path: string

@@ -4,7 +4,7 @@ import type { ChatRequest, Json, JsonObject, Labels, Sampling } from '../convers
 import { GatewayError } from '../errors.ts'
 import { asksNothing } from './lowering.ts'
 import type { OptionalField } from './openai/quirks.ts'
-import type { Warning } from './protocol.ts'
+import { noWarnings, type Warning } from './lowered-request.ts'
 
 /** A server that ignores `max_tokens` is not on the list: what a call may cost follows from it. */
 export type IgnorableParameter =
@@ -62,8 +62,6 @@ const places: Readonly<Record<IgnorableParameter, Place>> = {
 
 export const ignorableParameters = Object.keys(places) as readonly IgnorableParameter[]
 
-const none: readonly Warning[] = []
-
 /** Without these the answer would not be what was asked for. */
 const shaping: ReadonlySet<IgnorableParameter> = new Set(['n', 'logprobs', 'top_logprobs'])
 
@@ -76,7 +74,7 @@ export function withoutIgnored(
   ignored: readonly IgnorableParameter[],
   provider: string,
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
-  if (ignored.length === 0) return { request, warnings: none }
+  if (ignored.length === 0) return { request, warnings: noWarnings }
   const warnings: Warning[] = []
   let kept = request
   for (const param of ignored) {
@@ -98,7 +96,9 @@ export function withPricedOutput(
   sold: readonly string[],
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const { modalities } = request.rest
-  return Array.isArray(modalities) ? withSoldOutput(request, modalities, sold) : { request, warnings: none }
+  return Array.isArray(modalities)
+    ? withSoldOutput(request, modalities, sold)
+    : { request, warnings: noWarnings }
 }
 
 function withSoldOutput(
@@ -107,7 +107,7 @@ function withSoldOutput(
   sold: readonly string[],
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
-  if (kept.length === modalities.length) return { request, warnings: none }
+  if (kept.length === modalities.length) return { request, warnings: noWarnings }
   const { modalities: _, audio, ...others } = request.rest
   const rest: JsonObject = {
     ...others,

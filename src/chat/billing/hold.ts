@@ -9,7 +9,7 @@ import type { Pool } from '../../credits/pool.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
 import type { Log } from '../../observe/log.ts'
-import type { Warning } from '../../protocols/protocol.ts'
+import { noWarnings, type Warning } from '../../protocols/lowered-request.ts'
 import type { PaidCall } from '../call.ts'
 import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
 import type { Counter } from '../counting/exact-count.ts'
@@ -53,8 +53,6 @@ const roundsAhead = 4n
  * are not refused because of it.
  */
 const plenty = 16n
-
-const noWarnings: readonly Warning[] = []
 
 export class Hold {
   readonly #parts: BillingParts

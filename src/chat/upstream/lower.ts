@@ -4,7 +4,7 @@ import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
-import { joined, type LoweredRequest, type Warning } from '../../protocols/lowered-request.ts'
+import { joined, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowered-request.ts'
 import type { Outbound, Target } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
 import { littleCharacters, type Turns } from '../streaming/turns.ts'
@@ -202,11 +202,9 @@ function forwardedBody({
 function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): Asked {
   const asked = request.toChatRequest()
   return inbound.id === outbound.id || !inbound.forOtherProtocols
-    ? { request: asked, warnings: none }
+    ? { request: asked, warnings: noWarnings }
     : inbound.forOtherProtocols(asked)
 }
-
-const none: readonly Warning[] = []
 
 function urlsIn({ messages }: ChatRequest): readonly string[] {
   const urls: string[] = []

@@ -3,7 +3,7 @@
 import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 import { warnInto, type Warn } from '../../lowering.ts'
-import type { Warning } from '../../protocol.ts'
+import { noWarnings, type Warning } from '../../lowered-request.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { effortIn } from './read.ts'
 
@@ -28,7 +28,7 @@ export function forOtherProtocols(request: ChatRequest): {
   warnings: readonly Warning[]
 } {
   const labels = shortened(request.labels)
-  if (labels === request.labels && isEmpty(request.rest)) return { request, warnings: none }
+  if (labels === request.labels && isEmpty(request.rest)) return { request, warnings: noWarnings }
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
   const { tools, output_config: config, ...others } = request.rest
@@ -46,8 +46,6 @@ export function forOtherProtocols(request: ChatRequest): {
     warnings,
   }
 }
-
-const none: readonly Warning[] = []
 
 function isEmpty(fields: JsonObject): boolean {
   for (const _ in fields) return false
