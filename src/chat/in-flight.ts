@@ -1,5 +1,7 @@
 // Calls in flight: counted for the limits, awaited at shutdown, and shown to their account.
 
+import { ShortLivedMap } from '../short-lived.ts'
+
 /** What may be shown of a running call: no contents. */
 export interface LiveCall {
   readonly id: string
@@ -20,8 +22,9 @@ export interface LiveCall {
 
 /** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
-  readonly #calls = new Map<string, LiveCall>()
-  readonly #perAccount = new Map<string, Set<LiveCall>>()
+  readonly #calls = new ShortLivedMap<string, LiveCall>()
+  /** In order of arrival. */
+  readonly #perAccount = new ShortLivedMap<string, LiveCall[]>()
   readonly #watchers = new Map<string, number>()
   readonly #clock: () => number
 
@@ -38,7 +41,7 @@ export class InFlight {
   }
 
   of(account: string): number {
-    return this.#perAccount.get(account)?.size ?? 0
+    return this.#perAccount.get(account)?.length ?? 0
   }
 
   /** The calls of an account in order of arrival. The objects are live. */
@@ -77,8 +80,8 @@ export class InFlight {
     }
     this.#calls.set(requestId, call)
     const others = this.#perAccount.get(account)
-    if (others) others.add(call)
-    else this.#perAccount.set(account, new Set([call]))
+    if (others) others.push(call)
+    else this.#perAccount.set(account, [call])
   }
 
   /** Its credit is held, picodollars, and a provider is asked. */
@@ -109,12 +112,11 @@ export class InFlight {
   }
 
   leave(requestId: string): void {
-    const call = this.#calls.get(requestId)
+    const call = this.#calls.take(requestId)
     if (!call) return
-    this.#calls.delete(requestId)
-    const others = this.#perAccount.get(call.account)
-    others?.delete(call)
-    if (others?.size === 0) this.#perAccount.delete(call.account)
+    const others = this.#perAccount.get(call.account)!
+    others.splice(others.indexOf(call), 1)
+    if (others.length === 0) this.#perAccount.take(call.account)
     this.#left(requestId)
   }
 }

@@ -1,6 +1,7 @@
 // An account's credit as decide() sees it, and the one function that changes it. The same for every database.
 
 import type { Usage } from '../conversation/usage.ts'
+import { ShortLivedMap } from '../short-lived.ts'
 import type { Balance, KeyLimit, LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
@@ -59,13 +60,13 @@ export interface Wallet {
   readonly debt: Pico
   /** How much the account may owe; zero without a credit line. */
   readonly creditLine: Pico
-  readonly calls: Map<string, OpenCall>
+  readonly calls: ShortLivedMap<string, OpenCall>
   /** The daily allowance that expires last, spent or not: a clock that goes back must not grant another. */
   readonly lastAllowance: { readonly lot: string; readonly expiresAt: number } | null
 }
 
 export function emptyWallet(account: string): Wallet {
-  return { account, lots: [], debt: 0n, creditLine: 0n, calls: new Map(), lastAllowance: null }
+  return { account, lots: [], debt: 0n, creditLine: 0n, calls: new ShortLivedMap(), lastAllowance: null }
 }
 
 /** The amounts that a decision adds to one lot. */
@@ -144,7 +145,7 @@ export function apply(wallet: Wallet, change: Change): readonly Lot[] {
   }
   target.debt += change.debt
   if (change.lastAllowance) target.lastAllowance = change.lastAllowance
-  if (change.call?.kind === 'ended') target.calls.delete(change.call.open.call)
+  if (change.call?.kind === 'ended') target.calls.take(change.call.open.call)
   else if (change.call) target.calls.set(change.call.open.call, change.call.open)
   return touched
 }

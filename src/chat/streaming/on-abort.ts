@@ -1,20 +1,30 @@
 // Listeners of a signal that outlives all calls. The signal itself has one for all of them: adding and removing one there
 // costs ten times what a set costs.
 
-const listenersOf = new WeakMap<AbortSignal, Set<() => void>>()
+import { type Placed, ShortLivedSet } from '../../short-lived.ts'
 
-/** Calls `listener` once when the signal aborts, until `offAbort`; not if it has aborted already. */
-export function onAbort(signal: AbortSignal, listener: () => void): void {
-  const known = listenersOf.get(signal)
-  if (known) {
-    known.add(listener)
-    return
-  }
-  const listeners = new Set([listener])
-  listenersOf.set(signal, listeners)
-  signal.addEventListener('abort', () => listeners.forEach((each) => each()), { once: true })
+export interface AbortListener extends Placed {
+  aborted(): void
 }
 
-export function offAbort(signal: AbortSignal, listener: () => void): void {
+const listenersOf = new WeakMap<AbortSignal, ShortLivedSet<AbortListener>>()
+
+/** Calls `aborted` once when the signal aborts, until `offAbort`; not if it has aborted already. One signal at a time. */
+export function onAbort(signal: AbortSignal, listener: AbortListener): void {
+  let listeners = listenersOf.get(signal)
+  if (!listeners) listenersOf.set(signal, (listeners = listenersTo(signal)))
+  listeners.add(listener)
+}
+
+function listenersTo(signal: AbortSignal): ShortLivedSet<AbortListener> {
+  const listeners = new ShortLivedSet<AbortListener>()
+  const tell = () => {
+    for (const listener of listeners.values()) if (listeners.delete(listener)) listener.aborted()
+  }
+  signal.addEventListener('abort', tell, { once: true })
+  return listeners
+}
+
+export function offAbort(signal: AbortSignal, listener: AbortListener): void {
   listenersOf.get(signal)?.delete(listener)
 }

@@ -12,7 +12,7 @@ import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
 import type { ChatLimits } from '../limits.ts'
 import { pushed, type StreamChannel } from './channel.ts'
-import { offAbort, onAbort } from './on-abort.ts'
+import { type AbortListener, offAbort, onAbort } from './on-abort.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
@@ -118,10 +118,11 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
 /** How long a provider's connection may stay open after its answer has ended, milliseconds. */
 const afterFinishMs = 1_000
 
-class Relay {
+class Relay implements AbortListener {
+  /** Among those that a shutdown ends. */
+  place = -1
   readonly #open: OpenStream
   readonly #options: RelayOptions
-  readonly #onStopping = () => this.#stop(shuttingDown())
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #clientGone = false
   #concluded = false
@@ -153,17 +154,22 @@ class Relay {
     })
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
     disconnect.addEventListener('abort', () => this.disconnected(), { once: true })
-    onAbort(stopping, this.#onStopping)
+    onAbort(stopping, this)
     if (disconnect.aborted) this.disconnected()
-    if (stopping.aborted) this.#onStopping()
+    if (stopping.aborted) this.aborted()
     await this.#pump(silence)
     total.clear()
     silence.clear()
     this.#drain?.clear()
     this.#buffered.close()
-    offAbort(stopping, this.#onStopping)
+    offAbort(stopping, this)
     await this.#conclude()
     this.#concluded = true
+  }
+
+  /** The shutdown waits no longer. */
+  aborted(): void {
+    this.#stop(shuttingDown())
   }
 
   wake(): void {

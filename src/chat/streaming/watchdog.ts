@@ -1,16 +1,22 @@
 // Deadlines of running calls. One timer serves all of them: a timer per read would cost more than the read.
 
+import { type Placed, ShortLivedSet } from '../../short-lived.ts'
+
 /** How often deadlines are checked, milliseconds; a deadline fires at most this much late. */
 const tickMs = 50
 
 /** The slots of the wheel, one per tick: a check only sees the deadlines of its own tick, not those of every call. */
 const slots = 512
 
-export class Deadline {
+type Slot = ShortLivedSet<Deadline>
+
+export class Deadline implements Placed {
+  /** In its slot. */
+  place = -1
   readonly #watchdog: Watchdog
   readonly #fire: () => void
   #due = Number.POSITIVE_INFINITY
-  #slot: Set<Deadline> | undefined
+  #slot: Slot | undefined
   /** Its slot is looked at before this. */
   #seenBy = 0
 
@@ -65,7 +71,7 @@ export class Watchdog {
   /** Milliseconds; never goes back. */
   readonly now: () => number
   /** Deadlines by the tick they are due in, one slot for all ticks with the same remainder. */
-  readonly #wheel: readonly Set<Deadline>[] = Array.from({ length: slots }, () => new Set())
+  readonly #wheel: readonly Slot[] = Array.from({ length: slots }, () => new ShortLivedSet())
   #armed = 0
   /** The last tick that was looked at; its slot is looked at once more, because it had not ended. */
   #looked = 0
@@ -83,17 +89,17 @@ export class Watchdog {
   }
 
   /** The slot that is looked at when `due` comes, or at the next look if it has come already. */
-  slotOf(due: number): Set<Deadline> {
+  slotOf(due: number): Slot {
     return this.#wheel[Math.max(tickOf(due), this.#looked) % slots]!
   }
 
-  putIn(deadline: Deadline, slot: Set<Deadline>): void {
+  putIn(deadline: Deadline, slot: Slot): void {
     slot.add(deadline)
     this.#armed += 1
     this.#timer ??= setInterval(() => this.look(), tickMs)
   }
 
-  takeOut(deadline: Deadline, slot: Set<Deadline>): void {
+  takeOut(deadline: Deadline, slot: Slot): void {
     if (slot.delete(deadline)) this.#armed -= 1
   }
 
@@ -104,7 +110,7 @@ export class Watchdog {
     const from = Math.max(this.#looked, until - slots + 1)
     this.#looked = until
     for (let tick = from; tick <= until; tick++)
-      for (const deadline of this.#wheel[tick % slots]!) deadline.look(now)
+      for (const deadline of this.#wheel[tick % slots]!.values()) deadline.look(now)
     if (this.#armed > 0 || this.#timer === undefined) return
     clearInterval(this.#timer)
     this.#timer = undefined

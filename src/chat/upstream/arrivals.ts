@@ -1,6 +1,8 @@
 // Limits the answers that have arrived but are not processed yet. The runtime reads whatever providers send into
 // memory at once, so no further provider is asked while too much of it is waiting.
 
+import { type Placed, ShortLivedSet } from '../../short-lived.ts'
+
 /** What a stream counts while it is processed: its length is not known. */
 const streamBytes = 262_144
 /**
@@ -23,7 +25,9 @@ const quietMs = 100
 const longestMs = 15_000
 
 /** One answer: awaited, then arrived, then processed. */
-export class Arrival {
+export class Arrival implements Placed {
+  /** Among those that count. */
+  place = -1
   readonly #arrivals: Arrivals
   readonly offer: string
   /** The bytes it counts at the moment. */
@@ -63,7 +67,7 @@ export class Arrival {
 export class Arrivals {
   readonly #mostBytes: number
   readonly #now: () => number
-  readonly #open = new Set<Arrival>()
+  readonly #open = new ShortLivedSet<Arrival>()
   /** Average bytes per read of each offer. For most streams it is a few hundred bytes. */
   readonly #expected = new Map<string, number>()
   /** Calls of offers that have not answered yet. */
@@ -144,7 +148,7 @@ export class Arrivals {
 
   #add(arrival: Arrival, bytes: number, until: number): void {
     arrival.until = until
-    if (this.#open.has(arrival)) return
+    if (arrival.place >= 0) return
     this.#open.add(arrival)
     arrival.bytes = bytes
     this.#bytes += bytes
@@ -156,7 +160,7 @@ export class Arrivals {
 
   #forgetOld(): void {
     const now = this.#now()
-    for (const arrival of this.#open) if (arrival.until <= now) this.#remove(arrival)
+    for (const arrival of this.#open.values()) if (arrival.until <= now) this.#remove(arrival)
   }
 
   /** Admits those who have waited longest, as far as there is room. */

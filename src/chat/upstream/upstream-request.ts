@@ -3,7 +3,7 @@
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
-import { offAbort, onAbort } from '../streaming/on-abort.ts'
+import { type AbortListener, offAbort, onAbort } from '../streaming/on-abort.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
@@ -32,13 +32,14 @@ export interface Patience {
 const once = { once: true }
 
 /** Aborted by its deadline, a client that disconnects, or a shutdown. */
-export class UpstreamRequest {
+export class UpstreamRequest implements AbortListener {
+  /** Among those that a shutdown ends. */
+  place = -1
   readonly #controller = new AbortController()
   readonly #parts: UpstreamParts
   readonly #call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>
   readonly #patience: Patience
   readonly #deadline: Deadline
-  readonly #abort = () => this.#controller.abort()
   #expired = false
   #read = false
   /** Whether a client that disconnects aborts the request; once it is settled, the relay decides. */
@@ -60,20 +61,25 @@ export class UpstreamRequest {
     this.#patience = patience
     this.#deadline = watchdog.arm(this.#within(patience.firstMs), () => {
       this.#expired = true
-      this.#abort()
+      this.aborted()
     })
     // An answer that will be drained is awaited even if its client has disconnected.
     this.#endsWithClient = policy !== 'drain'
     const { signal } = call
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
     if (this.#endsWithClient) signal.addEventListener('abort', this, once)
-    onAbort(stopping, this.#abort)
-    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.#abort()
+    onAbort(stopping, this)
+    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.aborted()
   }
 
   /** The client disconnected. */
   handleEvent(): void {
-    if (this.#endsWithClient) this.#abort()
+    if (this.#endsWithClient) this.aborted()
+  }
+
+  /** The shutdown waits no longer, or nobody else does. */
+  aborted(): void {
+    this.#controller.abort()
   }
 
   /** Asks the provider. `comes` is to be called with its answer. */
@@ -158,7 +164,7 @@ export class UpstreamRequest {
   settle(): void {
     this.#deadline.clear()
     this.#endsWithClient = false
-    offAbort(this.#parts.stopping, this.#abort)
+    offAbort(this.#parts.stopping, this)
   }
 
   /** A reader of the answer's body that reports which part of it waits to be processed. */
@@ -194,7 +200,7 @@ export class UpstreamRequest {
   end(): void {
     this.settle()
     this.pausing()
-    if (!this.#read) this.#abort()
+    if (!this.#read) this.aborted()
     if (!this.#ended) this.#parts.connections.giveBack()
     this.#ended = true
   }

@@ -11,6 +11,7 @@ import { atMost } from '../../lru.ts'
 import { AccountCache } from './account-cache.ts'
 import type { Link } from './link/link.ts'
 import type { LedgerRequests, LedgerNotifications } from './protocol.ts'
+import { ShortLivedMap } from '../../short-lived.ts'
 
 export type LedgerLink = Pick<Link<LedgerRequests, LedgerNotifications>, 'request' | 'notify' | 'congested'>
 
@@ -87,7 +88,7 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
 /** Holds that may not be durable yet. */
 class Holds {
   #last = 0
-  readonly #waiting = new Map<number, () => void>()
+  readonly #waiting = new ShortLivedMap<number, () => void>()
 
   /** A new number, and a promise that resolves when its hold is durable. */
   begin(): { readonly number: number; readonly durable: Promise<void> } {
@@ -98,8 +99,7 @@ class Holds {
   }
 
   durable(number: number): void {
-    this.#waiting.get(number)?.()
-    this.#waiting.delete(number)
+    this.#waiting.take(number)?.()
   }
 }
 

@@ -6,10 +6,9 @@ import { offAbort, onAbort } from '../../../src/chat/streaming/on-abort.ts'
 test('each listener is called once when the signal aborts, unless it was taken away before', () => {
   const stopping = new AbortController()
   const called: string[] = []
-  const one = () => called.push('one')
-  const other = () => called.push('other')
-  const gone = () => called.push('gone')
-  for (const listener of [one, other, gone]) onAbort(stopping.signal, listener)
+  const listener = (name: string) => ({ place: -1, aborted: () => void called.push(name) })
+  const [one, other, gone] = [listener('one'), listener('other'), listener('gone')]
+  for (const each of [one, other, gone]) onAbort(stopping.signal, each)
   offAbort(stopping.signal, gone)
   expect(called).toEqual([])
   stopping.abort()
@@ -20,11 +19,15 @@ test('each listener is called once when the signal aborts, unless it was taken a
 test('a listener may take others away while they are called', () => {
   const stopping = new AbortController()
   const called: string[] = []
-  const second = () => called.push('second')
-  onAbort(stopping.signal, () => {
-    called.push('first')
-    offAbort(stopping.signal, second)
-  })
+  const second = { place: -1, aborted: () => void called.push('second') }
+  const first = {
+    place: -1,
+    aborted() {
+      called.push('first')
+      offAbort(stopping.signal, second)
+    },
+  }
+  onAbort(stopping.signal, first)
   onAbort(stopping.signal, second)
   stopping.abort()
   expect(called).toEqual(['first'])

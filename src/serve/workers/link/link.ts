@@ -3,6 +3,7 @@
 import { GatewayError, type ErrorCode, type ErrorDetails } from '../../../errors.ts'
 import { FrameReader, frameOf } from './frames.ts'
 import { packed, unpacked } from './values.ts'
+import { ShortLivedMap } from '../../../short-lived.ts'
 
 /** The socket of a link. */
 export interface Wire {
@@ -52,8 +53,10 @@ export class Link<
 > {
   readonly #parts: LinkParts
   readonly #reader = new FrameReader()
-  readonly #asked = new Map<number, Asked>()
-  readonly #working = new Set<Promise<void>>()
+  readonly #asked = new ShortLivedMap<number, Asked>()
+  /** Requests that take their time, by the order of their beginning. */
+  readonly #working = new ShortLivedMap<number, Promise<void>>()
+  #begun = 0
   #last = 0
   #outgoing: string[] = []
   #outgoingCharacters = 0
@@ -117,15 +120,14 @@ export class Link<
   /** To be called when the socket has closed. */
   closed(): void {
     this.#closed = true
-    for (const { reject } of this.#asked.values()) reject(broken())
-    this.#asked.clear()
+    for (const number of this.#asked.keys()) this.#asked.take(number)?.reject(broken())
     this.#unsent = []
     this.#outgoing = []
   }
 
   /** Resolves when all requests received so far have been handled. */
   async settled(): Promise<void> {
-    await Promise.all(this.#working)
+    await Promise.all(this.#working.values())
   }
 
   /** Sends what is waiting, then closes the socket. */
@@ -138,8 +140,7 @@ export class Link<
   #take([number, what, value]: Message): void {
     if (typeof what === 'string') this.#carryOut(number, what, unpacked(value) as unknown[])
     else {
-      const asked = this.#asked.get(-number)
-      this.#asked.delete(-number)
+      const asked = this.#asked.take(-number)
       if (what) asked?.resolve(unpacked(value))
       else asked?.reject(errorOf(unpacked(value) as SentError))
     }
@@ -152,13 +153,14 @@ export class Link<
         if (number > 0) this.#send([-number, true, value])
         return
       }
-      const done: Promise<void> = value
+      const begun = ++this.#begun
+      const done = value
         .then((result: unknown) => {
           if (number > 0) this.#send([-number, true, result])
         })
         .catch((error: unknown) => this.#refuse(number, method, error))
-        .finally(() => this.#working.delete(done))
-      this.#working.add(done)
+        .finally(() => this.#working.take(begun))
+      this.#working.set(begun, done)
     } catch (error) {
       this.#refuse(number, method, error)
     }

@@ -23,16 +23,23 @@ import { requireOne } from './wallets.ts'
 
 type CallWrites = GroupWrites['calls']
 
+/** Maps of one group only, see short-lived.ts. */
+function nothing() {
+  return {
+    opening: new Map<string, { readonly account: string; open: OpenCall }>(),
+    kept: new Map<string, OpenCall>(),
+    closed: [] as OpenCall[],
+    endedIds: new Set<string>(),
+  }
+}
+
 export class CallTable implements CallWrites {
   readonly #sql: ReturnType<typeof statements>
   readonly #opened: BulkInsert
   readonly #ended: BulkInsert
   readonly #usage: UsageDays
-  /** Not in the file yet. */
-  readonly #opening = new Map<string, { readonly account: string; open: OpenCall }>()
-  readonly #kept = new Map<string, OpenCall>()
-  readonly #closed: OpenCall[] = []
-  readonly #endedIds = new Set<string>()
+  /** What is not in the file yet. */
+  #group = nothing()
 
   constructor(database: Database, usage: UsageDays) {
     this.#sql = statements(database)
@@ -52,25 +59,26 @@ export class CallTable implements CallWrites {
   /** Opens a call; false when its id has been used before. */
   open(account: string, open: OpenCall): boolean {
     const id = open.call
-    if (this.#opening.has(id) || this.#endedIds.has(id) || this.#sql.used.get(id) !== null) return false
-    this.#opening.set(id, { account, open })
+    if (this.#group.opening.has(id) || this.#group.endedIds.has(id) || this.#sql.used.get(id) !== null)
+      return false
+    this.#group.opening.set(id, { account, open })
     return true
   }
 
   keep(open: OpenCall): void {
-    const opening = this.#opening.get(open.call)
+    const opening = this.#group.opening.get(open.call)
     if (opening) opening.open = open
-    else this.#kept.set(open.call, open)
+    else this.#group.kept.set(open.call, open)
   }
 
   end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
     const { open, state, cost, charged, absorbed } = ended
     // A call that was opened in this very group never becomes a row of `open_call`.
-    if (!this.#opening.delete(open.call)) {
-      this.#kept.delete(open.call)
-      this.#closed.push(open)
+    if (!this.#group.opening.delete(open.call)) {
+      this.#group.kept.delete(open.call)
+      this.#group.closed.push(open)
     }
-    this.#endedIds.add(open.call)
+    this.#group.endedIds.add(open.call)
     this.#ended.add([
       open.call,
       account,
@@ -117,10 +125,10 @@ export class CallTable implements CallWrites {
 
   /** Writes what the group has done so far. */
   write(): void {
-    for (const { account, open } of this.#opening.values()) this.#opened.add(rowOf(account, open))
+    for (const { account, open } of this.#group.opening.values()) this.#opened.add(rowOf(account, open))
     this.#opened.write()
-    passAll('hold-written', this.#opening)
-    for (const open of this.#kept.values()) {
+    passAll('hold-written', this.#group.opening)
+    for (const open of this.#group.kept.values()) {
       const progress = open.checkpoint === null ? null : checkpointText(open.checkpoint)
       const { call, owner, hold, leaseUntil } = open
       requireOne(
@@ -128,13 +136,14 @@ export class CallTable implements CallWrites {
         'call',
       )
     }
-    passAll('checkpoint-written', this.#kept)
+    passAll('checkpoint-written', this.#group.kept)
     // The owner fences: a call that another has ended in the meantime undoes the group.
-    for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')
+    for (const { call, owner } of this.#group.closed)
+      requireOne(this.#sql.close.run(call, owner).changes, 'call')
     this.#ended.write()
     this.#usage.write()
-    passAll('end-written', this.#endedIds)
-    this.#clear()
+    passAll('end-written', this.#group.endedIds)
+    this.#group = nothing()
   }
 
   /** Forgets what has not been written. */
@@ -142,14 +151,7 @@ export class CallTable implements CallWrites {
     this.#opened.forget()
     this.#ended.forget()
     this.#usage.forget()
-    this.#clear()
-  }
-
-  #clear(): void {
-    this.#opening.clear()
-    this.#kept.clear()
-    this.#closed.length = 0
-    this.#endedIds.clear()
+    this.#group = nothing()
   }
 
   listOpen(): Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[] {

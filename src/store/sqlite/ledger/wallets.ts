@@ -6,6 +6,7 @@ import { startOfDay } from '../../../credits/calendar.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../../credits/wallet.ts'
+import { ShortLivedMap } from '../../../short-lived.ts'
 import type { WalletSet } from '../../ledger-core.ts'
 import { openCallOf, type OpenCallRow } from '../../call-record.ts'
 
@@ -47,16 +48,21 @@ interface KeySpending {
   relatives: readonly string[] | null
 }
 
+/** Maps of one group only, see short-lived.ts. */
+function nothing() {
+  return {
+    lots: new Map<string, { lot: Lot; readonly source: string | null; readonly account: string }>(),
+    pools: new Map<CachedWallet, Set<Pool>>(),
+    days: new Map<string, Set<number>>(),
+  }
+}
+
 export class Wallets implements WalletSet<CachedWallet> {
   readonly #wallets = new Map<string, CachedWallet>()
   readonly #accountOfCall = new Map<string, string>()
   readonly #keys = new Map<string, KeySpending>()
-  readonly #dirtyLots = new Map<
-    string,
-    { lot: Lot; readonly source: string | null; readonly account: string }
-  >()
-  readonly #dirtyPools = new Map<CachedWallet, Set<Pool>>()
-  readonly #dirtyDays = new Map<string, Set<number>>()
+  /** What the group has changed. */
+  #dirty = nothing()
   readonly #sql: ReturnType<typeof statements>
   #dataVersion: unknown
 
@@ -75,7 +81,7 @@ export class Wallets implements WalletSet<CachedWallet> {
 
   forget(): void {
     for (const map of [this.#wallets, this.#accountOfCall, this.#keys]) map.clear()
-    for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()
+    this.#dirty = nothing()
   }
 
   of(account: string): CachedWallet {
@@ -97,7 +103,7 @@ export class Wallets implements WalletSet<CachedWallet> {
   admitLot(entry: CachedWallet, id: string): void {
     if (entry.wallet.lots.some((lot) => lot.id === id)) return
     // What an earlier command of the group has emptied still looks full in the file.
-    const dirty = this.#dirtyLots.get(id)
+    const dirty = this.#dirty.lots.get(id)
     if (dirty) {
       if (dirty.account === entry.wallet.account) addLot(entry.wallet.lots, dirty.lot)
       return
@@ -109,16 +115,16 @@ export class Wallets implements WalletSet<CachedWallet> {
   /** Carries out a change in memory and remembers what has to be written at the end of the group. */
   apply(entry: CachedWallet, change: Change, source: string | null): void {
     const touched = apply(entry.wallet, change)
-    let dirty = this.#dirtyPools.get(entry)
-    if (!dirty) this.#dirtyPools.set(entry, (dirty = new Set()))
+    let dirty = this.#dirty.pools.get(entry)
+    if (!dirty) this.#dirty.pools.set(entry, (dirty = new Set()))
     if (change.debt !== 0n) dirty.add('purchased')
     for (const lot of touched) {
       dirty.add(lot.pool)
-      const before = this.#dirtyLots.get(lot.id)
+      const before = this.#dirty.lots.get(lot.id)
       if (before) before.lot = lot
       else {
         const isNew = change.newLot?.id === lot.id
-        this.#dirtyLots.set(lot.id, { lot, source: isNew ? source : null, account: entry.wallet.account })
+        this.#dirty.lots.set(lot.id, { lot, source: isNew ? source : null, account: entry.wallet.account })
       }
     }
   }
@@ -182,20 +188,20 @@ export class Wallets implements WalletSet<CachedWallet> {
     if (spending.sums.size > 0) {
       for (const [start, sum] of spending.sums) if (day >= start) spending.sums.set(start, sum + amount)
     }
-    const dirty = this.#dirtyDays.get(key)
+    const dirty = this.#dirty.days.get(key)
     if (dirty) dirty.add(day)
-    else this.#dirtyDays.set(key, new Set([day]))
+    else this.#dirty.days.set(key, new Set([day]))
   }
 
   /** Writes what the group has changed: each lot, pool and day once, however many commands touched it. */
   flush(): void {
-    for (const { lot, source, account } of this.#dirtyLots.values()) this.#writeLot(lot, source, account)
-    for (const [entry, dirty] of this.#dirtyPools) for (const pool of dirty) this.#writePool(entry, pool)
-    for (const [key, days] of this.#dirtyDays) {
+    for (const { lot, source, account } of this.#dirty.lots.values()) this.#writeLot(lot, source, account)
+    for (const [entry, dirty] of this.#dirty.pools) for (const pool of dirty) this.#writePool(entry, pool)
+    for (const [key, days] of this.#dirty.days) {
       const spending = this.#keyOf(key)
       for (const day of days) this.#sql.writeDay.run(key, day, spending.days.get(day) ?? 0n)
     }
-    for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()
+    this.#dirty = nothing()
   }
 
   /** At the end of a group: what it has done is in the file, and may be loaded again. */
@@ -248,14 +254,15 @@ export class Wallets implements WalletSet<CachedWallet> {
     const poolRows = this.#sql.pools.all(account)
     const lots: Lot[] = []
     for (const row of this.#sql.liveLots.all(account)) addLot(lots, lotOf(row))
-    const calls = this.#sql.openCalls.all(account)
+    const calls = new ShortLivedMap<string, OpenCall>()
+    for (const row of this.#sql.openCalls.all(account)) calls.set(row.id, openCallOf(row))
     const last = this.#sql.lastAllowance.get(account, `daily:${account}:`)
     const wallet: Wallet = {
       account,
       lots,
       debt: poolRows.reduce((sum, row) => sum + row.debt, 0n),
       creditLine: this.#sql.creditLine.get(account)?.most ?? 0n,
-      calls: new Map(calls.map((row) => [row.id, openCallOf(row)])),
+      calls,
       lastAllowance: last ? { lot: last.id, expiresAt: Number(last.expires_at) } : null,
     }
     return {
