@@ -5,13 +5,13 @@ import { effortWords } from './efforts.ts'
 import { freePrice, priceSpecSchema, type PriceSpec } from './prices/price-spec.ts'
 import { modalities, type CatalogRow } from './row.ts'
 
-const shorthand = priceSpecSchema.shape.cache_read
-
 /** A price in weir.yaml: USD per million tokens as strings, or `free`. `audio` and `image` set input and output. */
 const priceSchema = z
-  .union([z.literal('free'), priceSpecSchema.extend({ audio: shorthand, image: shorthand })], {
-    error: 'give at least input and output as strings of USD per million tokens, or the word free',
-  })
+  .lazy(() =>
+    z.union([z.literal('free'), spec()], {
+      error: 'give at least input and output as strings of USD per million tokens, or the word free',
+    }),
+  )
   .transform((written): PriceSpec => {
     if (written === 'free') return freePrice
     const { audio, image, ...spec } = written
@@ -22,48 +22,57 @@ const priceSchema = z
     }
   })
 
-const offerSchema = z.strictObject({
-  provider: z.string().min(1).describe('A provider of this configuration or of the registry.'),
-  upstream: z.string().min(1).describe('The name that this provider knows the model by.'),
-  price: priceSchema.optional().describe("What this provider charges; the model's price when absent."),
-})
+function spec() {
+  const { cache_read: shorthand } = priceSpecSchema.unwrap().shape
+  return priceSpecSchema.unwrap().extend({ audio: shorthand, image: shorthand })
+}
+
+const offerSchema = z.lazy(() =>
+  z.strictObject({
+    provider: z.string().min(1).describe('A provider of this configuration or of the registry.'),
+    upstream: z.string().min(1).describe('The name that this provider knows the model by.'),
+    price: priceSchema.optional().describe("What this provider charges; the model's price when absent."),
+  }),
+)
 
 /**
  * An entry of `models:` in weir.yaml. It adds a model or overrides fields of a bundled one. A price is replaced as a
  * whole, since a mixture of two prices would be wrong.
  */
-export const modelOverrideSchema = z.strictObject({
-  id: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*\/\S+$/, 'a model id has the form provider/model_name')
-    .describe('The id that clients send: provider/model_name.'),
-  upstream: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The name the provider knows; the part after the first slash.'),
-  name: z.string().min(1).optional().describe('A name for people.'),
-  description: z.string().optional().describe('One line on what it is good for.'),
-  owned_by: z.string().min(1).optional().describe('Who made it.'),
-  price: priceSchema.optional().describe('USD per million tokens as decimal strings, or the word free.'),
-  context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
-  max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
-  input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
-  output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
-  supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
-  reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
-  efforts: z
-    .array(z.enum(effortWords))
-    .optional()
-    .describe('The reasoning efforts it takes; an empty list where it cannot be told how hard to reason.'),
-  premium: z
-    .boolean()
-    .optional()
-    .describe('Open only to accounts with purchased credit; else the price decides.'),
-  retires_on: z.iso.date().optional().describe('The last day on which the provider serves it.'),
-  successor: z.string().optional().describe('The id to use afterwards.'),
-  offers: z.array(offerSchema).min(1).optional().describe('Who serves it, in order of preference.'),
-})
+export const modelOverrideSchema = z.lazy(() =>
+  z.strictObject({
+    id: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*\/\S+$/, 'a model id has the form provider/model_name')
+      .describe('The id that clients send: provider/model_name.'),
+    upstream: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('The name the provider knows; the part after the first slash.'),
+    name: z.string().min(1).optional().describe('A name for people.'),
+    description: z.string().optional().describe('One line on what it is good for.'),
+    owned_by: z.string().min(1).optional().describe('Who made it.'),
+    price: priceSchema.optional().describe('USD per million tokens as decimal strings, or the word free.'),
+    context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
+    max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
+    input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
+    output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
+    supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
+    reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
+    efforts: z
+      .array(z.enum(effortWords))
+      .optional()
+      .describe('The reasoning efforts it takes; an empty list where it cannot be told how hard to reason.'),
+    premium: z
+      .boolean()
+      .optional()
+      .describe('Open only to accounts with purchased credit; else the price decides.'),
+    retires_on: z.iso.date().optional().describe('The last day on which the provider serves it.'),
+    successor: z.string().optional().describe('The id to use afterwards.'),
+    offers: z.array(offerSchema).min(1).optional().describe('Who serves it, in order of preference.'),
+  }),
+)
 
 export type ModelOverride = z.infer<typeof modelOverrideSchema>
 

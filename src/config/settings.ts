@@ -92,7 +92,7 @@ function unwrapped(schema: z.core.$ZodType): { inner: z.core.$ZodType; fallback:
     if (inner instanceof z.ZodDefault || inner instanceof z.ZodPrefault) {
       fallback = inner.def.defaultValue
       inner = inner.unwrap()
-    } else if (inner instanceof z.ZodOptional) inner = inner.unwrap()
+    } else if (inner instanceof z.ZodOptional || inner instanceof z.ZodLazy) inner = inner.unwrap()
     else if (inner instanceof z.ZodPipe) inner = inner.in
     else return { inner, fallback }
   }

@@ -17,15 +17,17 @@ const id = z
 const time = z.iso.datetime({ offset: true })
 
 /** The body of POST /hooks/subscriptions. */
-export const subscriptionMessage = z.strictObject({
-  subscription: id,
-  source: z.string().regex(/^[a-z0-9_-]{1,32}$/, 'must be a short name such as play'),
-  account: z.string().min(1).max(128),
-  product: id,
-  period: z.strictObject({ from: time, to: time }),
-  state: z.enum(subscriptionStates),
-  test: z.boolean().default(false),
-})
+export const subscriptionMessage = z.lazy(() =>
+  z.strictObject({
+    subscription: id,
+    source: z.string().regex(/^[a-z0-9_-]{1,32}$/, 'must be a short name such as play'),
+    account: z.string().min(1).max(128),
+    product: id,
+    period: z.strictObject({ from: time, to: time }),
+    state: z.enum(subscriptionStates),
+    test: z.boolean().default(false),
+  }),
+)
 export type SubscriptionMessage = z.output<typeof subscriptionMessage>
 
 export interface Period {

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
-import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire/models.ts'
+import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire/models-schema.ts'
 import { errorTable } from '../../src/errors.ts'
 import { adminOperations } from '../../src/http/docs/openapi-admin.ts'
 import { consoleRoutes } from '../../src/http/docs/openapi-console.ts'

@@ -28,6 +28,8 @@ function textsOf(schema: z.core.$ZodType, path: readonly string[] = []): string[
     case 'default':
     case 'prefault':
       return inner(def['innerType'])
+    case 'lazy':
+      return inner((def['getter'] as () => unknown)())
     case 'array':
       return inner(def['element'])
     case 'record':

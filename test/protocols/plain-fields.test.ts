@@ -8,7 +8,7 @@ import { isPlainField } from '../../src/protocols/request/plain-fields.ts'
 
 const schemas: readonly Readonly<Record<string, z.ZodType>>[] = [
   chatCompletionRequest.shape,
-  messagesRequest.shape,
+  messagesRequest.unwrap().shape,
   responsesRequest.shape,
 ]
 const names = [

@@ -39,23 +39,25 @@ const rateFields = {
   output_image: perMillion.optional(),
 }
 
-const tierSchema = z.strictObject({ above_prompt_tokens: z.int().positive(), ...rateFields })
+const tierSchema = z.lazy(() => z.strictObject({ above_prompt_tokens: z.int().positive(), ...rateFields }))
 
 const factor = z
   .string('write the factor as a string: "0.5"')
   .regex(/^\d{1,3}(\.\d{1,4})?$/, 'not a factor: a decimal number such as "0.5" or "2"')
 
 /** A price in USD per million tokens; `per_call` and `per_request` are USD each. Unknown fields are refused. */
-export const priceSpecSchema = z.strictObject({
-  ...rateFields,
-  per_call: z.record(z.string().min(1), perCall).optional(),
-  per_request: perCall.optional(),
-  /** The fee of a request by its search context (`low`, `medium`, `high`); `per_request` is the highest of them. */
-  per_request_by_search_context: z.record(z.string().min(1), perCall).optional(),
-  /** What other service tiers cost, as factors of the standard rates: `{ flex: "0.5" }`. */
-  service_tiers: z.record(z.string().min(1), factor).optional(),
-  tiers: z.array(tierSchema).max(16).optional(),
-})
+export const priceSpecSchema = z.lazy(() =>
+  z.strictObject({
+    ...rateFields,
+    per_call: z.record(z.string().min(1), perCall).optional(),
+    per_request: perCall.optional(),
+    /** The fee of a request by its search context (`low`, `medium`, `high`); `per_request` is the highest of them. */
+    per_request_by_search_context: z.record(z.string().min(1), perCall).optional(),
+    /** What other service tiers cost, as factors of the standard rates: `{ flex: "0.5" }`. */
+    service_tiers: z.record(z.string().min(1), factor).optional(),
+    tiers: z.array(tierSchema).max(16).optional(),
+  }),
+)
 
 export type PriceSpec = z.infer<typeof priceSpecSchema>
 export type RateSpec = Omit<z.infer<typeof tierSchema>, 'above_prompt_tokens'>

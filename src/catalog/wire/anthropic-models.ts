@@ -6,28 +6,32 @@ import { createdOf } from './models.ts'
 
 const time = z.string().describe('RFC 3339.')
 
-export const anthropicModelSchema = z.object({
-  id: z.string().describe('provider/model_name: what to send as `model`.'),
-  type: z.literal('model'),
-  display_name: z.string(),
-  created_at: time,
-  capabilities: z
-    .null()
-    .describe('Not told here: `supported_parameters` of the other shape names what a model honours.'),
-  lifecycle: z.enum(['active', 'deprecated']),
-  deprecated_at: z.null(),
-  retires_at: time.nullable(),
-  line: z.null(),
-  max_input_tokens: z.int().nullable(),
-  max_tokens: z.int().nullable(),
-})
+export const anthropicModelSchema = z.lazy(() =>
+  z.object({
+    id: z.string().describe('provider/model_name: what to send as `model`.'),
+    type: z.literal('model'),
+    display_name: z.string(),
+    created_at: time,
+    capabilities: z
+      .null()
+      .describe('Not told here: `supported_parameters` of the other shape names what a model honours.'),
+    lifecycle: z.enum(['active', 'deprecated']),
+    deprecated_at: z.null(),
+    retires_at: time.nullable(),
+    line: z.null(),
+    max_input_tokens: z.int().nullable(),
+    max_tokens: z.int().nullable(),
+  }),
+)
 
-export const anthropicModelListSchema = z.object({
-  data: z.array(anthropicModelSchema),
-  has_more: z.boolean(),
-  first_id: z.string().nullable(),
-  last_id: z.string().nullable(),
-})
+export const anthropicModelListSchema = z.lazy(() =>
+  z.object({
+    data: z.array(anthropicModelSchema),
+    has_more: z.boolean(),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+  }),
+)
 
 type AnthropicModel = z.infer<typeof anthropicModelSchema>
 

@@ -27,7 +27,7 @@ export const paymentAnswers: Readonly<Record<string, z.ZodType>> = {
   }),
   'POST top-ups': topUpSchema,
   'GET top-ups/:id': topUpSchema,
-  'GET top-ups/:id/receipt': topUpSchema.extend({
+  'GET top-ups/:id/receipt': topUpSchema.unwrap().extend({
     method: z.string().nullable().describe('How it was paid, in a word of the processor.'),
     seller: z.strictObject({
       name: z.string().nullable(),
@@ -40,7 +40,7 @@ export const paymentAnswers: Readonly<Record<string, z.ZodType>> = {
   'GET credits/statements/:month': data(statementSchema),
 }
 
-const topUp = topUpSchema.extend({
+const topUp = topUpSchema.unwrap().extend({
   account: z.string(),
   reference: z.string().nullable().describe("The processor's id of the page that it is paid on."),
   checked_at: time.nullable().describe('When the processor was last asked.'),

@@ -10,28 +10,34 @@ const whole = z.int().nonnegative()
 /** An empty set of notes is an empty list. */
 const notes = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown())]).nullish()
 
-const payment = z.object({
-  id: z.string().min(1),
-  amount: whole,
-  currency: z.string().default('INR'),
-  status: z.string().optional(),
-  method: z.string().nullish(),
-  notes,
-  created_at: whole.nullish(),
-})
-const link = z.object({ id: z.string().min(1), reference_id: z.string().nullish(), notes })
-const order = z.object({ receipt: z.string().nullish(), notes })
-const part = z.object({
-  id: z.string().min(1),
-  payment_id: z.string(),
-  amount: whole,
-  currency: z.string().default('INR'),
-})
+const payment = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    amount: whole,
+    currency: z.string().default('INR'),
+    status: z.string().optional(),
+    method: z.string().nullish(),
+    notes,
+    created_at: whole.nullish(),
+  }),
+)
+const link = z.lazy(() => z.object({ id: z.string().min(1), reference_id: z.string().nullish(), notes }))
+const order = z.lazy(() => z.object({ receipt: z.string().nullish(), notes }))
+const part = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    payment_id: z.string(),
+    amount: whole,
+    currency: z.string().default('INR'),
+  }),
+)
 
-const message = z.object({
-  event: z.string().max(100),
-  payload: z.record(z.string(), z.object({ entity: z.unknown() })).default({}),
-})
+const message = z.lazy(() =>
+  z.object({
+    event: z.string().max(100),
+    payload: z.record(z.string(), z.object({ entity: z.unknown() })).default({}),
+  }),
+)
 type Message = z.output<typeof message>
 
 /** The message in a body with a valid signature. Throws `invalid_request` if it is not one. */

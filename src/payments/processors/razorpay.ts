@@ -153,38 +153,46 @@ const returnedParameters = [
 
 const whole = z.int().nonnegative()
 
-const linkPayment = z.object({
-  payment_id: z.string().min(1),
-  amount: whole.optional(),
-  status: z.string().default('captured'),
-  created_at: whole.nullish(),
-  method: z.string().nullish(),
-})
+const linkPayment = z.lazy(() =>
+  z.object({
+    payment_id: z.string().min(1),
+    amount: whole.optional(),
+    status: z.string().default('captured'),
+    created_at: whole.nullish(),
+    method: z.string().nullish(),
+  }),
+)
 
 const pageUrl = z.url({ protocol: /^https?$/ })
 
-const linkSchema = z.object({
-  id: z.string().min(1),
-  short_url: pageUrl.optional(),
-  reference_id: z.string().nullish(),
-  status: z.string(),
-  currency: z.string().default('INR'),
-  amount_paid: whole.nullish(),
-  payments: z.union([z.array(linkPayment), z.null(), linkPayment.transform((one) => [one])]).optional(),
-})
+const linkSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    short_url: pageUrl.optional(),
+    reference_id: z.string().nullish(),
+    status: z.string(),
+    currency: z.string().default('INR'),
+    amount_paid: whole.nullish(),
+    payments: z.union([z.array(linkPayment), z.null(), linkPayment.transform((one) => [one])]).optional(),
+  }),
+)
 type Link = z.output<typeof linkSchema>
 /** One that was just made says where it is. */
-const pageSchema = linkSchema.extend({ short_url: pageUrl, status: z.string().default('created') })
+const pageSchema = z.lazy(() =>
+  linkSchema.unwrap().extend({ short_url: pageUrl, status: z.string().default('created') }),
+)
 
-const linksSchema = z.object({ payment_links: z.array(linkSchema) })
+const linksSchema = z.lazy(() => z.object({ payment_links: z.array(linkSchema) }))
 
-const refundSchema = z.object({
-  id: z.string().min(1),
-  payment_id: z.string(),
-  amount: whole,
-  currency: z.string(),
-  status: z.string(),
-})
+const refundSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    payment_id: z.string(),
+    amount: whole,
+    currency: z.string(),
+    status: z.string(),
+  }),
+)
 
 /** A link is paid if it says so and shows the captured payment; until then nothing is credited. */
 function factOf(link: Link, topUp: TopUp): PaymentFact {

@@ -9,40 +9,48 @@ const whole = z.int().nonnegative()
 /** The id, or the whole object where it was expanded. */
 const id = z.union([z.string(), z.object({ id: z.string() }).transform((object) => object.id)])
 
-export const sessionSchema = z.object({
-  id: z.string().min(1),
-  client_reference_id: z.string().nullish(),
-  metadata: z.record(z.string(), z.string()).nullish(),
-  status: z.string().nullish(),
-  payment_status: z.string().nullish(),
-  amount_total: whole.nullish(),
-  currency: z.string().nullish(),
-  payment_intent: id.nullish(),
-})
+export const sessionSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    client_reference_id: z.string().nullish(),
+    metadata: z.record(z.string(), z.string()).nullish(),
+    status: z.string().nullish(),
+    payment_status: z.string().nullish(),
+    amount_total: whole.nullish(),
+    currency: z.string().nullish(),
+    payment_intent: id.nullish(),
+  }),
+)
 type Session = z.output<typeof sessionSchema>
 
-const chargeSchema = z.object({
-  id: z.string().min(1),
-  amount_refunded: whole,
-  currency: z.string(),
-  payment_intent: id.nullish(),
-  metadata: z.record(z.string(), z.string()).nullish(),
-})
+const chargeSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    amount_refunded: whole,
+    currency: z.string(),
+    payment_intent: id.nullish(),
+    metadata: z.record(z.string(), z.string()).nullish(),
+  }),
+)
 
-const disputeSchema = z.object({
-  id: z.string().min(1),
-  amount: whole,
-  currency: z.string(),
-  status: z.string(),
-  payment_intent: id.nullish(),
-})
+const disputeSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    amount: whole,
+    currency: z.string(),
+    status: z.string(),
+    payment_intent: id.nullish(),
+  }),
+)
 
-const eventSchema = z.object({
-  id: z.string().min(1),
-  type: z.string().max(100),
-  created: whole.optional(),
-  data: z.object({ object: z.record(z.string(), z.unknown()) }),
-})
+const eventSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    type: z.string().max(100),
+    created: whole.optional(),
+    data: z.object({ object: z.record(z.string(), z.unknown()) }),
+  }),
+)
 
 /** A page is paid when its payment is: a page that is complete may still wait for its money. */
 export function factOf(session: Session, paidAt: number | null): PaymentFact {

@@ -69,7 +69,10 @@ export class StripeCheckout implements PaymentProcessor {
         },
         { idempotencyKey: topUp.id },
       )
-      const { id, url } = sessionSchema.extend({ url: z.url({ protocol: /^https?$/ }) }).parse(made)
+      const { id, url } = sessionSchema
+        .unwrap()
+        .extend({ url: z.url({ protocol: /^https?$/ }) })
+        .parse(made)
       return { reference: id, url }
     })
   }

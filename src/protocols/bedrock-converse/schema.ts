@@ -21,84 +21,100 @@ export function isClaude(model: string): boolean {
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)
 
-const usageSchema = z.object({
-  inputTokens: counter,
-  outputTokens: counter,
-  cacheReadInputTokens: counter,
-  cacheWriteInputTokens: counter,
-  cacheDetails: z
-    .array(z.object({ inputTokens: counter, ttl: text }))
-    .nullish()
-    .catch(undefined),
-})
+const usageSchema = z.lazy(() =>
+  z.object({
+    inputTokens: counter,
+    outputTokens: counter,
+    cacheReadInputTokens: counter,
+    cacheWriteInputTokens: counter,
+    cacheDetails: z
+      .array(z.object({ inputTokens: counter, ttl: text }))
+      .nullish()
+      .catch(undefined),
+  }),
+)
 
 /** The tier that the call was served at. */
 const serviceTier = z.object({ type: text }).nullish().catch(undefined)
 
 export type WireUsage = z.infer<typeof usageSchema>
 
-const toolUse = z.object({
-  toolUseId: z.string(),
-  name: z.string(),
-  /** `server_tool_use` for what Amazon runs itself. */
-  type: text,
-  input: z.unknown().optional(),
-})
+const toolUse = z.lazy(() =>
+  z.object({
+    toolUseId: z.string(),
+    name: z.string(),
+    /** `server_tool_use` for what Amazon runs itself. */
+    type: text,
+    input: z.unknown().optional(),
+  }),
+)
 
-const image = z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) })
+const image = z.lazy(() =>
+  z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) }),
+)
 
-export const citationSchema = z.object({ title: text, source: text, location: z.unknown().optional() })
+export const citationSchema = z.lazy(() =>
+  z.object({ title: text, source: text, location: z.unknown().optional() }),
+)
 
 /** A block of a whole answer, with one of these fields. */
-export const blockSchema = z.object({
-  text,
-  toolUse: toolUse.optional(),
-  image: image.optional().catch(undefined),
-  reasoningContent: z
-    .object({
-      reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
-      redactedContent: text,
-    })
-    .optional()
-    .catch(undefined),
-  citationsContent: z
-    .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
-    .optional()
-    .catch(undefined),
-})
+export const blockSchema = z.lazy(() =>
+  z.object({
+    text,
+    toolUse: toolUse.optional(),
+    image: image.optional().catch(undefined),
+    reasoningContent: z
+      .object({
+        reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
+        redactedContent: text,
+      })
+      .optional()
+      .catch(undefined),
+    citationsContent: z
+      .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
+      .optional()
+      .catch(undefined),
+  }),
+)
 
-export const answerSchema = z.object({
-  output: z.object({ message: z.object({ content: z.array(blockSchema) }) }),
-  stopReason: text,
-  usage: usageSchema.nullish().catch(undefined),
-  serviceTier,
-})
+export const answerSchema = z.lazy(() =>
+  z.object({
+    output: z.object({ message: z.object({ content: z.array(blockSchema) }) }),
+    stopReason: text,
+    usage: usageSchema.nullish().catch(undefined),
+    serviceTier,
+  }),
+)
 
 const contentBlockIndex = z.number()
 
 /** Stream events by name; unknown ones are ignored. */
 export const eventSchemas = {
   messageStart: z.object({}),
-  contentBlockStart: z.object({
-    contentBlockIndex,
-    start: z.object({ toolUse: toolUse.optional() }).catch({}),
-  }),
-  contentBlockDelta: z.object({
-    contentBlockIndex,
-    delta: z.object({
-      text,
-      toolUse: z.object({ input: text }).optional().catch(undefined),
-      reasoningContent: z
-        .object({ text, signature: text, redactedContent: text })
-        .optional()
-        .catch(undefined),
-      citation: z.unknown().optional(),
-      image: image.optional().catch(undefined),
+  contentBlockStart: z.lazy(() =>
+    z.object({
+      contentBlockIndex,
+      start: z.object({ toolUse: toolUse.optional() }).catch({}),
     }),
-  }),
+  ),
+  contentBlockDelta: z.lazy(() =>
+    z.object({
+      contentBlockIndex,
+      delta: z.object({
+        text,
+        toolUse: z.object({ input: text }).optional().catch(undefined),
+        reasoningContent: z
+          .object({ text, signature: text, redactedContent: text })
+          .optional()
+          .catch(undefined),
+        citation: z.unknown().optional(),
+        image: image.optional().catch(undefined),
+      }),
+    }),
+  ),
   contentBlockStop: z.object({ contentBlockIndex }),
   messageStop: z.object({ stopReason: z.string() }),
-  metadata: z.object({ usage: usageSchema.nullish().catch(undefined), serviceTier }),
+  metadata: z.lazy(() => z.object({ usage: usageSchema.nullish().catch(undefined), serviceTier })),
 } as const
 
 export type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']

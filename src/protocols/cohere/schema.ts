@@ -26,66 +26,78 @@ const text = z.string().catch('')
 const counter = z.number().nullish().catch(undefined)
 const units = z.object({ input_tokens: counter, output_tokens: counter, reasoning_tokens: counter })
 
-export const usageSchema = z.object({
-  billed_units: units.nullish().catch(undefined),
-  tokens: units.nullish().catch(undefined),
-  cached_tokens: counter,
-})
+export const usageSchema = z.lazy(() =>
+  z.object({
+    billed_units: units.nullish().catch(undefined),
+    tokens: units.nullish().catch(undefined),
+    cached_tokens: counter,
+  }),
+)
 
 export type WireUsage = z.infer<typeof usageSchema>
 
-export const citationSchema = z.object({
-  start: z.number(),
-  end: z.number(),
-  text,
-  sources: z.array(z.unknown()).catch([]),
-  content_index: z.number().optional().catch(undefined),
-})
+export const citationSchema = z.lazy(() =>
+  z.object({
+    start: z.number(),
+    end: z.number(),
+    text,
+    sources: z.array(z.unknown()).catch([]),
+    content_index: z.number().optional().catch(undefined),
+  }),
+)
 
 /** A part of the answer with log probabilities for each token. */
-export const logprobSchema = z.object({ text, logprobs: z.array(z.number()).catch([]) })
+export const logprobSchema = z.lazy(() => z.object({ text, logprobs: z.array(z.number()).catch([]) }))
 
-const blockSchema = z.object({ type: text, text, thinking: text })
+const blockSchema = z.lazy(() => z.object({ type: text, text, thinking: text }))
 /** Arguments are JSON text; some servers send an object. */
-const argumentsText = z
-  .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
-  .nullish()
-  .catch(undefined)
-const callSchema = z.object({
-  id: text,
-  function: z.object({ name: text, arguments: argumentsText }),
-})
+const argumentsText = z.lazy(() =>
+  z
+    .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
+    .nullish()
+    .catch(undefined),
+)
+const callSchema = z.lazy(() =>
+  z.object({
+    id: text,
+    function: z.object({ name: text, arguments: argumentsText }),
+  }),
+)
 
-const finish = {
+const finish = () => ({
   finish_reason: z.string().nullish().catch(undefined),
   usage: usageSchema.nullish().catch(undefined),
   error: z.string().nullish().catch(undefined),
   error_type: z.string().nullish().catch(undefined),
-}
+})
 
-export const answerSchema = z.object({
-  id: z.string().optional().catch(undefined),
-  message: z.object({
-    tool_plan: z.string().nullish().catch(undefined),
-    content: z
-      .union([
-        z.array(blockSchema),
-        z.string().transform((said) => [{ type: 'text', text: said, thinking: '' }]),
-      ])
-      .nullish()
-      .catch(undefined),
-    tool_calls: z.array(callSchema).nullish().catch(undefined),
-    citations: z.array(z.unknown()).nullish().catch(undefined),
+export const answerSchema = z.lazy(() =>
+  z.object({
+    id: z.string().optional().catch(undefined),
+    message: z.object({
+      tool_plan: z.string().nullish().catch(undefined),
+      content: z
+        .union([
+          z.array(blockSchema),
+          z.string().transform((said) => [{ type: 'text', text: said, thinking: '' }]),
+        ])
+        .nullish()
+        .catch(undefined),
+      tool_calls: z.array(callSchema).nullish().catch(undefined),
+      citations: z.array(z.unknown()).nullish().catch(undefined),
+    }),
+    logprobs: z.array(z.unknown()).nullish().catch(undefined),
+    ...finish(),
   }),
-  logprobs: z.array(z.unknown()).nullish().catch(undefined),
-  ...finish,
-})
+)
 
-export const citationStartSchema = z.object({
-  delta: z.object({ message: z.object({ citations: z.unknown() }) }),
-})
+export const citationStartSchema = z.lazy(() =>
+  z.object({
+    delta: z.object({ message: z.object({ citations: z.unknown() }) }),
+  }),
+)
 
-export const messageEndSchema = z.object({ delta: z.object(finish) })
+export const messageEndSchema = z.lazy(() => z.object({ delta: z.object(finish()) }))
 
 // The frequent stream events are read by hand, as leniently as the schemas above.
 

@@ -32,43 +32,47 @@ const ours = {
 }
 
 /** The body for the documentation: `input` is checked by hand, because it may be very long. */
-export const embeddingRequest = z.looseObject({
-  ...ours,
-  input: z
-    .union([
-      text,
-      z.array(text).min(1).max(maxInputs),
-      z.array(token).min(1),
-      z.array(z.array(token).min(1)).min(1).max(maxInputs),
-    ])
-    .describe('A text, texts, the tokens of one text, or the tokens of each of several.'),
-})
+export const embeddingRequest = z.lazy(() =>
+  z.looseObject({
+    ...ours,
+    input: z
+      .union([
+        text,
+        z.array(text).min(1).max(maxInputs),
+        z.array(token).min(1),
+        z.array(z.array(token).min(1)).min(1).max(maxInputs),
+      ])
+      .describe('A text, texts, the tokens of one text, or the tokens of each of several.'),
+  }),
+)
 
 const withoutInput = z.looseObject(ours)
 
 const count = z.int().min(0)
 
 /** What clients receive. */
-export const embeddingList = z.object({
-  object: z.literal('list'),
-  data: z.array(
-    z.object({
-      object: z.literal('embedding'),
-      index: count,
-      embedding: z
-        .union([z.array(z.number()), z.string()])
-        .describe('Numbers, or base64 of little-endian 32-bit floats where the request asks for it.'),
+export const embeddingList = z.lazy(() =>
+  z.object({
+    object: z.literal('list'),
+    data: z.array(
+      z.object({
+        object: z.literal('embedding'),
+        index: count,
+        embedding: z
+          .union([z.array(z.number()), z.string()])
+          .describe('Numbers, or base64 of little-endian 32-bit floats where the request asks for it.'),
+      }),
+    ),
+    model: z.string(),
+    usage: z.object({
+      prompt_tokens: count,
+      total_tokens: count,
+      cost: z.number().describe('US dollars.'),
+      cost_details: z.record(z.string(), z.string()).describe('Exact decimal strings.'),
     }),
-  ),
-  model: z.string(),
-  usage: z.object({
-    prompt_tokens: count,
-    total_tokens: count,
-    cost: z.number().describe('US dollars.'),
-    cost_details: z.record(z.string(), z.string()).describe('Exact decimal strings.'),
+    warnings: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
   }),
-  warnings: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
-})
+)
 
 export interface InboundEmbedding {
   readonly envelope: Envelope

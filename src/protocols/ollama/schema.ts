@@ -23,33 +23,37 @@ export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', tru
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)
 
-const callSchema = z.object({
-  id: text,
-  function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
-})
+const callSchema = z.lazy(() =>
+  z.object({
+    id: text,
+    function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
+  }),
+)
 
 export type WireCall = z.infer<typeof callSchema>
 
 /** A line of a stream, or a whole answer. */
-const lineSchema = z.object({
-  model: text,
-  created_at: text,
-  message: z
-    .object({
-      content: text,
-      thinking: text,
-      tool_calls: z.array(callSchema).nullish().catch(undefined),
-    })
-    .nullish(),
-  logprobs: z
-    .array(z.looseObject({ token: z.string() }))
-    .nullish()
-    .catch(undefined),
-  done: z.boolean().nullish().catch(undefined),
-  done_reason: text,
-  prompt_eval_count: counter,
-  eval_count: counter,
-})
+const lineSchema = z.lazy(() =>
+  z.object({
+    model: text,
+    created_at: text,
+    message: z
+      .object({
+        content: text,
+        thinking: text,
+        tool_calls: z.array(callSchema).nullish().catch(undefined),
+      })
+      .nullish(),
+    logprobs: z
+      .array(z.looseObject({ token: z.string() }))
+      .nullish()
+      .catch(undefined),
+    done: z.boolean().nullish().catch(undefined),
+    done_reason: text,
+    prompt_eval_count: counter,
+    eval_count: counter,
+  }),
+)
 
 export type WireLine = z.infer<typeof lineSchema>
 

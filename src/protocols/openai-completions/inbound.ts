@@ -12,7 +12,7 @@ import { finishReasonOf } from '../openai/finish.ts'
 import { wireUsage } from '../openai/usage.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../protocol.ts'
 import { completionHead, CompletionEncoder } from './encode.ts'
-import { chatOnly } from './schema.ts'
+import { chatOnly } from './chat-only.ts'
 
 export const inbound: Inbound = {
   id: 'openai-completions',

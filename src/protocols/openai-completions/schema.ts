@@ -1,24 +1,9 @@
 // The wire schemas of legacy text completions (OpenAI's POST /v1/completions): chat completions with a prompt.
 
 import { z } from 'zod'
-import { chatCompletion, chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
-
-/** Fields of chat completions that a text completion does not have. */
-export const chatOnly = [
-  'messages',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'web_search_options',
-  'functions',
-  'function_call',
-  'response_format',
-  'modalities',
-  'audio',
-  'prediction',
-  'logprobs',
-  'top_logprobs',
-] as const
+import { chatCompletion } from '../openai-chat/inbound/answer-schema.ts'
+import { chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
+import { chatOnly } from './chat-only.ts'
 
 /** Removes `chatOnly` from the schema of a chat request. */
 const chatOnlyKeys = Object.fromEntries(chatOnly.map((field) => [field, true])) as Record<

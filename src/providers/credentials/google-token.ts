@@ -2,17 +2,21 @@
 
 import { z } from 'zod'
 
-const accountSchema = z.object({
-  client_email: z.string().min(1),
-  private_key: z.string().min(1),
-  private_key_id: z.string().optional(),
-  token_uri: z.url({ protocol: /^https?$/ }).default('https://oauth2.googleapis.com/token'),
-})
+const accountSchema = z.lazy(() =>
+  z.object({
+    client_email: z.string().min(1),
+    private_key: z.string().min(1),
+    private_key_id: z.string().optional(),
+    token_uri: z.url({ protocol: /^https?$/ }).default('https://oauth2.googleapis.com/token'),
+  }),
+)
 
-const tokenSchema = z.object({
-  access_token: z.string().min(1),
-  expires_in: z.number().positive().default(3600),
-})
+const tokenSchema = z.lazy(() =>
+  z.object({
+    access_token: z.string().min(1),
+    expires_in: z.number().positive().default(3600),
+  }),
+)
 
 /** A token is replaced this long before it expires, so that none expires during a request, milliseconds. */
 const renewBeforeMs = 300_000

@@ -33,23 +33,27 @@ export interface CheckedDeclaration {
 }
 
 const names = z.array(z.string().max(500)).max(2_000)
-const filter = z.strictObject({ tool_names: names.optional(), read_only: z.boolean().optional() })
+const filter = z.lazy(() =>
+  z.strictObject({ tool_names: names.optional(), read_only: z.boolean().optional() }),
+)
 
-const schema = z.looseObject({
-  server_label: z.string(),
-  server_url: z.string().min(1).max(8_192).optional(),
-  server_name: z.string().min(1).max(64).optional(),
-  authorization: z.string().min(1).max(16_384).nullish(),
-  headers: z.record(z.string().max(200), z.string().max(16_384)).nullish(),
-  allowed_tools: z.union([names, filter]).nullish(),
-  disallowed_tools: names.nullish(),
-  require_approval: z
-    .union([
-      z.enum(['always', 'never']),
-      z.strictObject({ always: filter.optional(), never: filter.optional() }),
-    ])
-    .nullish(),
-})
+const schema = z.lazy(() =>
+  z.looseObject({
+    server_label: z.string(),
+    server_url: z.string().min(1).max(8_192).optional(),
+    server_name: z.string().min(1).max(64).optional(),
+    authorization: z.string().min(1).max(16_384).nullish(),
+    headers: z.record(z.string().max(200), z.string().max(16_384)).nullish(),
+    allowed_tools: z.union([names, filter]).nullish(),
+    disallowed_tools: names.nullish(),
+    require_approval: z
+      .union([
+        z.enum(['always', 'never']),
+        z.strictObject({ always: filter.optional(), never: filter.optional() }),
+      ])
+      .nullish(),
+  }),
+)
 type Written = z.infer<typeof schema>
 
 /** A server is reached by its address. Programs are never started, whatever a declaration contains. */

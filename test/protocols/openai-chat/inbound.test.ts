@@ -7,8 +7,8 @@ import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import {
   chatCompletion,
   chatCompletionChunk,
-  chatCompletionRequest,
-} from '../../../src/protocols/openai-chat/inbound/schema.ts'
+} from '../../../src/protocols/openai-chat/inbound/answer-schema.ts'
+import { chatCompletionRequest } from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import { cases } from '../../support/recordings.ts'
 
 const hello = [{ role: 'user', content: 'Hello' }]

@@ -3,11 +3,8 @@
 import { z } from 'zod'
 import type { Estimate } from '../../../chat/estimate.ts'
 import { embeddingList, embeddingRequest } from '../../../protocols/embeddings/inbound.ts'
-import {
-  chatCompletion,
-  chatCompletionChunk,
-  chatCompletionRequest,
-} from '../../../protocols/openai-chat/inbound/schema.ts'
+import { chatCompletion, chatCompletionChunk } from '../../../protocols/openai-chat/inbound/answer-schema.ts'
+import { chatCompletionRequest } from '../../../protocols/openai-chat/inbound/schema.ts'
 import { textCompletion, textCompletionRequest } from '../../../protocols/openai-completions/schema.ts'
 import { ofAnyRequest, ofBody, ofCaller, ofChatBody, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { type Content, idempotencyKey, json, type Operation, schemaOf } from '../../docs/operation.ts'

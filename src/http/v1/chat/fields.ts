@@ -1,6 +1,6 @@
 // What each field of a chat request does, for the API documentation. A test keeps the list complete.
 
-import { chatOnly } from '../../../protocols/openai-completions/schema.ts'
+import { chatOnly } from '../../../protocols/openai-completions/chat-only.ts'
 
 /** By field name. OpenAI's own fields are described briefly, the gateway's in full. */
 export const requestFields: Readonly<Record<string, string>> = {

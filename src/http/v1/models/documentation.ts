@@ -1,6 +1,6 @@
 // The documentation of the catalog.
 
-import { modelListSchema, modelObjectSchema } from '../../../catalog/wire/models.ts'
+import { modelListSchema, modelObjectSchema } from '../../../catalog/wire/models-schema.ts'
 import { ofAnyRequest, ofModel } from '../../docs/openapi-errors.ts'
 import { json, type Operation, text } from '../../docs/operation.ts'
 
