@@ -5,7 +5,8 @@ import { crc32 } from 'node:zlib'
 
 export interface SecretForm {
   readonly prefix: string
-  /** Matches texts of this form and captures the kind, if any, and the id. */
+  readonly hasKind: boolean
+  /** Matches texts of this form. */
   readonly pattern: RegExp
 }
 
@@ -17,10 +18,12 @@ const checksumLength = 6
 
 /** `kinds` is empty for a form without kinds. */
 export function secretForm(prefix: string, kinds: readonly string[]): SecretForm {
-  const kind = kinds.length === 0 ? '()' : `(${kinds.join('|')})-`
+  const hasKind = kinds.length > 0
+  const kind = hasKind ? `(?:${kinds.join('|')})-` : ''
   const characters = '[0-9A-Za-z]'
   const secret = `${characters}{${secretLength + checksumLength}}`
-  return { prefix, pattern: new RegExp(`^${prefix}-${kind}(${characters}{${idLength}})-${secret}$`) }
+  const pattern = new RegExp(`^${prefix}-${kind}${characters}{${idLength}}-${secret}$`)
+  return { prefix, hasKind, pattern }
 }
 
 /** Generates a secret from the system's random source, and its id for lookups. */
@@ -35,10 +38,13 @@ export function readSecret(
   form: SecretForm,
   text: string,
 ): { readonly kind: string | undefined; readonly id: string } | 'form' | 'checksum' {
-  const read = form.pattern.exec(text)
-  if (!read) return 'form'
+  // Every call reads one: the ends of its parts are known, and groups of the pattern would be copies of all of them.
+  if (!form.pattern.test(text)) return 'form'
   if (!endsWithChecksum(text)) return 'checksum'
-  return { kind: read[1] === '' ? undefined : read[1], id: read[2]! }
+  const idEnd = text.length - 1 - secretLength - checksumLength
+  const idStart = idEnd - idLength
+  const kind = form.hasKind ? text.slice(form.prefix.length + 1, idStart - 1) : undefined
+  return { kind, id: text.slice(idStart, idEnd) }
 }
 
 /** CRC-32 in base 62, six digits, for secret scanners. */

@@ -11,7 +11,7 @@ export interface Call {
   /** The path parameters: `id` for `:id`, `*` for the rest. */
   readonly params: Readonly<Record<string, string>>
   /** The caller, by the route's `identify`. Throws or rejects with GatewayError if nobody is identified. */
-  readonly caller: () => Caller | Promise<Caller>
+  caller(): Caller | Promise<Caller>
 }
 
 export type Identify = (parts: ServingParts, request: Request) => Caller | Promise<Caller>

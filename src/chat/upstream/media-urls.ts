@@ -9,6 +9,7 @@ import {
   type Parts,
   visitAddresses,
 } from '../../protocols/request/addresses.ts'
+import { noWarnings } from '../../protocols/lowered-request.ts'
 import type { RequestAddress, Warning } from '../../protocols/protocol.ts'
 
 export interface CheckedAddresses {
@@ -32,24 +33,35 @@ export function checkAddresses(
   return check
 }
 
+const noAddresses: readonly RequestAddress[] = []
+
+/** Most bodies hold no address. */
 class AddressCheck implements AddressVisitor, CheckedAddresses {
-  readonly addresses: RequestAddress[] = []
-  readonly warnings: Warning[] = []
+  #addresses: RequestAddress[] | undefined
+  #warnings: Warning[] | undefined
   readonly #allowHosts: readonly string[]
 
   constructor(allowHosts: readonly string[]) {
     this.#allowHosts = allowHosts
   }
 
+  get addresses(): readonly RequestAddress[] {
+    return this.#addresses ?? noAddresses
+  }
+
+  get warnings(): readonly Warning[] {
+    return this.#warnings ?? noWarnings
+  }
+
   found({ text, param, replace }: FoundAddress): void {
     const url = checkUrl(text, { allowHosts: this.#allowHosts, param })
     // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
     if (url.href !== text) replace(url.href)
-    this.addresses.push({ url: url.href, param })
+    ;(this.#addresses ??= []).push({ url: url.href, param })
   }
 
   dropped(param: string): void {
     const message = 'It was dropped: it names an address, and no provider is known to read one here.'
-    this.warnings.push({ param, message })
+    ;(this.#warnings ??= []).push({ param, message })
   }
 }

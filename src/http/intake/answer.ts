@@ -2,7 +2,7 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
-import { andThen, type Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Identify, Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
@@ -18,20 +18,14 @@ export async function answered<Parts extends ServingParts>(
   params: Call['params'],
 ): Promise<Response> {
   const requestId = newRequestId()
-  const { identify } = route
-  const call: Call = {
-    request,
-    requestId,
-    params,
-    caller: () => callerOf(parts, request, identify),
-  }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
       checkHeaders(request.headers, parts.body.maxHeaderBytes)
       checkTarget(request)
     }
-    const handle = () => route.handle(parts, call)
-    const response = await (route.takesNoTurn ? handle() : parts.turns.run(handle, 'new'))
+    const call = new RoutedCall(parts, route, request, requestId, params)
+    const isNext = route.takesNoTurn === true || parts.turns.mayRun('new')
+    const response = await (isNext ? route.handle(parts, call) : handledInTurn(parts, route, call))
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {
@@ -46,15 +40,56 @@ export async function answered<Parts extends ServingParts>(
   }
 }
 
-/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
-function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
-  const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
-  return andThen(identified, (caller) => {
+async function handledInTurn<Parts extends ServingParts>(
+  parts: Parts,
+  route: Route<Parts>,
+  call: Call,
+): Promise<Response> {
+  return parts.turns.run(() => route.handle(parts, call), 'new')
+}
+
+/** A request on its way through its route. */
+class RoutedCall implements Call {
+  readonly request: Request
+  readonly requestId: string
+  readonly params: Call['params']
+  readonly #parts: ServingParts
+  readonly #identify: Identify | undefined
+
+  constructor(
+    parts: ServingParts,
+    { identify }: Pick<Route, 'identify'>,
+    request: Request,
+    requestId: string,
+    params: Call['params'],
+  ) {
+    this.request = request
+    this.requestId = requestId
+    this.params = params
+    this.#parts = parts
+    this.#identify = identify
+  }
+
+  /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
+  caller(): Awaitable<Caller> {
+    const identify = this.#identify
+    const caller =
+      identify === undefined
+        ? authenticate(this.request.headers, this.#parts)
+        : identify(this.#parts, this.request)
+    return caller instanceof Promise ? this.#identified(caller) : this.#inItsNetworks(caller)
+  }
+
+  async #identified(caller: Promise<Caller>): Promise<Caller> {
+    return this.#inItsNetworks(await caller)
+  }
+
+  #inItsNetworks(caller: Caller): Caller {
     const networks = caller.key?.networks
-    if (networks && !isWithin(parts.site.addressOf(request), networks))
+    if (networks && !isWithin(this.#parts.site.addressOf(this.request), networks))
       throw new GatewayError('network_not_allowed')
     return caller
-  })
+  }
 }
 
 /** A handler that answers its caller with JSON. */

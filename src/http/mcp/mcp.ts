@@ -21,10 +21,11 @@ export const callMcp: Route = {
   operation: async () => (await import('./documentation.ts')).mcp,
 }
 
-async function serve(parts: HttpParts, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function serve(parts: HttpParts, call: Call): Promise<Response> {
+  const { request, requestId } = call
   refuseForeignPage(parts, request)
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
   // A tool that asks a model is a request of its own, which must not wait for this one.
   parts.largeBodies.leave(requestId)

@@ -47,7 +47,7 @@ export interface AddressVisitor {
  * `read-body` bound this walk.
  */
 export function visitAddresses(body: JsonObject, place: Parts, visitor: AddressVisitor): void {
-  visitObject(body, place, '', visitor)
+  visitObject(body, place, '', undefined, visitor)
 }
 
 /** Schemes that name no place in a network: inline bytes, and files that a provider keeps itself. */
@@ -69,27 +69,39 @@ const destinationName =
 
 const dashes = /[_-]/g
 
+/** Names that were looked at: nearly all requests have the same few. */
+const lookedAt = new Map<string, boolean>()
+const mostLookedAt = 1_000
+
 function namesDestination(member: string): boolean {
-  return member.length <= 64 && destinationName.test(member.toLowerCase().replaceAll(dashes, ''))
+  if (member.length > 64) return false
+  const known = lookedAt.get(member)
+  if (known !== undefined) return known
+  const names = destinationName.test(member.toLowerCase().replaceAll(dashes, ''))
+  if (lookedAt.size < mostLookedAt) lookedAt.set(member, names)
+  return names
 }
 
 /** Where client libraries and gateways look for a destination; deeper down the same names belong to schemas and data. */
 const destinationHolders: ReadonlySet<string> = new Set(['', 'extra_body', 'litellm_params'])
 
+/** Visits an object at `path`, or `at` a place of the list there: its own way is only written out where it is needed. */
 function visitObject(
   object: JsonObject,
   place: Parts | undefined,
   path: string,
+  at: number | undefined,
   visitor: AddressVisitor,
 ): void {
-  const maySteer = destinationHolders.has(path)
+  const maySteer = at === undefined && destinationHolders.has(path)
   for (const member in object) {
     const known = place && Object.hasOwn(place.fields, member) ? place.fields[member] : undefined
     if (known === 'words' || (known === undefined && place?.others === 'never-sent')) continue
     const value = object[member]!
     // Texts of messages: most of what a body holds.
     if (typeof value === 'string' && typeof known === 'object' && known.text === 'words') continue
-    const param = path === '' ? member : `${path}.${member}`
+    const own = at === undefined ? path : `${path}[${at}]`
+    const param = own === '' ? member : `${own}.${member}`
     if (
       known === undefined &&
       ((maySteer && value !== null && namesDestination(member)) || isUnasked(value))
@@ -119,10 +131,18 @@ function visitMember(
     if ((place === 'reference' || expected) && isAddress(value, expected))
       visitor.found(addressIn(holder as Record<string | number, Json>, member, value, param))
   } else if (Array.isArray(value)) {
-    for (let at = 0; at < value.length; at++) visitMember(value, at, place, `${param}[${at}]`, visitor)
+    for (let at = 0; at < value.length; at++) {
+      const each = value[at]!
+      if (isObject(each)) visitObject(each, partsAt(place), param, at, visitor)
+      else visitMember(value, at, place, `${param}[${at}]`, visitor)
+    }
   } else if (isObject(value)) {
-    visitObject(value, typeof place === 'object' ? place : undefined, param, visitor)
+    visitObject(value, partsAt(place), param, undefined, visitor)
   }
+}
+
+function partsAt(place: Place | undefined): Parts | undefined {
+  return typeof place === 'object' ? place : undefined
 }
 
 function addressIn(

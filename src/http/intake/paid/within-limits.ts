@@ -2,30 +2,39 @@
 
 import type { Caller } from '../../../accounts/caller.ts'
 import { GatewayError } from '../../../errors.ts'
-import { errorResponse, type Refuse } from '../error-response.ts'
 import type { PaidParts } from '../../parts.ts'
 
-/** Makes the response for a refusal, once it is in the log. */
-export type RefuseLater = (...refused: Parameters<Refuse>) => Response | Promise<Response>
+/** A request that counts towards the limits of its caller. */
+export interface Limited {
+  readonly caller: Caller
+  readonly requestId: string
+  /** Throws or rejects with GatewayError. */
+  run(): Promise<Response>
+  /** The response for a refusal. */
+  refused(error: GatewayError): Response | Promise<Response>
+  /** Called with what is no refusal, before that is passed on. */
+  noted?(thrown: unknown): void
+}
 
-/** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
+/** Runs a request and adds the limits to the headers of every answer, including refusals, which count too. */
 export async function withinLimits(
-  { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
-  caller: Caller,
-  requestId: string,
-  run: () => Promise<Response>,
-  refuse: RefuseLater = errorResponse,
+  { limiter }: Pick<PaidParts, 'limiter'>,
+  limited: Limited,
 ): Promise<Response> {
+  const { caller, requestId } = limited
   let response: Response
   try {
     const entered = limiter.enter(caller, requestId)
     if (entered instanceof Promise) await entered
-    response = await run()
+    response = await limited.run()
   } catch (error) {
     limiter.leave(requestId)
     // Internal errors are passed on to be logged.
-    if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
-    response = await refuse(error, requestId, publicUrl())
+    if (!(error instanceof GatewayError) || error.code === 'internal_error') {
+      limited.noted?.(error)
+      throw error
+    }
+    response = await limited.refused(error)
   }
   const read = limiter.headers(caller)
   const limits = read instanceof Promise ? await read : read

@@ -23,18 +23,15 @@ export const createCompletion: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).completion,
 }
 
-async function serve(
-  parts: PaidParts,
-  { request, requestId, caller: identify }: Call,
-  inbound: Inbound,
-): Promise<Response> {
+async function serve(parts: PaidParts, call: Call, inbound: Inbound): Promise<Response> {
   const arrivedAt = performance.now()
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const known = identify()
+  const known = call.caller()
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readCall(parts, request, requestId, caller)
-  const read = parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse))
+  const read = parsedBody(parts, inbound, json)
   const asked = read instanceof Promise ? await read : read
-  const call = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
-  return serveChat(parts, { request, caller, json, requestId, call })
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  return serveChat(parts, { request, caller, json, requestId, call: incoming })
 }

@@ -16,10 +16,11 @@ export const createEmbeddings: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).embeddings,
 }
 
-async function serve(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function serve(parts: PaidParts, call: Call): Promise<Response> {
   const arrivedAt = performance.now()
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   // Texts may come as the tokens they are.
   const { json } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = await parts.turns.run(() =>

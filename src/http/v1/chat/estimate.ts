@@ -17,12 +17,10 @@ export const estimateCall: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).estimate,
 }
 
-async function answer(
-  parts: PaidParts & ResponseParts,
-  { request, requestId, caller: identify }: Call,
-): Promise<Response> {
+async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Response> {
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const priced = await estimate(parts.chat, {
     caller,

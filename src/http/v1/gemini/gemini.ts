@@ -39,22 +39,19 @@ export async function callGemini(parts: PaidParts, call: Call): Promise<Response
 
 async function generate(
   parts: PaidParts,
-  { request, requestId, caller: identify }: Call,
+  call: Call,
   model: string,
   kind: 'whole' | 'stream',
 ): Promise<Response> {
   const arrivedAt = performance.now()
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withModel(sent, model, kind === 'stream')
-  const call = {
-    inbound,
-    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
-    bodyBytes: bytes,
-    arrivedAt,
-  }
-  const paid = { request, caller, json, requestId, call }
+  const asked = await parsedBody(parts, inbound, json)
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  const paid = { request, caller, json, requestId, call: incoming }
   const response = await serveChat(parts, paid, refuseGemini)
   const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
   return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response
@@ -65,24 +62,22 @@ function isEventStream({ headers }: Response): boolean {
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
-async function count(
-  parts: PaidParts,
-  { request, requestId, caller: identify }: Call,
-  model: string,
-): Promise<Response> {
+async function count(parts: PaidParts, call: Call, model: string): Promise<Response> {
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const asked = withModel(isObject(inner) ? inner : json, model, false)
   const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
-  const counted = async () => {
+  const run = async () => {
     const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
   }
-  return withinLimits(parts, caller, requestId, counted, refuseGemini)
+  const refused = (error: GatewayError) => refuseGemini(error, requestId, parts.publicUrl())
+  return withinLimits(parts, { caller, requestId, run, refused })
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { countTokens } from '../../../chat/counting/count-tokens.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
+import type { GatewayError } from '../../../errors.ts'
 import { inbound, modelId, promptOf } from '../../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../../intake/authenticate.ts'
@@ -39,31 +40,35 @@ export const countMessageTokens: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).countTokens,
 }
 
-async function serve(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function serve(parts: PaidParts, call: Call): Promise<Response> {
   const arrivedAt = performance.now()
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const known = identify()
+  const known = call.caller()
   const caller = known instanceof Promise ? await known : known
   const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withBetas(sent, request.headers)
-  const read = parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse))
+  const read = parsedBody(parts, inbound, json)
   const asked = read instanceof Promise ? await read : read
-  const call = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
-  return identified(await serveChat(parts, { request, caller, json, requestId, call }, refuseMessages))
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  const chat = { request, caller, json, requestId, call: incoming }
+  return identified(await serveChat(parts, chat, refuseMessages))
 }
 
-async function count(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function count(parts: PaidParts, call: Call): Promise<Response> {
+  const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const caller = await identify()
+  const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
   const { model } = await parts.turns.run(() => checkedForCount(json))
-  const counted = async () => {
+  const run = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  return identified(await withinLimits(parts, caller, requestId, counted, refuseMessages))
+  const refused = (error: GatewayError) => refuseMessages(error, requestId, parts.publicUrl())
+  return identified(await withinLimits(parts, { caller, requestId, run, refused }))
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */

@@ -21,13 +21,11 @@ import type { Call } from '../../route.ts'
 import type { PaidParts, ResponseParts } from '../../parts.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
-export async function createResponse(
-  parts: PaidParts & ResponseParts,
-  { request, requestId, caller: identify }: Call,
-): Promise<Response> {
+export async function createResponse(parts: PaidParts & ResponseParts, asked: Call): Promise<Response> {
   const arrivedAt = performance.now()
+  const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
-  const known = identify()
+  const known = asked.caller()
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const stored = await storedBy(parts, caller)
@@ -47,18 +45,18 @@ export async function createResponse(
   const check = parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
   const own = check instanceof Promise ? await check : check
   const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, hooks)
-  const { inbound, request: asked } = call
+  const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
     bodyBytes > bytes
-      ? await parts.turns.run(() => checkAddresses(asked.body, addresses, parts.reachableHosts))
+      ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.reachableHosts))
       : own
   return serveChat(parts, {
     request,
     caller,
     json,
     requestId,
-    call: { inbound, request: { ...asked, addresses: checked.addresses }, bodyBytes, arrivedAt },
+    call: { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt },
   })
 }
 

@@ -53,9 +53,16 @@ function parse(sent: unknown): InboundRequest {
     envelope: readEnvelope(request),
     body: request as JsonObject,
     promptParts: promptOf(request as JsonObject),
-    toChatRequest: () => readRequest(request, gatewayTools === undefined ? 'left-out' : 'read'),
+    toChatRequest: readerOf(request, gatewayTools === undefined ? 'left-out' : 'read'),
     gatewayTools,
   }
+}
+
+function readerOf(
+  request: ChatCompletionRequest,
+  runs: 'read' | 'left-out',
+): InboundRequest['toChatRequest'] {
+  return () => readRequest(request, runs)
 }
 
 /** What the schema says of each field. */
@@ -108,7 +115,9 @@ function refuseUnservedTools(body: JsonObject): void {
 /** Contradictions between fields: results without a call, choices of unknown tools. */
 function refuseContradictions(request: ChatCompletionRequest): void {
   let calls: Set<string> | undefined
-  for (const [i, message] of request.messages.entries()) {
+  const { messages } = request
+  for (let i = 0; i < messages.length; i++) {
+    const message = messages[i]!
     if (message.role === 'assistant') {
       // The audio of an earlier answer only exists at its provider, and we may ask another.
       if (message['audio'] != null)
