@@ -9,20 +9,19 @@ export const modalities = ['text', 'image', 'audio', 'video', 'file', 'embedding
 const isoDate = z.iso.date()
 const modalityList = z.array(z.enum(modalities)).min(1)
 
-const offerSchema = z.lazy(() =>
+const offerSchema = () =>
   z.strictObject({
     provider: z.string().min(1),
     upstream: z.string().min(1),
     /** The model's own price if absent. */
-    price: priceSpecSchema.optional(),
-  }),
-)
+    price: priceSpecSchema.unwrap().optional(),
+  })
 
 /**
  * A model as described by a source, a file or the configuration. What is absent is unknown, except: modalities
  * default to text, `upstream` to the part of the id after the first slash.
  */
-export const rowSchema = z.lazy(() =>
+const row = () =>
   z.strictObject({
     id: z.string().min(3),
     name: z.string().min(1).optional(),
@@ -39,22 +38,22 @@ export const rowSchema = z.lazy(() =>
     efforts: z.array(z.enum(effortWords)).optional(),
     /** The name of a set in parameters.ts, or the list itself. */
     parameters: z.union([z.string(), z.array(z.string())]).optional(),
-    price: priceSpecSchema.optional(),
+    price: priceSpecSchema.unwrap().optional(),
     /** Its offers in order of preference, if its own provider is not the only one. */
-    offers: z.array(offerSchema).min(1).optional(),
+    offers: z.array(offerSchema()).min(1).optional(),
     /** Overrides the rule by output price. */
     premium: z.boolean().optional(),
     retires_on: isoDate.optional(),
     successor: z.string().optional(),
     source: z.string(),
     date: isoDate,
-  }),
-)
+  })
 
+export const rowSchema = z.lazy(row)
 export type CatalogRow = Readonly<z.infer<typeof rowSchema>>
 
 /** A model in a source that cannot be sold: it has no price, or none that can be charged exactly. */
-export const unpricedSchema = z.lazy(() => z.strictObject({ id: z.string(), reason: z.string() }))
+export const unpricedSchema = z.strictObject({ id: z.string(), reason: z.string() })
 export type UnpricedModel = z.infer<typeof unpricedSchema>
 
 export const catalogFileSchema = z.lazy(() =>
@@ -64,7 +63,7 @@ export const catalogFileSchema = z.lazy(() =>
     sources: z.array(
       z.strictObject({ name: z.string(), version: z.string(), date: isoDate, license: z.string() }),
     ),
-    models: z.array(rowSchema),
+    models: z.array(row()),
     unpriced: z.array(unpricedSchema),
   }),
 )

@@ -6,14 +6,14 @@ import { ledgerCommands } from './commands/ledger/commands.ts'
 import { mcpCommands } from './commands/mcp/commands.ts'
 import { modelCommands } from './commands/models/commands.ts'
 import { paymentCommands } from './commands/payments/commands.ts'
-import { serviceCommands } from './commands/service/commands.ts'
+import { serveCommand, serviceCommands } from './commands/service/commands.ts'
 import { webhookCommands } from './commands/webhooks/commands.ts'
 import { CommandFailure, exitCodes, type Io } from './context.ts'
 
 /** Runs one command line (without the program's name) and returns its exit code. Never throws. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   try {
-    await program(io).parseAsync(argv[0] === '--version' || argv[0] === '-V' ? ['version'] : argv, {
+    await program(argv, io).parseAsync(argv[0] === '--version' || argv[0] === '-V' ? ['version'] : argv, {
       from: 'user',
     })
     return exitCodes.ok
@@ -26,7 +26,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-function program(io: Io): Command {
+function program(argv: readonly string[], io: Io): Command {
   const weir = new Command('weir')
     .description(
       'A gateway for language models: one API in front of every provider, every call charged exactly, once.',
@@ -40,6 +40,11 @@ function program(io: Io): Command {
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .showSuggestionAfterError()
     .showHelpAfterError('(weir --help tells more)')
+  // Adding the other hundred commands would take a tenth of the time until the gateway answers.
+  if (argv[0] === 'serve') {
+    serveCommand(weir, io)
+    return weir
+  }
   serviceCommands(weir, io)
   accountCommands(weir, io)
   ledgerCommands(weir, io)

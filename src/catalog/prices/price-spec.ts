@@ -39,7 +39,7 @@ const rateFields = {
   output_image: perMillion.optional(),
 }
 
-const tierSchema = z.lazy(() => z.strictObject({ above_prompt_tokens: z.int().positive(), ...rateFields }))
+const tierSchema = () => z.strictObject({ above_prompt_tokens: z.int().positive(), ...rateFields })
 
 const factor = z
   .string('write the factor as a string: "0.5"')
@@ -55,12 +55,12 @@ export const priceSpecSchema = z.lazy(() =>
     per_request_by_search_context: z.record(z.string().min(1), perCall).optional(),
     /** What other service tiers cost, as factors of the standard rates: `{ flex: "0.5" }`. */
     service_tiers: z.record(z.string().min(1), factor).optional(),
-    tiers: z.array(tierSchema).max(16).optional(),
+    tiers: z.array(tierSchema()).max(16).optional(),
   }),
 )
 
 export type PriceSpec = z.infer<typeof priceSpecSchema>
-export type RateSpec = Omit<z.infer<typeof tierSchema>, 'above_prompt_tokens'>
+export type RateSpec = Omit<z.infer<ReturnType<typeof tierSchema>>, 'above_prompt_tokens'>
 export type RateField = keyof typeof rateFields
 export const rateFieldNames = Object.keys(rateFields) as RateField[]
 

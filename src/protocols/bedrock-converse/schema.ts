@@ -1,5 +1,5 @@
 // The wire schemas of Bedrock's Converse API. Lenient: a missing or invalid field must not lose the rest of the
-// answer.
+// answer. Built when they are first needed.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -21,7 +21,7 @@ export function isClaude(model: string): boolean {
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)
 
-const usageSchema = z.lazy(() =>
+const usageSchema = () =>
   z.object({
     inputTokens: counter,
     outputTokens: counter,
@@ -31,38 +31,33 @@ const usageSchema = z.lazy(() =>
       .array(z.object({ inputTokens: counter, ttl: text }))
       .nullish()
       .catch(undefined),
-  }),
-)
+  })
 
 /** The tier that the call was served at. */
-const serviceTier = z.object({ type: text }).nullish().catch(undefined)
+const serviceTier = () => z.object({ type: text }).nullish().catch(undefined)
 
-export type WireUsage = z.infer<typeof usageSchema>
+export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
 
-const toolUse = z.lazy(() =>
+const toolUse = () =>
   z.object({
     toolUseId: z.string(),
     name: z.string(),
     /** `server_tool_use` for what Amazon runs itself. */
     type: text,
     input: z.unknown().optional(),
-  }),
-)
+  })
 
-const image = z.lazy(() =>
-  z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) }),
-)
+const image = () => z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) })
 
 export const citationSchema = z.lazy(() =>
   z.object({ title: text, source: text, location: z.unknown().optional() }),
 )
 
-/** A block of a whole answer, with one of these fields. */
-export const blockSchema = z.lazy(() =>
+const block = () =>
   z.object({
     text,
-    toolUse: toolUse.optional(),
-    image: image.optional().catch(undefined),
+    toolUse: toolUse().optional(),
+    image: image().optional().catch(undefined),
     reasoningContent: z
       .object({
         reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
@@ -74,15 +69,17 @@ export const blockSchema = z.lazy(() =>
       .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
       .optional()
       .catch(undefined),
-  }),
-)
+  })
+
+/** A block of a whole answer, with one of these fields. */
+export const blockSchema = z.lazy(block)
 
 export const answerSchema = z.lazy(() =>
   z.object({
-    output: z.object({ message: z.object({ content: z.array(blockSchema) }) }),
+    output: z.object({ message: z.object({ content: z.array(block()) }) }),
     stopReason: text,
-    usage: usageSchema.nullish().catch(undefined),
-    serviceTier,
+    usage: usageSchema().nullish().catch(undefined),
+    serviceTier: serviceTier(),
   }),
 )
 
@@ -94,7 +91,7 @@ export const eventSchemas = {
   contentBlockStart: z.lazy(() =>
     z.object({
       contentBlockIndex,
-      start: z.object({ toolUse: toolUse.optional() }).catch({}),
+      start: z.object({ toolUse: toolUse().optional() }).catch({}),
     }),
   ),
   contentBlockDelta: z.lazy(() =>
@@ -108,13 +105,15 @@ export const eventSchemas = {
           .optional()
           .catch(undefined),
         citation: z.unknown().optional(),
-        image: image.optional().catch(undefined),
+        image: image().optional().catch(undefined),
       }),
     }),
   ),
   contentBlockStop: z.object({ contentBlockIndex }),
   messageStop: z.object({ stopReason: z.string() }),
-  metadata: z.lazy(() => z.object({ usage: usageSchema.nullish().catch(undefined), serviceTier })),
+  metadata: z.lazy(() =>
+    z.object({ usage: usageSchema().nullish().catch(undefined), serviceTier: serviceTier() }),
+  ),
 } as const
 
 export type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']

@@ -1,5 +1,5 @@
 // The wire schemas of Cohere's chat API, version 2. Lenient: a missing or invalid field must not lose the rest of the
-// answer.
+// answer. Built when they are first needed.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -24,16 +24,16 @@ export const defaultQuirks: CohereQuirks = {
 
 const text = z.string().catch('')
 const counter = z.number().nullish().catch(undefined)
-const units = z.object({ input_tokens: counter, output_tokens: counter, reasoning_tokens: counter })
+const units = () => z.object({ input_tokens: counter, output_tokens: counter, reasoning_tokens: counter })
 
-export const usageSchema = z.lazy(() =>
+const usage = () =>
   z.object({
-    billed_units: units.nullish().catch(undefined),
-    tokens: units.nullish().catch(undefined),
+    billed_units: units().nullish().catch(undefined),
+    tokens: units().nullish().catch(undefined),
     cached_tokens: counter,
-  }),
-)
+  })
 
+export const usageSchema = z.lazy(usage)
 export type WireUsage = z.infer<typeof usageSchema>
 
 export const citationSchema = z.lazy(() =>
@@ -49,24 +49,22 @@ export const citationSchema = z.lazy(() =>
 /** A part of the answer with log probabilities for each token. */
 export const logprobSchema = z.lazy(() => z.object({ text, logprobs: z.array(z.number()).catch([]) }))
 
-const blockSchema = z.lazy(() => z.object({ type: text, text, thinking: text }))
+const blockSchema = () => z.object({ type: text, text, thinking: text })
 /** Arguments are JSON text; some servers send an object. */
-const argumentsText = z.lazy(() =>
+const argumentsText = () =>
   z
     .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
     .nullish()
-    .catch(undefined),
-)
-const callSchema = z.lazy(() =>
+    .catch(undefined)
+const callSchema = () =>
   z.object({
     id: text,
-    function: z.object({ name: text, arguments: argumentsText }),
-  }),
-)
+    function: z.object({ name: text, arguments: argumentsText() }),
+  })
 
 const finish = () => ({
   finish_reason: z.string().nullish().catch(undefined),
-  usage: usageSchema.nullish().catch(undefined),
+  usage: usage().nullish().catch(undefined),
   error: z.string().nullish().catch(undefined),
   error_type: z.string().nullish().catch(undefined),
 })
@@ -78,12 +76,12 @@ export const answerSchema = z.lazy(() =>
       tool_plan: z.string().nullish().catch(undefined),
       content: z
         .union([
-          z.array(blockSchema),
+          z.array(blockSchema()),
           z.string().transform((said) => [{ type: 'text', text: said, thinking: '' }]),
         ])
         .nullish()
         .catch(undefined),
-      tool_calls: z.array(callSchema).nullish().catch(undefined),
+      tool_calls: z.array(callSchema()).nullish().catch(undefined),
       citations: z.array(z.unknown()).nullish().catch(undefined),
     }),
     logprobs: z.array(z.unknown()).nullish().catch(undefined),

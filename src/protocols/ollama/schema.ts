@@ -23,16 +23,15 @@ export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', tru
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)
 
-const callSchema = z.lazy(() =>
+const callSchema = () =>
   z.object({
     id: text,
     function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
-  }),
-)
+  })
 
-export type WireCall = z.infer<typeof callSchema>
+export type WireCall = z.infer<ReturnType<typeof callSchema>>
 
-/** A line of a stream, or a whole answer. */
+/** A line of a stream, or a whole answer; built when it is first needed. */
 const lineSchema = z.lazy(() =>
   z.object({
     model: text,
@@ -41,7 +40,7 @@ const lineSchema = z.lazy(() =>
       .object({
         content: text,
         thinking: text,
-        tool_calls: z.array(callSchema).nullish().catch(undefined),
+        tool_calls: z.array(callSchema()).nullish().catch(undefined),
       })
       .nullish(),
     logprobs: z

@@ -13,32 +13,30 @@ const usdAmount = z
   .string()
   .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be an amount of US dollars as a decimal string, such as "0.05"')
 
-const providerIds = z.lazy(() => z.array(text.min(1)).max(64)).nullish()
-const pricePerMillion = z.lazy(() => z.union([usdAmount, z.number().min(0).max(1_000_000)])).nullish()
-
-const routing = z.lazy(() =>
-  z.looseObject({
-    order: providerIds,
-    only: providerIds,
-    ignore: providerIds,
-    allow_fallbacks: flag.nullish(),
-    require_parameters: flag.nullish(),
-    max_price: z.looseObject({ input: pricePerMillion, output: pricePerMillion }).nullish(),
-  }),
-)
+const providerIds = z.array(text.min(1)).max(64).nullish()
+const pricePerMillion = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
 
 /** The gateway's own fields beside OpenAI's: they steer the gateway and are never sent to a provider. */
 export const gatewayShape = {
   /** Further models to try, in order. */
   models: z.array(text.min(1)).max(16).nullish(),
-  provider: routing.nullish(),
+  provider: z
+    .looseObject({
+      order: providerIds,
+      only: providerIds,
+      ignore: providerIds,
+      allow_fallbacks: flag.nullish(),
+      require_parameters: flag.nullish(),
+      max_price: z.looseObject({ input: pricePerMillion, output: pricePerMillion }).nullish(),
+    })
+    .nullish(),
   max_cost: usdAmount.nullish(),
   max_tool_calls: z.int().min(0).max(1000).nullish(),
   session_id: text.min(1).max(256).nullish(),
   strict: flag.nullish(),
   on_disconnect: z.enum(['cancel', 'finish']).nullish(),
   /** `{include: true}` is how clients of OpenRouter ask for the usage of a stream. */
-  usage: z.lazy(() => z.looseObject({ include: flag.nullish() })).nullish(),
+  usage: z.looseObject({ include: flag.nullish() }).nullish(),
 }
 
 export const gatewayFields: readonly string[] = Object.keys(gatewayShape)

@@ -33,9 +33,7 @@ export interface CheckedDeclaration {
 }
 
 const names = z.array(z.string().max(500)).max(2_000)
-const filter = z.lazy(() =>
-  z.strictObject({ tool_names: names.optional(), read_only: z.boolean().optional() }),
-)
+const filter = () => z.strictObject({ tool_names: names.optional(), read_only: z.boolean().optional() })
 
 const schema = z.lazy(() =>
   z.looseObject({
@@ -44,12 +42,12 @@ const schema = z.lazy(() =>
     server_name: z.string().min(1).max(64).optional(),
     authorization: z.string().min(1).max(16_384).nullish(),
     headers: z.record(z.string().max(200), z.string().max(16_384)).nullish(),
-    allowed_tools: z.union([names, filter]).nullish(),
+    allowed_tools: z.union([names, filter()]).nullish(),
     disallowed_tools: names.nullish(),
     require_approval: z
       .union([
         z.enum(['always', 'never']),
-        z.strictObject({ always: filter.optional(), never: filter.optional() }),
+        z.strictObject({ always: filter().optional(), never: filter().optional() }),
       ])
       .nullish(),
   }),

@@ -6,13 +6,14 @@ import { invocationOf, ready } from '../../action.ts'
 
 /** Adds `weir serve`, `weir backup`, `weir doctor` and the like. */
 export function serviceCommands(weir: Command, io: Io): void {
-  serving(weir, io)
+  serveCommand(weir, io)
   working(weir, io)
   upkeep(weir, io)
   deployment(weir, io)
 }
 
-function serving(weir: Command, io: Io): void {
+/** Adds `weir serve`. */
+export function serveCommand(weir: Command, io: Io): void {
   const serve = weir
     .command('serve')
     .description('run the gateway')

@@ -1,5 +1,5 @@
-// The fields of a Messages request that the gateway reads; all others are kept. Lazy: plain requests are checked without
-// the schema, and a start would spend milliseconds and megabytes on it.
+// The fields of a Messages request that the gateway reads; all others are kept. The schema of a whole request is built
+// when it is first needed: plain requests are checked without it, and a start would spend time and memory on it.
 
 import { z } from 'zod'
 import { GatewayError } from '../../../errors.ts'
@@ -8,16 +8,14 @@ import { isPlainBody } from '../../request/plain-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { threadField } from './answer-fields.ts'
 
-const cacheMark = z
-  .lazy(() => z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }))
-  .nullish()
+const cacheMark = z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }).nullish()
 const usdAmount = z.string().regex(/^\d+(\.\d+)?$/, 'must be a decimal string')
 
-const block = z.lazy(() => z.looseObject({ type: z.string().min(1), cache_control: cacheMark }))
+const block = z.looseObject({ type: z.string().min(1), cache_control: cacheMark })
 const content = z.union([z.string(), z.array(block)])
 
 /** `custom` tools have a schema; all others are Anthropic's own, identified by type. */
-const tool = z.lazy(() =>
+const tool = () =>
   z.looseObject({
     type: z.string().nullish(),
     name: z.string().min(1).nullish(),
@@ -25,32 +23,28 @@ const tool = z.lazy(() =>
     input_schema: z.record(z.string(), z.unknown()).nullish(),
     strict: z.boolean().nullish(),
     cache_control: cacheMark,
-  }),
-)
+  })
 
-const thinking = z.lazy(() =>
+const thinking = () =>
   z.looseObject({
     type: z.string(),
     budget_tokens: z.int().min(0).optional(),
     display: z.string().nullish(),
-  }),
-)
-
-const routing = z.lazy(() =>
-  z.looseObject({
-    order: z.array(z.string()).nullish(),
-    only: z.array(z.string()).nullish(),
-    ignore: z.array(z.string()).nullish(),
-    allow_fallbacks: z.boolean().nullish(),
-    require_parameters: z.boolean().nullish(),
-    max_price: z.looseObject({ input: usdAmount.nullish(), output: usdAmount.nullish() }).nullish(),
-  }),
-)
+  })
 
 /** Our additions to the protocol: provider routing and the cost limit. */
 const gatewayShape = {
   models: z.array(z.string().min(1)).max(32).nullish(),
-  provider: routing.nullish(),
+  provider: z
+    .looseObject({
+      order: z.array(z.string()).nullish(),
+      only: z.array(z.string()).nullish(),
+      ignore: z.array(z.string()).nullish(),
+      allow_fallbacks: z.boolean().nullish(),
+      require_parameters: z.boolean().nullish(),
+      max_price: z.looseObject({ input: usdAmount.nullish(), output: usdAmount.nullish() }).nullish(),
+    })
+    .nullish(),
   max_cost: usdAmount.nullish(),
   max_tool_calls: z.int().min(0).max(1000).nullish(),
   session_id: z.string().min(1).max(256).nullish(),
@@ -59,9 +53,8 @@ const gatewayShape = {
 }
 export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 
-const outputFormat = z.lazy(() =>
-  z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() }),
-)
+const outputFormat = () =>
+  z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() })
 
 export const messagesRequest = z.lazy(() =>
   z.looseObject({
@@ -72,7 +65,7 @@ export const messagesRequest = z.lazy(() =>
       .min(1)
       .max(100_000),
     system: content.nullish(),
-    tools: z.array(tool).max(10_000).nullish(),
+    tools: z.array(tool()).max(10_000).nullish(),
     tool_choice: z
       .looseObject({
         type: z.enum(['auto', 'any', 'tool', 'none']),
@@ -80,15 +73,15 @@ export const messagesRequest = z.lazy(() =>
         disable_parallel_tool_use: z.boolean().nullish(),
       })
       .nullish(),
-    thinking: thinking.nullish(),
+    thinking: thinking().nullish(),
     output_config: z
       .looseObject({
         effort: z.string().nullish(),
-        format: outputFormat.nullish(),
+        format: outputFormat().nullish(),
       })
       .nullish(),
     // Its name while it was a beta feature.
-    output_format: outputFormat.nullish(),
+    output_format: outputFormat().nullish(),
     stop_sequences: z.array(z.string()).nullish(),
     stream: z.boolean().nullish(),
     temperature: z.number().nullish(),

@@ -10,44 +10,39 @@ export function cacheControl(mark: CacheMark | undefined): JsonObject {
 }
 
 // ---- answers ----------------------------------------------------------------------------------------------
-// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer.
+// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer. Built when they
+// are first needed.
 
 const counter = z.number().nullish().catch(undefined)
 
-const counters = {
-  input_tokens: counter,
-  output_tokens: counter,
-  cache_read_input_tokens: counter,
-  cache_creation_input_tokens: counter,
-  cache_creation: z
-    .lazy(() => z.object({ ephemeral_5m_input_tokens: counter, ephemeral_1h_input_tokens: counter }))
-    .nullish()
-    .catch(undefined),
-  output_tokens_details: z
-    .lazy(() => z.object({ thinking_tokens: counter }))
-    .nullish()
-    .catch(undefined),
-}
-
-const countersSchema = z.lazy(() => z.object(counters))
-
-const usageSchema = z.lazy(() =>
+const countersSchema = () =>
   z.object({
-    ...counters,
-    server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
-    iterations: z.array(countersSchema).nullish().catch(undefined),
-    service_tier: z.string().nullish().catch(undefined),
-  }),
-)
+    input_tokens: counter,
+    output_tokens: counter,
+    cache_read_input_tokens: counter,
+    cache_creation_input_tokens: counter,
+    cache_creation: z
+      .object({ ephemeral_5m_input_tokens: counter, ephemeral_1h_input_tokens: counter })
+      .nullish()
+      .catch(undefined),
+    output_tokens_details: z.object({ thinking_tokens: counter }).nullish().catch(undefined),
+  })
 
-export type WireUsage = z.infer<typeof usageSchema>
-export type WireCounters = z.infer<typeof countersSchema>
+const usageSchema = () =>
+  countersSchema().extend({
+    server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
+    iterations: z.array(countersSchema()).nullish().catch(undefined),
+    service_tier: z.string().nullish().catch(undefined),
+  })
+
+export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
+export type WireCounters = z.infer<ReturnType<typeof countersSchema>>
 
 const text = z.string().catch('')
-const usage = usageSchema.nullish().catch(undefined)
+const usage = () => usageSchema().nullish().catch(undefined)
 
 /** One block of content. `type` decides which of the fields matter. */
-const blockSchema = z.lazy(() =>
+const blockSchema = () =>
   z.object({
     type: z.string(),
     text,
@@ -60,10 +55,9 @@ const blockSchema = z.lazy(() =>
     input: z.unknown().optional(),
     content: z.unknown().optional(),
     citations: z.array(z.unknown()).nullish().catch(undefined),
-  }),
-)
+  })
 
-export type WireBlock = z.infer<typeof blockSchema>
+export type WireBlock = z.infer<ReturnType<typeof blockSchema>>
 
 export const citationSchema = z.lazy(() =>
   z.object({
@@ -74,12 +68,13 @@ export const citationSchema = z.lazy(() =>
   }),
 )
 
-const stopDetails = z
-  .object({ explanation: z.string().nullish().catch(undefined) })
-  .nullish()
-  .catch(undefined)
+const stopDetails = () =>
+  z
+    .object({ explanation: z.string().nullish().catch(undefined) })
+    .nullish()
+    .catch(undefined)
 
-export type StopDetails = z.infer<typeof stopDetails>
+export type StopDetails = z.infer<ReturnType<typeof stopDetails>>
 
 export const messageSchema = z.lazy(() =>
   z.object({
@@ -88,8 +83,8 @@ export const messageSchema = z.lazy(() =>
     model: z.string().optional().catch(undefined),
     content: z.array(z.unknown()),
     stop_reason: z.string().nullish().catch(undefined),
-    stop_details: stopDetails,
-    usage,
+    stop_details: stopDetails(),
+    usage: usage(),
   }),
 )
 
@@ -100,14 +95,14 @@ const name = z.string().optional().catch(undefined)
  * Unknown event types are ignored, as the protocol demands.
  */
 export const eventSchemas = {
-  message_start: z.lazy(() => z.object({ message: z.object({ id: name, model: name, usage }) })),
-  content_block_start: z.lazy(() => z.object({ index: z.number(), content_block: blockSchema })),
+  message_start: z.lazy(() => z.object({ message: z.object({ id: name, model: name, usage: usage() }) })),
+  content_block_start: z.lazy(() => z.object({ index: z.number(), content_block: blockSchema() })),
   message_delta: z.lazy(() =>
     z.object({
       delta: z
-        .object({ stop_reason: z.string().nullish().catch(undefined), stop_details: stopDetails })
+        .object({ stop_reason: z.string().nullish().catch(undefined), stop_details: stopDetails() })
         .catch({ stop_reason: undefined, stop_details: undefined }),
-      usage,
+      usage: usage(),
     }),
   ),
   message_stop: z.object({}),

@@ -49,8 +49,8 @@ const logprobs = z
 
 const additions = {
   reasoning_content: text.optional(),
-  reasoning_details: z.array(reasoningDetail).optional(),
-  images: z.array(image).optional(),
+  reasoning_details: z.array(reasoningDetail()).optional(),
+  images: z.array(image()).optional(),
   /** The calls of gateway tools; sent back with the message, the model can read them again. */
   web_search_calls: z.array(json).optional(),
   mcp_calls: z.array(json).optional(),
@@ -69,7 +69,7 @@ export const chatCompletion = z.looseObject({
         content: text.nullable(),
         refusal: text.nullable(),
         annotations: z.array(annotation),
-        tool_calls: z.array(toolCall).optional(),
+        tool_calls: z.array(toolCall()).optional(),
         ...additions,
       }),
       logprobs,

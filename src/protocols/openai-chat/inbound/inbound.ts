@@ -67,7 +67,7 @@ function readerOf(
 
 /** What the schema says of each field. */
 const fields = new Map<string, z.ZodType>(Object.entries(chatCompletionRequest.shape))
-const required = [...fields].filter(([, field]) => !field.safeParse(undefined).success).map(([name]) => name)
+const required = [...fields].filter(([, field]) => field.type !== 'optional').map(([name]) => name)
 
 /** A request has few of sixty fields: checking all of them would take most of the time of reading a call. */
 function checkFields(body: JsonObject): void {

@@ -5,6 +5,7 @@ import type { AccountCount, AccountPage, AccountQuery } from '../../../accounts/
 import { GatewayError } from '../../../errors.ts'
 import { reading } from '../database/outage.ts'
 import { accountOf, type AccountRow } from './rows.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 const rowsPerStep = 1_000
 const rowsCountedPerStep = 20_000
@@ -21,10 +22,10 @@ interface CountRow {
 }
 
 export class AccountList {
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   /** See `AccountStore.pageAccounts`. */
@@ -32,7 +33,7 @@ export class AccountList {
     let from = this.#placeOf(after)
     const found: ReturnType<typeof accountOf>[] = []
     for (;;) {
-      const rows = reading(() => this.#sql.from.all(from, rowsPerStep))
+      const rows = reading(() => this.#sql().from.all(from, rowsPerStep))
       for (const row of rows) {
         from = row.place
         if (row.deleted_at !== null || !holds(row, q)) continue
@@ -49,7 +50,7 @@ export class AccountList {
     let from: bigint | null = 0n
     while (from !== null) {
       const after: bigint = from
-      const step: CountRow = reading(() => this.#sql.countFrom.get(after, rowsCountedPerStep))!
+      const step: CountRow = reading(() => this.#sql().countFrom.get(after, rowsCountedPerStep))!
       accounts += Number(step.accounts ?? 0n)
       suspended += Number(step.suspended ?? 0n)
       from = step.last
@@ -60,7 +61,7 @@ export class AccountList {
 
   #placeOf(after: string | undefined): bigint {
     if (after === undefined) return 0n
-    const row = reading(() => this.#sql.placeOf.get(after))
+    const row = reading(() => this.#sql().placeOf.get(after))
     if (row) return row.place
     const message = 'cursor takes the next_cursor of the page before.'
     throw new GatewayError('invalid_request', { message, param: 'cursor' })

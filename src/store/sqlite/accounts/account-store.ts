@@ -28,6 +28,7 @@ import {
   sessionOf,
   type SessionRow,
 } from './rows.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
@@ -50,7 +51,7 @@ export class SqliteAccounts implements AccountStore {
   readonly #outbox: Outbox
   readonly #clock: () => number
   readonly #heard: AccountEvents
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
   readonly #list: AccountList
   readonly #accounts = new LRUCache<string, Found<Account>>(atMost(cachedRows))
   readonly #keys = new LRUCache<string, Found<ApiKey>>(atMost(cachedRows))
@@ -63,7 +64,7 @@ export class SqliteAccounts implements AccountStore {
     this.#heard = heard
     this.#database = database
     this.#outbox = new Outbox(database)
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
     this.#list = new AccountList(database)
   }
 
@@ -79,7 +80,7 @@ export class SqliteAccounts implements AccountStore {
       verifiedAt,
     }
     try {
-      writing(() => this.#sql.insertAccount.run(account.id, account.email, now, role, verifiedAt))
+      writing(() => this.#sql().insertAccount.run(account.id, account.email, now, role, verifiedAt))
     } catch (error) {
       if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
       throw new GatewayError('invalid_request', {
@@ -96,7 +97,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listAccounts(): readonly Account[] {
-    return reading(() => this.#sql.accounts.all()).map(accountOf)
+    return reading(() => this.#sql().accounts.all()).map(accountOf)
   }
 
   pageAccounts(query: AccountQuery): Promise<AccountPage> {
@@ -109,7 +110,7 @@ export class SqliteAccounts implements AccountStore {
 
   insertKey(key: ApiKey): void {
     this.#together(() => {
-      this.#sql.insertKey.run(...keyValues(key))
+      this.#sql().insertKey.run(...keyValues(key))
       this.#outbox.add(keyCreated(key, null))
     })
     this.#drop(this.#keys)
@@ -117,7 +118,7 @@ export class SqliteAccounts implements AccountStore {
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
     const inserted = this.#together(() => {
-      const { changes } = this.#sql.insertSuccessor.run(...keyValues(key), replaces)
+      const { changes } = this.#sql().insertSuccessor.run(...keyValues(key), replaces)
       if (Number(changes) !== 1) return false
       this.#outbox.add(keyCreated(key, replaces))
       return true
@@ -133,7 +134,7 @@ export class SqliteAccounts implements AccountStore {
 
   changeKey(key: ApiKey): void {
     writing(() =>
-      this.#sql.changeKey.run(
+      this.#sql().changeKey.run(
         key.name,
         key.expiresAt,
         key.spendLimit,
@@ -149,7 +150,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   keyUsedAt(id: string): number | null {
-    return numberOrNull(reading(() => this.#sql.keyUsedAt.get(id))?.used_at ?? null)
+    return numberOrNull(reading(() => this.#sql().keyUsedAt.get(id))?.used_at ?? null)
   }
 
   findKey(id: string): ApiKey | undefined {
@@ -157,28 +158,28 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listKeys(account: string): readonly ApiKey[] {
-    return reading(() => this.#sql.keysOf.all(account)).map(keyOf)
+    return reading(() => this.#sql().keysOf.all(account)).map(keyOf)
   }
 
   revokeKey(id: string, at: number): boolean {
-    return this.#change(this.#keys, this.#sql.revokeKey, at, id)
+    return this.#change(this.#keys, this.#sql().revokeKey, at, id)
   }
 
   expireKey(id: string, at: number): boolean {
-    return this.#change(this.#keys, this.#sql.expireKey, at, id)
+    return this.#change(this.#keys, this.#sql().expireKey, at, id)
   }
 
   suspend(id: string): boolean {
-    return this.#change(this.#accounts, this.#sql.setSuspended, 1, id)
+    return this.#change(this.#accounts, this.#sql().setSuspended, 1, id)
   }
 
   resume(id: string): boolean {
-    return this.#change(this.#accounts, this.#sql.setSuspended, 0, id)
+    return this.#change(this.#accounts, this.#sql().setSuspended, 0, id)
   }
 
   insertSession(session: Session): void {
     writing(() =>
-      this.#sql.insertSession.run(
+      this.#sql().insertSession.run(
         session.id,
         session.account,
         session.hash,
@@ -200,11 +201,11 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listSessions(account: string): readonly Session[] {
-    return reading(() => this.#sql.sessionsOf.all(account)).map(sessionOf)
+    return reading(() => this.#sql().sessionsOf.all(account)).map(sessionOf)
   }
 
   revokeSession(id: string, at: number): boolean {
-    return this.#change(this.#sessions, this.#sql.revokeSession, at, id)
+    return this.#change(this.#sessions, this.#sql().revokeSession, at, id)
   }
 
   /** Sets one column of the row `id`; false if there is no such row. */
@@ -215,17 +216,18 @@ export class SqliteAccounts implements AccountStore {
   }
 
   readonly #readAccount = (idOrEmail: string): Account | undefined => {
-    const row = this.#sql.accountById.get(idOrEmail) ?? this.#sql.accountByEmail.get(normalized(idOrEmail))
+    const row =
+      this.#sql().accountById.get(idOrEmail) ?? this.#sql().accountByEmail.get(normalized(idOrEmail))
     return row ? accountOf(row) : undefined
   }
 
   readonly #readKey = (id: string): ApiKey | undefined => {
-    const row = this.#sql.keyById.get(id)
+    const row = this.#sql().keyById.get(id)
     return row ? keyOf(row) : undefined
   }
 
   readonly #readSession = (id: string): Session | undefined => {
-    const row = this.#sql.sessionById.get(id)
+    const row = this.#sql().sessionById.get(id)
     return row ? sessionOf(row) : undefined
   }
 
@@ -241,7 +243,7 @@ export class SqliteAccounts implements AccountStore {
 
   // If the file cannot be checked, the error is passed on: an unreadable database is a 503, never a 401.
   #validate(now: number): void {
-    const version = reading(() => this.#sql.dataVersion.values()[0]?.[0])
+    const version = reading(() => this.#sql().dataVersion.values()[0]?.[0])
     this.#checkedAt = now
     if (version === this.#dataVersion) return
     this.#dataVersion = version

@@ -9,6 +9,7 @@ import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../cred
 import { writing } from './account-store.ts'
 import { accountOf, type AccountRow, numberOrNull, sessionOf, type SessionRow } from './rows.ts'
 import { reading, sqliteCode } from '../database/outage.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 interface TicketRow {
   readonly id: string
@@ -38,32 +39,32 @@ const ticketsPerSweep = 1_000
 export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   readonly #database: Database
   readonly #changed: () => void
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   /** `changed` is called after writes to rows that `SqliteAccounts` caches. */
   constructor(database: Database, changed: () => void) {
     this.#database = database
     this.#changed = changed
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   passwordOf(account: string): string | null {
-    return reading(() => this.#sql.password.get(account))?.password ?? null
+    return reading(() => this.#sql().password.get(account))?.password ?? null
   }
 
   setPassword(account: string, hash: string, at: number): void {
     this.#together(() => {
-      this.#sql.setPassword.run(hash, at, account)
-      this.#sql.endSessions.run(at, account, '')
+      this.#sql().setPassword.run(hash, at, account)
+      this.#sql().endSessions.run(at, account, '')
     })
   }
 
   verifyEmail(account: string, at: number): void {
-    this.#change(this.#sql.verifyEmail, at, account)
+    this.#change(this.#sql().verifyEmail, at, account)
   }
 
   setRole(account: string, role: Role): void {
-    this.#change(this.#sql.setRole, role, account)
+    this.#change(this.#sql().setRole, role, account)
   }
 
   lockOut(account: string, at: number): void {
@@ -73,102 +74,102 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   deleteAccount(account: string, at: number): void {
     this.#together(() => {
       this.#lockOut(account, at)
-      this.#sql.dropAllTickets.run(account)
-      this.#sql.dropConversations.run(account)
-      this.#sql.dropDeliveries.run(account)
-      this.#sql.dropWebhooks.run(account)
-      this.#sql.deleteAccount.run(at, account)
+      this.#sql().dropAllTickets.run(account)
+      this.#sql().dropConversations.run(account)
+      this.#sql().dropDeliveries.run(account)
+      this.#sql().dropWebhooks.run(account)
+      this.#sql().deleteAccount.run(at, account)
     })
   }
 
   #lockOut(account: string, at: number): void {
-    this.#sql.clearPassword.run(account)
-    this.#sql.dropPasskeys.run(account)
-    this.#sql.dropIdentities.run(account)
-    this.#sql.endSessions.run(at, account, '')
-    this.#sql.revokeKeys.run(at, account)
+    this.#sql().clearPassword.run(account)
+    this.#sql().dropPasskeys.run(account)
+    this.#sql().dropIdentities.run(account)
+    this.#sql().endSessions.run(at, account, '')
+    this.#sql().revokeKeys.run(at, account)
   }
 
   touchSession(id: string, at: number, expiresAt: number): void {
-    this.#change(this.#sql.touchSession, at, expiresAt, id)
+    this.#change(this.#sql().touchSession, at, expiresAt, id)
   }
 
   elevateSession(id: string, until: number): void {
-    this.#change(this.#sql.elevateSession, until, id)
+    this.#change(this.#sql().elevateSession, until, id)
   }
 
   endSessions(account: string, at: number, except = ''): void {
-    this.#change(this.#sql.endSessions, at, account, except)
+    this.#change(this.#sql().endSessions, at, account, except)
   }
 
   openSessions(account: string, now: number): readonly Session[] {
-    return reading(() => this.#sql.openSessions.all(account, now)).map(sessionOf)
+    return reading(() => this.#sql().openSessions.all(account, now)).map(sessionOf)
   }
 
   insertTicket(ticket: Ticket): void {
     const { id, hash, kind, account, data, createdAt, expiresAt } = ticket
     const json = JSON.stringify(data)
-    writing(() => this.#sql.insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
+    writing(() => this.#sql().insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
   }
 
   findTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
-    const row = reading(() => this.#sql.findTicket.get(id, hash, kind, now))
+    const row = reading(() => this.#sql().findTicket.get(id, hash, kind, now))
     return row ? ticketOf(row) : undefined
   }
 
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
-    const row = writing(() => this.#sql.useTicket.get(now, id, hash, kind, now))
+    const row = writing(() => this.#sql().useTicket.get(now, id, hash, kind, now))
     return row ? ticketOf(row) : undefined
   }
 
   dropTickets(account: string, kind: TicketKind): void {
-    writing(() => this.#sql.dropTickets.run(account, kind))
+    writing(() => this.#sql().dropTickets.run(account, kind))
   }
 
   insertPasskey(passkey: Passkey): boolean {
     const { id, account, publicKey, counter, transports, name, backedUp, createdAt, lastUsedAt } = passkey
     const list = JSON.stringify(transports)
     const values = [id, account, publicKey, counter, list, name, backedUp ? 1 : 0, createdAt, lastUsedAt]
-    return this.#inserted(() => this.#sql.insertPasskey.run(...values))
+    return this.#inserted(() => this.#sql().insertPasskey.run(...values))
   }
 
   findPasskey(id: string): Passkey | undefined {
-    const row = reading(() => this.#sql.passkey.get(id))
+    const row = reading(() => this.#sql().passkey.get(id))
     return row ? passkeyOf(row) : undefined
   }
 
   listPasskeys(account: string): readonly Passkey[] {
-    return reading(() => this.#sql.passkeys.all(account)).map(passkeyOf)
+    return reading(() => this.#sql().passkeys.all(account)).map(passkeyOf)
   }
 
   usedPasskey(id: string, before: number, counter: number, at: number): boolean {
-    return this.#changedOne(this.#sql.usedPasskey, counter, at, id, before)
+    return this.#changedOne(this.#sql().usedPasskey, counter, at, id, before)
   }
 
   renamePasskey(account: string, id: string, name: string): boolean {
-    return this.#changedOne(this.#sql.renamePasskey, name, id, account)
+    return this.#changedOne(this.#sql().renamePasskey, name, id, account)
   }
 
   deletePasskey(account: string, id: string): boolean {
-    return this.#changedOne(this.#sql.deletePasskey, id, account)
+    return this.#changedOne(this.#sql().deletePasskey, id, account)
   }
 
   findIdentity({ issuer, subject }: Identity): Account | undefined {
-    const row = reading(() => this.#sql.accountOfIdentity.get(issuer, subject))
+    const row = reading(() => this.#sql().accountOfIdentity.get(issuer, subject))
     return row ? accountOf(row) : undefined
   }
 
   linkIdentity({ issuer, subject }: Identity, account: string, at: number): boolean {
-    return this.#inserted(() => this.#sql.insertIdentity.run(issuer, subject, account, at))
+    return this.#inserted(() => this.#sql().insertIdentity.run(issuer, subject, account, at))
   }
 
   claimWelcome({ address, account, day, amount, cap }: WelcomeClaim): WelcomeAnswer {
     return writing(() =>
       this.#database
         .transaction((): WelcomeAnswer => {
-          const claimed = this.#sql.welcome.get(address)
+          const claimed = this.#sql().welcome.get(address)
           if (claimed) return claimed.account === account ? 'repeated' : 'taken'
-          const { changes } = this.#sql.claimWelcome.run(address, account, day, amount, day, amount, cap)
+          const { changes } = this.#sql().claimWelcome.run(address, account, day, amount, day, amount, cap)
           return Number(changes) === 1 ? 'claimed' : 'capped'
         })
         .immediate(),
@@ -176,12 +177,12 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   }
 
   returnWelcome(address: string): void {
-    writing(() => this.#sql.returnWelcome.run(address))
+    writing(() => this.#sql().returnWelcome.run(address))
   }
 
   /** Deletes expired tickets. Returns their number. */
   async sweep(now: number): Promise<number> {
-    return Number(writing(() => this.#sql.sweepTickets.run(now, ticketsPerSweep)).changes)
+    return Number(writing(() => this.#sql().sweepTickets.run(now, ticketsPerSweep)).changes)
   }
 
   #change(statement: Statement, ...values: (string | number)[]): void {

@@ -8,6 +8,7 @@ import type {
 } from '../../../responses/conversation-store.ts'
 import { writing } from '../accounts/account-store.ts'
 import { reading } from '../database/outage.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 interface ConversationRow {
   readonly id: string
@@ -20,26 +21,26 @@ interface ConversationRow {
 }
 
 export class SqliteConversations implements ConversationStore {
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   list(account: string, limit: number): readonly ConversationRecord[] {
-    return reading(() => this.#sql.list.all(account, limit)).map(recordOf)
+    return reading(() => this.#sql().list.all(account, limit)).map(recordOf)
   }
 
   find(account: string, id: string): ConversationRecord | undefined {
-    const row = reading(() => this.#sql.find.get(id, account))
+    const row = reading(() => this.#sql().find.get(id, account))
     return row ? recordOf(row) : undefined
   }
 
   add(conversation: ConversationRecord, most: number): void {
     const { id, account, title, model, lastResponse, createdAt, updatedAt } = conversation
     writing(() => {
-      this.#sql.add.run(id, account, title, model, lastResponse, createdAt, updatedAt)
-      this.#sql.forget.run(account, account, most)
+      this.#sql().add.run(id, account, title, model, lastResponse, createdAt, updatedAt)
+      this.#sql().forget.run(account, account, most)
     })
   }
 
@@ -52,12 +53,12 @@ export class SqliteConversations implements ConversationStore {
     const before = this.find(account, id)
     if (!before) return undefined
     const { title, model, lastResponse } = { ...before, ...changes }
-    const row = writing(() => this.#sql.change.get(title, model, lastResponse, at, id, account))
+    const row = writing(() => this.#sql().change.get(title, model, lastResponse, at, id, account))
     return row ? recordOf(row) : undefined
   }
 
   remove(account: string, id: string): boolean {
-    return writing(() => this.#sql.remove.run(id, account)).changes > 0
+    return writing(() => this.#sql().remove.run(id, account)).changes > 0
   }
 }
 

@@ -9,6 +9,7 @@ import type {
   KeptAnswer,
 } from '../../../credits/ledger/idempotency.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 const sweptAtOnce = 500
 /** How long after the settle another server may take to store the answer, milliseconds. */
@@ -35,13 +36,13 @@ export interface IdempotencyParts {
 
 export class SqliteIdempotency implements IdempotencyStore {
   readonly #parts: IdempotencyParts
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
   /** Claimed calls of this process that are not finished. */
   readonly #running = new Set<string>()
 
   constructor(parts: IdempotencyParts) {
     this.#parts = parts
-    this.#sql = statements(parts.database)
+    this.#sql = whenNeeded(() => statements(parts.database))
   }
 
   async claim(command: ClaimCommand): Promise<Claim> {
@@ -55,10 +56,10 @@ export class SqliteIdempotency implements IdempotencyStore {
 
   #claim(command: ClaimCommand): Claim {
     const { account, key, bodyHash, call, expiresAt } = command
-    const row = this.#sql.find.get(account, key)
+    const row = this.#sql().find.get(account, key)
     const standing = row ? this.#standingOf(row) : 'free'
     if (!row || standing === 'free') {
-      this.#sql.put.run(account, key, bodyHash, call, this.#parts.owner, expiresAt)
+      this.#sql().put.run(account, key, bodyHash, call, this.#parts.owner, expiresAt)
       // Inside the transaction: the next command of the group may claim the same key.
       this.#running.add(call)
       return { kind: 'fresh' }
@@ -75,7 +76,7 @@ export class SqliteIdempotency implements IdempotencyStore {
     if (mine && this.#running.has(row.call)) return 'running'
     // A claim that its process gave up, or that outlived it, has the state of its call.
     const abandoned = mine || this.#parts.isDead(row.owner)
-    const call = this.#sql.call.get(row.call)
+    const call = this.#sql().call.get(row.call)
     if (!call) return abandoned ? 'free' : 'running'
     if (call.state === 'voided') return 'free'
     // An open call waits for its settle or for recovery.
@@ -88,15 +89,15 @@ export class SqliteIdempotency implements IdempotencyStore {
 
   async keep({ account, key, call }: ClaimedCall, { status, headers, body }: KeptAnswer): Promise<void> {
     await this.#parts.group.admit(() => {
-      this.#sql.keep.run(status, JSON.stringify(headers), body, account, key, call)
+      this.#sql().keep.run(status, JSON.stringify(headers), body, account, key, call)
     })
   }
 
   async finish({ account, key, call }: ClaimedCall): Promise<void> {
     try {
       await this.#parts.group.admit(() => {
-        const state = this.#sql.call.get(call)?.state
-        if (state === undefined || state === 'voided') this.#sql.free.run(account, key, call)
+        const state = this.#sql().call.get(call)?.state
+        if (state === undefined || state === 'voided') this.#sql().free.run(account, key, call)
       })
     } finally {
       this.#running.delete(call)
@@ -104,7 +105,7 @@ export class SqliteIdempotency implements IdempotencyStore {
   }
 
   sweep(now: number): Promise<number> {
-    return this.#parts.group.admit(() => Number(this.#sql.sweep.run(now, sweptAtOnce).changes))
+    return this.#parts.group.admit(() => Number(this.#sql().sweep.run(now, sweptAtOnce).changes))
   }
 }
 

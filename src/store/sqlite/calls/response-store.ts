@@ -11,6 +11,7 @@ import type {
 } from '../../../responses/response-store.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { reading } from '../database/outage.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 /** Responses deleted per commit; their rows may be large. */
 const sweptAtOnce = 20
@@ -54,7 +55,7 @@ interface Link {
 type Group = Pick<SqliteLedger, 'admit' | 'persist' | 'whenDurable'>
 
 export class SqliteResponses implements ResponseStore {
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
   readonly #group: Group
   readonly #clock: () => number
   readonly #pauses = new Pauses()
@@ -62,7 +63,7 @@ export class SqliteResponses implements ResponseStore {
   readonly #bytes = new Map<string, number>()
 
   constructor(database: Database, group: Group, clock: () => number) {
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
     this.#group = group
     this.#clock = clock
   }
@@ -78,14 +79,14 @@ export class SqliteResponses implements ResponseStore {
     const texts = isLong ? (['', ''] as const) : ([input.join(''), answer.join('')] as const)
     const row = this.#group.persist(() => {
       // A response whose charge failed at its end is stored a second time, as failed.
-      this.#sql.removeParts.run(id, parts.length)
+      this.#sql().removeParts.run(id, parts.length)
       const count = isLong ? parts.length : null
-      this.#sql.put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
-      if (previous !== null) this.#sql.extend.run(account, previous, expiresAt, keptUntil)
+      this.#sql().put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
+      if (previous !== null) this.#sql().extend.run(account, previous, expiresAt, keptUntil)
     })
     // The queue keeps the order: all parts are stored before the settle that follows them.
     const written = parts.map(({ of, text }, part) =>
-      this.#group.persist(() => void this.#sql.putPart.run(id, part, of, text, id)),
+      this.#group.persist(() => void this.#sql().putPart.run(id, part, of, text, id)),
     )
     await Promise.all([row, ...written])
   }
@@ -97,7 +98,7 @@ export class SqliteResponses implements ResponseStore {
   #storedBytes(account: string): number {
     const known = this.#bytes.get(account)
     if (known !== undefined) return known
-    const stored = reading(() => Number(this.#sql.bytes.get(account)?.bytes ?? 0))
+    const stored = reading(() => Number(this.#sql().bytes.get(account)?.bytes ?? 0))
     if (this.#bytes.size >= accountsRemembered) this.#bytes.clear()
     this.#bytes.set(account, stored)
     return stored
@@ -105,7 +106,7 @@ export class SqliteResponses implements ResponseStore {
 
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
   find(account: string, id: string): Awaitable<WrittenResponse | undefined> {
-    const row = reading(() => this.#sql.find.get(account, id, this.#clock()))
+    const row = reading(() => this.#sql().find.get(account, id, this.#clock()))
     if (!row) return undefined
     const response = this.#responseOf(row)
     if (!(response instanceof Promise)) return this.#group.whenDurable(response)
@@ -113,9 +114,9 @@ export class SqliteResponses implements ResponseStore {
   }
 
   conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>> {
-    const there = reading(() => this.#sql.there.get(account, id, this.#clock()))
+    const there = reading(() => this.#sql().there.get(account, id, this.#clock()))
     if (!there) return { kind: 'missing', id }
-    const links = reading(() => this.#sql.chain.all(account, id))
+    const links = reading(() => this.#sql().chain.all(account, id))
     const size = links.reduce((sum, link) => sum + Number(link.size), 0)
     if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large' }
     const first = links.at(-1)!
@@ -133,7 +134,7 @@ export class SqliteResponses implements ResponseStore {
         await this.#pauses.next()
         unpaused = 0
       }
-      const row = reading(() => this.#sql.read.get(account, id))
+      const row = reading(() => this.#sql().read.get(account, id))
       const response = row && (await this.#responseOf(row))
       if (!response) return { kind: 'missing', id }
       responses.push(response)
@@ -143,11 +144,11 @@ export class SqliteResponses implements ResponseStore {
 
   async delete(account: string, id: string): Promise<boolean> {
     const gone = await this.#group.admit(() => {
-      const call = this.#sql.remove.get(account, id, this.#clock())?.call
+      const call = this.#sql().remove.get(account, id, this.#clock())?.call
       // A deleted response is not replayed for its Idempotency-Key either.
       if (call === undefined) return false
-      this.#sql.forgetAnswer.run(call)
-      this.#sql.removeParts.run(id, 0)
+      this.#sql().forgetAnswer.run(call)
+      this.#sql().removeParts.run(id, 0)
       return true
     })
     this.#bytes.delete(account)
@@ -159,8 +160,8 @@ export class SqliteResponses implements ResponseStore {
     let step = 0
     do {
       step = await this.#group.admit(() => {
-        const gone = this.#sql.removeSome.all(account, sweptAtOnce)
-        for (const { call } of gone) this.#sql.forgetAnswer.run(call)
+        const gone = this.#sql().removeSome.all(account, sweptAtOnce)
+        for (const { call } of gone) this.#sql().forgetAnswer.run(call)
         return gone.length
       })
       forgotten += step
@@ -172,9 +173,9 @@ export class SqliteResponses implements ResponseStore {
   async sweep(now: number): Promise<number> {
     let swept = 0
     for (let gone = partsSweptAtOnce; gone === partsSweptAtOnce;)
-      gone = await this.#group.admit(() => Number(this.#sql.sweepParts.run(now, partsSweptAtOnce).changes))
+      gone = await this.#group.admit(() => Number(this.#sql().sweepParts.run(now, partsSweptAtOnce).changes))
     while (swept < sweptInOneRound) {
-      const gone = await this.#group.admit(() => Number(this.#sql.sweep.run(now, sweptAtOnce).changes))
+      const gone = await this.#group.admit(() => Number(this.#sql().sweep.run(now, sweptAtOnce).changes))
       swept += gone
       if (gone < sweptAtOnce) break
     }
@@ -193,7 +194,7 @@ export class SqliteResponses implements ResponseStore {
     for (let from = 0; from < count; from += partsReadAtOnce) {
       await this.#pauses.next()
       const to = Math.min(from + partsReadAtOnce, count)
-      const parts = reading(() => this.#sql.parts.all(row.id, from, to))
+      const parts = reading(() => this.#sql().parts.all(row.id, from, to))
       if (parts.length < to - from) return undefined
       for (const { of, text } of parts) texts[of].push(text)
     }

@@ -13,6 +13,7 @@ import { writing } from '../accounts/account-store.ts'
 import { numberOrNull } from '../accounts/rows.ts'
 import { reading } from '../database/outage.ts'
 import { Outbox } from './outbox.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 interface Row {
   readonly id: string
@@ -37,32 +38,32 @@ interface DeliveryRow {
 export class SqliteWebhooks implements WebhookStore {
   readonly #database: Database
   readonly #outbox: Outbox
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
     this.#outbox = new Outbox(database)
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   addWebhook({ id, account, url, events, sealed, createdAt }: WebhookRow): void {
-    writing(() => this.#sql.add.run(id, account, url, JSON.stringify(events), sealed, createdAt))
+    writing(() => this.#sql().add.run(id, account, url, JSON.stringify(events), sealed, createdAt))
   }
 
   findWebhook(id: string): WebhookRow | undefined {
-    const row = reading(() => this.#sql.find.get(id))
+    const row = reading(() => this.#sql().find.get(id))
     return row ? webhookOf(row) : undefined
   }
 
   listWebhooks(account: string): readonly WebhookRow[] {
-    return reading(() => this.#sql.list.all(account)).map(webhookOf)
+    return reading(() => this.#sql().list.all(account)).map(webhookOf)
   }
 
   removeWebhook(account: string, id: string): boolean {
     return this.#together(() => {
-      const { changes } = this.#sql.remove.run(id, account)
+      const { changes } = this.#sql().remove.run(id, account)
       if (Number(changes) === 0) return false
-      this.#sql.removeDeliveries.run(id)
+      this.#sql().removeDeliveries.run(id)
       return true
     })
   }
@@ -72,31 +73,31 @@ export class SqliteWebhooks implements WebhookStore {
   }
 
   accountsWanting(types: readonly EventType[], after: string, limit: number): readonly string[] {
-    return reading(() => this.#sql.wanting.all(after, JSON.stringify(types), limit)).map(
+    return reading(() => this.#sql().wanting.all(after, JSON.stringify(types), limit)).map(
       ({ account }) => account,
     )
   }
 
   claimDue(now: number, leaseUntil: number, busy: readonly string[], limit: number): readonly Delivery[] {
-    const some = reading(() => this.#sql.anyDue.get(now))
+    const some = reading(() => this.#sql().anyDue.get(now))
     if (!some) return []
     return this.#together(() => {
-      const due = this.#sql.due.all(now, JSON.stringify(busy), limit)
-      for (const { id } of due) this.#sql.lease.run(leaseUntil, id)
+      const due = this.#sql().due.all(now, JSON.stringify(busy), limit)
+      for (const { id } of due) this.#sql().lease.run(leaseUntil, id)
       return due.map(deliveryOf)
     })
   }
 
   conclude(id: string, { state, nextAt, attempts }: Pick<Delivery, 'state' | 'nextAt' | 'attempts'>): void {
-    writing(() => this.#sql.conclude.run(state, nextAt, JSON.stringify(attempts), id))
+    writing(() => this.#sql().conclude.run(state, nextAt, JSON.stringify(attempts), id))
   }
 
   listDeliveries(webhook: string, limit: number): readonly Delivery[] {
-    return reading(() => this.#sql.deliveries.all(webhook, limit)).map(deliveryOf)
+    return reading(() => this.#sql().deliveries.all(webhook, limit)).map(deliveryOf)
   }
 
   forgetDeliveries(before: number, limit: number): number {
-    return Number(writing(() => this.#sql.forget.run(before, limit)).changes)
+    return Number(writing(() => this.#sql().forget.run(before, limit)).changes)
   }
 
   #together<T>(work: () => T): T {

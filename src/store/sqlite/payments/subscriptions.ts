@@ -4,6 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { Period, SubscriptionState, SubscriptionStore } from '../../../payments/subscriptions.ts'
 import { writing } from '../accounts/account-store.ts'
 import { reading } from '../database/outage.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 interface PeriodRow {
   readonly period: string
@@ -23,16 +24,16 @@ interface PeriodRow {
 
 export class SqliteSubscriptions implements SubscriptionStore {
   readonly #database: Database
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   changePeriod(period: string, change: (current: Period | undefined) => Period | null): Period | undefined {
     const work = this.#database.transaction(() => {
-      const row = this.#sql.find.get(period)
+      const row = this.#sql().find.get(period)
       const current = row ? periodOf(row) : undefined
       const changed = change(current)
       if (changed === null) return current
@@ -46,20 +47,20 @@ export class SqliteSubscriptions implements SubscriptionStore {
     const { period, source, subscription, account, product, startsAt, endsAt, state, amount } = row
     const named = [period, source, subscription, account, product]
     const times = [startsAt, endsAt, state, amount, row.lot, row.takenBack, row.createdAt, row.updatedAt]
-    this.#sql.put.run(...named, ...times)
+    this.#sql().put.run(...named, ...times)
   }
 
   findPeriod(period: string): Period | undefined {
-    const row = reading(() => this.#sql.find.get(period))
+    const row = reading(() => this.#sql().find.get(period))
     return row ? periodOf(row) : undefined
   }
 
   periodsOf(source: string, subscription: string): readonly Period[] {
-    return reading(() => this.#sql.of.all(source, subscription)).map(periodOf)
+    return reading(() => this.#sql().of.all(source, subscription)).map(periodOf)
   }
 
   listPeriods(account: string | null, limit: number): readonly Period[] {
-    return reading(() => this.#sql.list.all({ account, limit })).map(periodOf)
+    return reading(() => this.#sql().list.all({ account, limit })).map(periodOf)
   }
 }
 

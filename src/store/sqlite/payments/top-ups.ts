@@ -25,23 +25,24 @@ import {
   topUpOf,
   type TopUpRow,
 } from './payment-rows.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 type Values = (string | number | bigint | null)[]
 
 export class SqlitePayments implements PaymentStore {
   readonly #database: Database
   readonly #outbox: Outbox
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
     this.#outbox = new Outbox(database)
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   addTopUp(topUp: TopUp, under: OpenedUnder | null): TopUp | 'conflict' {
     return this.#together(() => {
-      const row = under === null ? null : this.#sql.underKey.get(topUp.account, under.key)
+      const row = under === null ? null : this.#sql().underKey.get(topUp.account, under.key)
       if (row && under) return row.idempotency_hash === under.hash ? topUpOf(row) : 'conflict'
       const { id, account, processor, createdAt, expiresAt } = topUp
       const asked: Values = [
@@ -57,21 +58,21 @@ export class SqlitePayments implements PaymentStore {
         topUp.credit,
         topUp.state,
       ]
-      this.#sql.add.run(...asked, createdAt, expiresAt, expiresAt, under?.key ?? null, under?.hash ?? null)
+      this.#sql().add.run(...asked, createdAt, expiresAt, expiresAt, under?.key ?? null, under?.hash ?? null)
       return topUp
     })
   }
 
   findTopUp(id: string): TopUp | undefined {
-    return this.#one(this.#sql.find, id)
+    return this.#one(this.#sql().find, id)
   }
 
   findByReference(processor: ProcessorId, reference: string): TopUp | undefined {
-    return this.#one(this.#sql.byReference, processor, reference)
+    return this.#one(this.#sql().byReference, processor, reference)
   }
 
   findByPayment(processor: ProcessorId, paymentId: string): TopUp | undefined {
-    return this.#one(this.#sql.byPayment, processor, paymentId)
+    return this.#one(this.#sql().byPayment, processor, paymentId)
   }
 
   #one(statement: Statement<TopUpRow, string[]>, ...values: string[]): TopUp | undefined {
@@ -80,7 +81,7 @@ export class SqlitePayments implements PaymentStore {
   }
 
   listTopUps(account: string | null, limit: number, before: string | null): readonly TopUp[] {
-    return reading(() => this.#sql.list.all({ account, before, limit })).map(topUpOf)
+    return reading(() => this.#sql().list.all({ account, before, limit })).map(topUpOf)
   }
 
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
@@ -92,7 +93,7 @@ export class SqlitePayments implements PaymentStore {
   }
 
   #required(id: string): TopUp {
-    const row = this.#sql.find.get(id)
+    const row = this.#sql().find.get(id)
     if (!row) throw new Error(`there is no top-up ${id}`)
     return topUpOf(row)
   }
@@ -103,55 +104,55 @@ export class SqlitePayments implements PaymentStore {
     if (numbered) this.#outbox.add(topUpCredited({ ...after, receipt }, after.creditedAt))
     const { reference, url, state, paymentId, method, lot, refunded, problem, paidAt, creditedAt, id } = after
     const paid: Values = [reference, url, state, paymentId, method, lot, refunded, problem]
-    this.#sql.change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)
+    this.#sql().change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)
     return { ...after, receipt }
   }
 
   /** Numbers go up by one through a year, in the transaction that takes them: none is left out. */
   #nextReceipt(at: number): NonNullable<TopUp['receipt']> {
     const year = new Date(at).getUTCFullYear()
-    return { year, number: Number(this.#sql.lastReceipt.get(year)?.number ?? 0n) + 1 }
+    return { year, number: Number(this.#sql().lastReceipt.get(year)?.number ?? 0n) + 1 }
   }
 
   claimQuestion(id: string, now: number, everyMs: number): boolean {
     // A time that lies ahead was noted by a clock that has been put back.
-    const { changes } = writing(() => this.#sql.claimQuestion.run(now, id, now - everyMs, now))
+    const { changes } = writing(() => this.#sql().claimQuestion.run(now, id, now - everyMs, now))
     return Number(changes) === 1
   }
 
   scheduleQuestion(id: string, at: number | null): void {
-    writing(() => this.#sql.schedule.run(at, id))
+    writing(() => this.#sql().schedule.run(at, id))
   }
 
   dueTopUps(now: number, limit: number): readonly TopUp[] {
-    return reading(() => this.#sql.due.all(now, limit)).map(topUpOf)
+    return reading(() => this.#sql().due.all(now, limit)).map(topUpOf)
   }
 
   recordEvent(event: EventRecord): EventRecord {
     const { processor, id, type, at, hash, outcome, topUp, reference, paymentId, news } = event
     return this.#together(() => {
-      const known = this.#sql.event.get(processor, id)
+      const known = this.#sql().event.get(processor, id)
       if (known) return eventOf(known)
       const values: Values = [processor, id, type, at, hash, outcome, topUp, reference, paymentId]
-      this.#sql.addEvent.run(...values, newsText(news))
+      this.#sql().addEvent.run(...values, newsText(news))
       return event
     })
   }
 
   concludeEvent({ processor, id }: EventRecord, outcome: EventOutcome, topUp: string | null): void {
-    writing(() => this.#sql.concludeEvent.run(outcome, topUp, processor, id))
+    writing(() => this.#sql().concludeEvent.run(outcome, topUp, processor, id))
   }
 
   waitingFor(processor: ProcessorId, paymentId: string): readonly EventRecord[] {
-    return reading(() => this.#sql.waiting.all(processor, paymentId)).map(eventOf)
+    return reading(() => this.#sql().waiting.all(processor, paymentId)).map(eventOf)
   }
 
   unfinishedEvents(before: number, limit: number): readonly EventRecord[] {
-    return reading(() => this.#sql.unfinished.all(before, limit)).map(eventOf)
+    return reading(() => this.#sql().unfinished.all(before, limit)).map(eventOf)
   }
 
   listEvents(topUp: string | null, limit: number): readonly EventRecord[] {
-    return reading(() => this.#sql.events.all({ topUp, limit })).map(eventOf)
+    return reading(() => this.#sql().events.all({ topUp, limit })).map(eventOf)
   }
 
   changeReversal(
@@ -160,12 +161,12 @@ export class SqlitePayments implements PaymentStore {
   ): Reversal | undefined {
     return this.#together(() => {
       const before = this.#required(topUp)
-      const all = this.#sql.reversals.all(topUp).map(reversalOf)
+      const all = this.#sql().reversals.all(topUp).map(reversalOf)
       const current = all.find((other) => other.processor === processor && other.id === id)
       const changed = change(before, current, all)
       if (changed === null) return current
       const { kind, amount, credit, held, booked, at } = changed.reversal
-      this.#sql.putReversal.run(processor, id, topUp, kind, amount, credit, held, booked ? 1 : 0, at)
+      this.#sql().putReversal.run(processor, id, topUp, kind, amount, credit, held, booked ? 1 : 0, at)
       this.#write(before, changed.topUp)
       return changed.reversal
     })
@@ -174,29 +175,29 @@ export class SqlitePayments implements PaymentStore {
   askRefund(refund: AskedRefund): AskedRefund | 'exceeds' {
     const { topUp: id, amount, askedAt } = refund
     return this.#together(() => {
-      const known = this.#sql.refund.get(id, refund.id)
+      const known = this.#sql().refund.get(id, refund.id)
       if (known) return askedRefundOf(known)
       const topUp = this.#required(id)
       if (amount > topUp.amount - topUp.refunded) return 'exceeds'
-      this.#sql.askRefund.run(id, refund.id, amount, askedAt)
+      this.#sql().askRefund.run(id, refund.id, amount, askedAt)
       return refund
     })
   }
 
   refundMade({ topUp, id }: AskedRefund, at: number): void {
-    writing(() => this.#sql.refundMade.run(at, topUp, id))
+    writing(() => this.#sql().refundMade.run(at, topUp, id))
   }
 
   refundRefused({ topUp, id }: AskedRefund): void {
-    writing(() => this.#sql.refundRefused.run(topUp, id))
+    writing(() => this.#sql().refundRefused.run(topUp, id))
   }
 
   reversalsOf(topUp: string): readonly Reversal[] {
-    return reading(() => this.#sql.reversals.all(topUp)).map(reversalOf)
+    return reading(() => this.#sql().reversals.all(topUp)).map(reversalOf)
   }
 
   unbookedReversals(limit: number): readonly Reversal[] {
-    return reading(() => this.#sql.unbooked.all(limit)).map(reversalOf)
+    return reading(() => this.#sql().unbooked.all(limit)).map(reversalOf)
   }
 
   #together<T>(work: () => T): T {

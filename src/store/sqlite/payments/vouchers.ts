@@ -5,6 +5,7 @@ import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
 import { writing } from '../accounts/account-store.ts'
 import { numberOrNull } from '../accounts/rows.ts'
 import { reading } from '../database/outage.ts'
+import { whenNeeded } from '../database/when-needed.ts'
 
 interface VoucherRow {
   readonly id: string
@@ -21,44 +22,44 @@ interface VoucherRow {
 
 export class SqliteVouchers implements VoucherStore {
   readonly #database: Database
-  readonly #sql: ReturnType<typeof statements>
+  readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
-    this.#sql = statements(database)
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   addVouchers(vouchers: readonly Voucher[]): void {
     const add = this.#database.transaction(() => {
       for (const { id, hash, amount, note, createdAt, expiresAt } of vouchers)
-        this.#sql.add.run(id, hash, amount, note, createdAt, expiresAt)
+        this.#sql().add.run(id, hash, amount, note, createdAt, expiresAt)
     })
     writing(() => add.immediate())
   }
 
   findVoucher(hash: string): Voucher | undefined {
-    const row = reading(() => this.#sql.find.get(hash))
+    const row = reading(() => this.#sql().find.get(hash))
     return row ? voucherOf(row) : undefined
   }
 
   claimVoucher(hash: string, account: string, now: number): boolean {
-    return Number(writing(() => this.#sql.claim.run(account, now, hash, now)).changes) === 1
+    return Number(writing(() => this.#sql().claim.run(account, now, hash, now)).changes) === 1
   }
 
   voucherGranted(id: string, lot: string): void {
-    writing(() => this.#sql.granted.run(lot, id))
+    writing(() => this.#sql().granted.run(lot, id))
   }
 
   listVouchers(limit: number): readonly Voucher[] {
-    return reading(() => this.#sql.list.all(limit)).map(voucherOf)
+    return reading(() => this.#sql().list.all(limit)).map(voucherOf)
   }
 
   revokeVoucher(id: string, at: number): boolean {
-    return Number(writing(() => this.#sql.revoke.run(at, id)).changes) === 1
+    return Number(writing(() => this.#sql().revoke.run(at, id)).changes) === 1
   }
 
   ungrantedVouchers(limit: number): readonly Voucher[] {
-    return reading(() => this.#sql.ungranted.all(limit)).map(voucherOf)
+    return reading(() => this.#sql().ungranted.all(limit)).map(voucherOf)
   }
 }
 
