@@ -159,7 +159,7 @@ export class Link<
           if (number > 0) this.#send([-number, true, result])
         })
         .catch((error: unknown) => this.#refuse(number, method, error))
-        .finally(() => this.#working.take(begun))
+        .finally(() => void this.#working.take(begun))
       this.#working.set(begun, done)
     } catch (error) {
       this.#refuse(number, method, error)
