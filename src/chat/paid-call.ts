@@ -3,7 +3,8 @@
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
 import { asGatewayError } from '../errors.ts'
-import { Hold } from './billing/hold.ts'
+import type { Hold } from './billing/hold.ts'
+import { openHold } from './billing/open-hold.ts'
 import type { PaidCall } from './call.ts'
 import type { ChatParts } from './parts.ts'
 import type { Candidate } from './routing/candidates.ts'
@@ -29,7 +30,7 @@ export async function paidCall(
   { candidates, balance, funding }: Payable,
   serve: (hold: Hold) => Promise<Response>,
 ): Promise<Response> {
-  const hold = await Hold.open(parts, call, candidates, balance, funding)
+  const hold = await openHold(parts, call, candidates, balance, funding)
   try {
     const response = await serve(hold)
     // The provider may be asked before; the hold is usually durable long before it answers.

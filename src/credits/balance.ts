@@ -26,7 +26,14 @@ export function remainingIn(credit: Credit, pool: Pool, now: number): Pico {
 
 /** Credit in these pools at `now` that may be held: unexpired, not pinned and not owed, in picodollars. */
 export function freeIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
-  return creditIn(credit, funding, now).free
+  let free = 0n
+  for (const pool of funding) {
+    let unpinned = 0n
+    for (const lot of credit.lots)
+      if (lot.pool === pool && !isExpired(lot, now)) unpinned += lot.remaining - lot.pinned
+    free += lessDebt(credit, pool, unpinned)
+  }
+  return free
 }
 
 /** What a set of pools can pay with, in picodollars; of unexpired lots alone. */

@@ -4,7 +4,7 @@ import type { ChatRequest, Json, JsonObject, Labels, Sampling } from '../convers
 import { GatewayError } from '../errors.ts'
 import { asksNothing } from './lowering.ts'
 import type { OptionalField } from './openai/quirks.ts'
-import { noWarnings, type Warning } from './lowered-request.ts'
+import { joined, type Warning } from './lowered-request.ts'
 
 /** A server that ignores `max_tokens` is not on the list: what a call may cost follows from it. */
 export type IgnorableParameter =
@@ -65,18 +65,25 @@ export const ignorableParameters = Object.keys(places) as readonly IgnorablePara
 /** Without these the answer would not be what was asked for. */
 const shaping: ReadonlySet<IgnorableParameter> = new Set(['n', 'logprobs', 'top_logprobs'])
 
+/** A request on its way to a provider. */
+export interface Asked {
+  readonly request: ChatRequest
+  /** What was left out of it. */
+  readonly warnings: readonly Warning[]
+}
+
 /**
  * The request without what the server of this name ignores: each is left out and named. Throws GatewayError
  * `unsupported_parameter` for those that change what the answer is made of.
  */
 export function withoutIgnored(
-  request: ChatRequest,
-  ignored: readonly IgnorableParameter[],
+  asked: Asked,
+  ignored: readonly IgnorableParameter[] | undefined,
   provider: string,
-): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
-  if (ignored.length === 0) return { request, warnings: noWarnings }
+): Asked {
+  if (ignored === undefined || ignored.length === 0) return asked
   const warnings: Warning[] = []
-  let kept = request
+  let kept = asked.request
   for (const param of ignored) {
     if (!asks(param, valueAt(kept, places[param]))) continue
     const message = `The provider ${provider} ignores '${param}'.`
@@ -84,30 +91,22 @@ export function withoutIgnored(
     warnings.push({ param, message: `'${param}' was left out: the provider ${provider} ignores it.` })
     kept = without(kept, places[param])
   }
-  return { request: kept, warnings }
+  return { request: kept, warnings: joined(asked.warnings, warnings) }
 }
 
 /**
  * The request for answers of these kinds alone: speech and pictures have rates of their own, so a model is asked for
  * none that the catalog does not sell it with.
  */
-export function withPricedOutput(
-  request: ChatRequest,
-  sold: readonly string[],
-): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
-  const { modalities } = request.rest
-  return Array.isArray(modalities)
-    ? withSoldOutput(request, modalities, sold)
-    : { request, warnings: noWarnings }
+export function withPricedOutput(asked: Asked, sold: readonly string[]): Asked {
+  const { modalities } = asked.request.rest
+  return Array.isArray(modalities) ? withSoldOutput(asked, modalities, sold) : asked
 }
 
-function withSoldOutput(
-  request: ChatRequest,
-  modalities: readonly Json[],
-  sold: readonly string[],
-): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
+function withSoldOutput(asked: Asked, modalities: readonly Json[], sold: readonly string[]): Asked {
+  const { request } = asked
   const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
-  if (kept.length === modalities.length) return { request, warnings: noWarnings }
+  if (kept.length === modalities.length) return asked
   const { modalities: _, audio, ...others } = request.rest
   const rest: JsonObject = {
     ...others,
@@ -115,7 +114,10 @@ function withSoldOutput(
     ...(audio === undefined || !sold.includes('audio') ? {} : { audio }),
   }
   const message = `The model is sold with answers of ${sold.join(' and ')}; the others were left out.`
-  return { request: { ...request, rest }, warnings: [{ param: 'modalities', message }] }
+  return {
+    request: { ...request, rest },
+    warnings: joined(asked.warnings, [{ param: 'modalities', message }]),
+  }
 }
 
 function asks(param: IgnorableParameter, value: unknown): boolean {

@@ -185,7 +185,11 @@ class ConnectWatch {
     this.#connectMs = connectMs
     this.#abort = abort
     if (dialled === 'at-once') this.#watch()
-    else this.#timer = setTimeout(() => this.#watch(), connectMs)
+    else this.#timer = setTimeout(ConnectWatch.#begin, connectMs, this)
+  }
+
+  static #begin(this: void, watch: ConnectWatch): void {
+    watch.#watch()
   }
 
   stop(): void {

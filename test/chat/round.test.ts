@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { atOnce } from '../../src/json/steps.ts'
-import { Hold } from '../../src/chat/billing/hold.ts'
+import { openHold } from '../../src/chat/billing/open-hold.ts'
 import { finished } from '../../src/chat/outcome.ts'
 import { playRound } from '../../src/chat/round.ts'
 import { candidatesFor } from '../../src/chat/routing/candidates.ts'
@@ -64,7 +64,7 @@ async function inOneHold(body: object) {
   const { routing } = call.request.envelope
   const candidates = candidatesFor([parts.catalog.resolve('a/m')], parts.providers, routing, '', 1)
   const balance = await store.ledger.balance('anna')
-  const hold = await Hold.open(parts, call, candidates, balance, ['purchased'])
+  const hold = await openHold(parts, call, candidates, balance, ['purchased'])
   return {
     parts,
     call,

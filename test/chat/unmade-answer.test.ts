@@ -1,7 +1,7 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
 import { expect, test } from 'bun:test'
-import { Hold } from '../../src/chat/billing/hold.ts'
+import { openHold } from '../../src/chat/billing/open-hold.ts'
 import type { Outcome } from '../../src/chat/outcome.ts'
 import { jsonResponse } from '../../src/chat/streaming/respond.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
@@ -50,7 +50,7 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   const parts = partsOf(store, [candidate.provider])
   const call = callOf({ model: 'a/m' })
   const balance = await store.ledger.balance('anna')
-  const hold = await Hold.open(parts, call, [candidate], balance, ['purchased'])
+  const hold = await openHold(parts, call, [candidate], balance, ['purchased'])
   const response = jsonResponse(parts, call, hold, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })

@@ -1,11 +1,9 @@
 // The credit reserved for one call, and the one settle or release that ends it.
 
 import type { Awaitable } from '../../awaitable.ts'
-import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Attempt, Balance, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
+import type { Attempt, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
-import type { Pool } from '../../credits/pool.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
 import type { Log } from '../../observe/log.ts'
@@ -16,7 +14,7 @@ import type { Counter } from '../counting/exact-count.ts'
 import { endedCall } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
-import { type ChatLimits, leaseUntil } from '../limits.ts'
+import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import type { Turns } from '../streaming/turns.ts'
@@ -24,12 +22,10 @@ import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { keyLimitOf, keyRoom } from './key-limit.ts'
 import { outputBound, type Need } from './need.ts'
 import { needFor } from './prompt-need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
-import { refusedHold } from './refused-hold.ts'
 import { EarlierRounds, type ToolFee } from './rounds.ts'
 
 export interface BillingParts {
@@ -75,11 +71,13 @@ export class Hold {
   /** Only a call of several rounds has any. */
   #checkpoints: Checkpoints | undefined
 
-  private constructor(
+  /** A hold that the ledger has decided: see `openHold`. `free`: credit beside it, picodollars. */
+  constructor(
     parts: BillingParts,
     call: PaidCall,
     need: Need,
-    { amount, durable }: { readonly amount: Pico; readonly durable: Promise<void> },
+    durable: Promise<void>,
+    amount: Pico,
     free: Pico,
     first: Candidate,
   ) {
@@ -92,62 +90,6 @@ export class Hold {
     this.#amount = amount
     this.#free = free
     this.#candidate = first
-  }
-
-  /**
-   * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
-   * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
-   * decided, so that a provider may be called; nothing may go to the client before `durable`.
-   */
-  static async open(
-    parts: BillingParts,
-    call: PaidCall,
-    candidates: readonly Candidate[],
-    balance: Balance,
-    funding: readonly Pool[],
-  ): Promise<Hold> {
-    const { caller } = call
-    const { model, offer } = candidates[0]!
-    const credit = freeIn(balance, funding, parts.now())
-    // Most keys have no limit, so there is nothing to wait for.
-    const room =
-      caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
-    const free = smaller(credit, room ?? credit)
-    const needed = needFor(parts, call, candidates, free)
-    const need = needed instanceof Promise ? await needed : needed
-    const now = parts.now()
-    parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
-    pass('hold-queued', call.requestId)
-    const { result, durable } = await parts.ledger.startHold({
-      call: call.requestId,
-      account: caller.account.id,
-      key: caller.key?.id ?? null,
-      funding,
-      want: need.want,
-      least: need.least,
-      keyLimit: keyLimitOf(caller.key, now),
-      model: model.id,
-      priceVersion: offer.price.version,
-      owner: parts.owner,
-      leaseUntil: leaseUntil(parts.limits, now),
-    })
-    if (result.kind === 'refused') throw refusedHold(result, need, call, now)
-    pass('hold-decided', call.requestId)
-    parts.inFlight.enter(call.requestId, caller.account.id)
-    parts.inFlight.held(call.requestId, {
-      model: call.request.envelope.model,
-      key: caller.key?.id ?? null,
-      channel: caller.channel,
-      hold: result.amount,
-    })
-    return new Hold(
-      parts,
-      call,
-      need,
-      { amount: result.amount, durable },
-      free - result.amount,
-      candidates[0]!,
-    )
   }
 
   /** Picodollars held now. */

@@ -4,6 +4,7 @@ import type { Model, Offer } from '../../catalog/model.ts'
 import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
+import { anywhere } from '../../protocols/request/gateway-fields.ts'
 import { withDialect, type ConfiguredProvider } from '../../providers/provider.ts'
 
 /** One way to serve a call: a model's offer at a provider, with one of its keys. */
@@ -21,6 +22,31 @@ export interface Candidate {
  * `no_provider_available` if none is configured, `invalid_request` if the request's own rules exclude them all.
  */
 export function candidatesFor(
+  models: readonly Model[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: Routing,
+  turn: string,
+  n: number,
+): readonly Candidate[] {
+  const [only] = models
+  if (only === undefined || models.length > 1 || routing !== anywhere || n !== 1)
+    return routed(models, providers, routing, turn, n)
+  const known = ofModel.get(only)
+  if (known?.providers === providers) return known.candidates
+  const candidates = routed(models, providers, routing, turn, n)
+  // The keys of a provider take turns.
+  if (candidates.every(({ provider }) => provider.keys.length === 1))
+    ofModel.set(only, { providers, candidates })
+  return candidates
+}
+
+/** The candidates of a model that are the same for every call with nothing to say about its routing. */
+const ofModel = new WeakMap<
+  Model,
+  { readonly providers: ReadonlyMap<string, ConfiguredProvider>; readonly candidates: readonly Candidate[] }
+>()
+
+function routed(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: Routing,

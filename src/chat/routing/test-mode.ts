@@ -17,8 +17,14 @@ const testPrice: Price = {
   unstated: [],
 }
 
-/** The model for a test key: its own id and facts, and one free offer at the simulator. */
+const ofModel = new WeakMap<Model, Model>()
+
+/** The model for a test key: its own id and facts, and one free offer at the simulator; always the same object. */
 export function testModel(model: Model): Model {
-  const upstream = model.offers.find((offer) => offer.provider === 'sim')?.upstream ?? model.id
-  return { ...model, offers: [{ provider: 'sim', upstream, price: testPrice }] }
+  let made = ofModel.get(model)
+  if (made === undefined) {
+    const upstream = model.offers.find((offer) => offer.provider === 'sim')?.upstream ?? model.id
+    ofModel.set(model, (made = { ...model, offers: [{ provider: 'sim', upstream, price: testPrice }] }))
+  }
+  return made
 }

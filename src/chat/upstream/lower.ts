@@ -3,7 +3,7 @@
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
-import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
+import { type Asked, withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import { joined, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowered-request.ts'
 import type { Outbound, Target } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
@@ -106,24 +106,14 @@ function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
   return addresses !== undefined && addresses.length > 0
 }
 
-interface Asked {
-  readonly request: ChatRequest
-  /** What was left out of it. */
-  readonly warnings: readonly Warning[]
-}
-
 /** What the client asks for and the provider heeds, its output bounded. */
 function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
   const { provider, model } = candidate
-  const common = requestFor(call, outbound)
-  const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
-  const priced = withPricedOutput(heeded.request, model.outputModalities)
-  const { request } = priced
+  const heeded = withoutIgnored(requestFor(call, outbound), provider.ignores, provider.id)
+  const asked = withPricedOutput(heeded, model.outputModalities)
+  const { request, warnings } = asked
   const isBounded = outputBound === undefined || outputBound === request.maxOutputTokens
-  return {
-    request: isBounded ? request : { ...request, maxOutputTokens: outputBound },
-    warnings: joined(joined(common.warnings, heeded.warnings), priced.warnings),
-  }
+  return isBounded ? asked : { request: { ...request, maxOutputTokens: outputBound }, warnings }
 }
 
 /** The request in the provider's protocol. */

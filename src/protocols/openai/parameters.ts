@@ -4,20 +4,18 @@
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { asksNothing } from '../lowering.ts'
+import { noWarnings } from '../lowered-request.ts'
 import type { Warning } from '../protocol.ts'
-import type { LoweredFields, ParameterTarget } from './parameter-target.ts'
+import { type LoweredFields, nothingLowered, type ParameterTarget } from './parameter-target.ts'
 import { type MessageQuirks, type OptionalField, restFields } from './quirks.ts'
 import { switchOf } from './reasoning.ts'
 
 /** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
 export function refuseUnsupported(request: ChatRequest, target: ParameterTarget): void {
   const { sampling } = request
-  const asked = {
-    n: (sampling.n ?? 1) > 1,
-    logprobs: sampling.logprobs === true || sampling.topLogprobs !== undefined,
-  }
-  if (!asked.n && !asked.logprobs) return
-  refuseAsked(asked, request, target)
+  const n = (sampling.n ?? 1) > 1
+  const logprobs = sampling.logprobs === true || sampling.topLogprobs !== undefined
+  if (n || logprobs) refuseAsked({ n, logprobs }, request, target)
 }
 
 function refuseAsked(
@@ -38,6 +36,11 @@ function refuseAsked(
 
 /** The client's own fields: those known to change neither price nor length are passed on, others warned of. */
 export function lowerRest(rest: JsonObject, target: ParameterTarget): LoweredFields {
+  for (const _ in rest) return lowerFields(rest, target)
+  return nothingLowered
+}
+
+function lowerFields(rest: JsonObject, target: ParameterTarget): LoweredFields {
   const { drops, passes } = target.quirks
   const fields: JsonObject = {}
   const warnings: Warning[] = []
@@ -105,7 +108,7 @@ export function lowerSampling(request: ChatRequest, target: ParameterTarget): Lo
 /** The optional parameters of one request that the provider and the model take. */
 class OptionalFields implements LoweredFields {
   readonly fields: JsonObject = {}
-  readonly warnings: Warning[] = []
+  #warnings: Warning[] | undefined
   readonly #target: ParameterTarget
   readonly #refused: readonly string[]
 
@@ -114,13 +117,17 @@ class OptionalFields implements LoweredFields {
     this.#refused = refusedByModel(request, target)
   }
 
+  get warnings(): readonly Warning[] {
+    return this.#warnings ?? noWarnings
+  }
+
   add(name: ModeledField, value: Json | undefined): void {
     if (value === undefined) return
     const { model, provider, quirks } = this.#target
     const byModel = this.#refused.includes(name) && value !== 1
     if (quirks.drops.includes(name) || byModel) {
       const who = byModel ? `the model ${model}` : `the provider ${provider}`
-      if (!asksNothing(name, value)) this.warnings.push(leftOut(name, who))
+      if (!asksNothing(name, value)) (this.#warnings ??= []).push(leftOut(name, who))
     } else this.fields[name === 'seed' ? quirks.seedField : name] = value
   }
 }

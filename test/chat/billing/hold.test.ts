@@ -1,7 +1,7 @@
 // One call's money from its hold to its end, on a real ledger.
 
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { Hold } from '../../../src/chat/billing/hold.ts'
+import { openHold } from '../../../src/chat/billing/open-hold.ts'
 import { StreamWatch } from '../../../src/chat/billing/stream-watch.ts'
 import { finished, type Outcome } from '../../../src/chat/outcome.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
@@ -25,7 +25,7 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
   const parts = partsOf(store, [candidate.provider], { checkpointTokens: 10 })
   const call = callOf({ model: 'a/m', ...body })
   const balance = await store.ledger.balance('anna')
-  const open = () => Hold.open(parts, call, [candidate], balance, ['purchased'])
+  const open = () => openHold(parts, call, [candidate], balance, ['purchased'])
   return {
     parts,
     call,

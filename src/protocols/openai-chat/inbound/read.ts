@@ -235,19 +235,22 @@ const places: ReadonlyMap<string, Place> = new Map<string, Place>([
 
 /** A null means that the field is not set. */
 function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' | 'labels' | 'rest'> {
-  const sampling: Record<string, unknown> = {}
-  const labels: Record<string, unknown> = {}
-  const rest: JsonObject = {}
+  let sampling: Record<string, unknown> | undefined
+  let labels: Record<string, unknown> | undefined
+  let rest: JsonObject | undefined
   for (const field in body) {
     const value = body[field]
     if (value == null || field === '__proto__') continue
     const place = places.get(field)
-    if (place === undefined) rest[field] = value as Json
-    else if (place.in === 'sampling') sampling[place.as] = field === 'stop' ? listed(value) : value
-    else if (place.in === 'labels') labels[place.as] = value
+    if (place === undefined) (rest ??= {})[field] = value as Json
+    else if (place.in === 'sampling') (sampling ??= {})[place.as] = field === 'stop' ? listed(value) : value
+    else if (place.in === 'labels') (labels ??= {})[place.as] = value
   }
-  return { sampling, labels, rest }
+  return { sampling: sampling ?? noFields, labels: labels ?? noFields, rest: rest ?? noFields }
 }
+
+/** Most requests set few fields. */
+const noFields = Object.freeze({})
 
 function listed(stop: unknown): unknown {
   return typeof stop === 'string' ? [stop] : stop

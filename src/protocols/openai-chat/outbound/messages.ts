@@ -26,22 +26,23 @@ export function lowerMessages(messages: readonly Message[], context: MessageCont
   const ids = toolCallIds(messages, context.quirks)
   const lowered: JsonObject[] = []
   // A tool message only has text; other parts of results follow as a user message.
-  let beside: Json[] = []
+  let beside: Json[] | undefined
   for (const message of messages) {
-    if (message.role !== 'tool' && beside.length > 0) {
+    if (message.role !== 'tool' && beside !== undefined) {
       lowered.push({ role: 'user', content: beside })
-      beside = []
+      beside = undefined
     }
     if (message.role === 'assistant') lowered.push(lowerAssistant(message, ids, context))
     else if (message.role === 'tool') {
       lowered.push(lowerToolResult(message, ids))
-      beside.push(...mediaOf(message, context))
+      const media = mediaOf(message, context)
+      if (media.length > 0) (beside ??= []).push(...media)
     } else {
       const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
       lowered.push(named({ role, content: lowerContent(message.content, context) }, message, context.quirks))
     }
   }
-  if (beside.length > 0) lowered.push({ role: 'user', content: beside })
+  if (beside !== undefined) lowered.push({ role: 'user', content: beside })
   return context.quirks.alternatingRoles ? alternating(lowered) : lowered
 }
 
