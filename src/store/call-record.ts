@@ -54,17 +54,50 @@ export interface ReceiptFacts {
   readonly overLimit: boolean
 }
 
-/** Empty buckets are left out: most calls use three of ten. */
-export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attempt[]): string | null {
+/**
+ * The receipt of a row with this price version. What the row's columns say is left out, and so are empty buckets: most
+ * calls use three of ten.
+ */
+export function receiptText(
+  facts: ReceiptFacts | null,
+  attempts: readonly Attempt[],
+  priceVersion: string,
+): string | null {
   // A call that served nothing only has attempts.
   if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
   const { usage, lines, served, overLimit } = facts
-  return JSON.stringify({
+  const stored: Writable<StoredReceipt> = {
     usage: usageFacts(usage),
     lines: lines.map(lineFacts),
-    served,
-    overLimit: overLimit ? true : undefined,
-  })
+    served: served && servedFacts(served, priceVersion),
+  }
+  if (overLimit) stored.overLimit = true
+  return JSON.stringify(stored)
+}
+
+/** Nearly always the first attempt is the only one: of that, two numbers say what the rest does not. */
+function servedFacts(served: Served, priceVersion: string): StoredServed {
+  const { provider, upstreamModel, stream, attempts, firstByteMs, totalMs, finishReason } = served
+  const stored: Writable<StoredServed> = {
+    provider,
+    upstreamModel,
+    stream,
+    firstByteMs,
+    totalMs,
+    finishReason,
+  }
+  if (served.priceVersion !== priceVersion) stored.priceVersion = served.priceVersion
+  if (served.unpriced !== undefined && served.unpriced.length > 0) stored.unpriced = served.unpriced
+  const only = attempts[0]
+  if (attempts.length === 1 && only && isPlain(only, provider)) stored.attempt = [only.ms, only.status]
+  else stored.attempts = attempts
+  return stored
+}
+
+function isPlain({ provider, outcome, code, upstreamId, reason }: Attempt, server: string): boolean {
+  return (
+    provider === server && outcome === 'served' && code === null && upstreamId === null && reason === null
+  )
 }
 
 function lineFacts({ item, quantity, rate, amount, round }: CostLine): StoredLine {
@@ -79,7 +112,7 @@ export function checkpointText({ usage, cost }: Checkpoint): string {
 function usageFacts(usage: Usage): Partial<Usage> {
   const facts: { -readonly [Name in keyof Usage]?: Usage[Name] } = {}
   for (const bucket of tokenBuckets) if (usage[bucket] !== 0) facts[bucket] = usage[bucket]
-  facts.toolCalls = usage.toolCalls
+  if (usage.toolCalls !== noUsage.toolCalls) facts.toolCalls = usage.toolCalls
   if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
   if (usage.billed !== undefined) facts.billed = usage.billed
   if (usage.serviceTier !== undefined) facts.serviceTier = usage.serviceTier
@@ -156,6 +189,7 @@ export function openRecordOf(row: OpenCallRow): CallRecord {
 export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): CallRecord {
   const stored = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt | StoredAttempts)
   const facts = stored !== null && 'usage' in stored ? stored : null
+  const served = facts?.served ? servedOf(facts.served, row) : null
   return {
     ...factsOf(row),
     state: row.state,
@@ -176,17 +210,32 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
       : [],
     ending: row.state === 'settled' ? (row.ending as Ending) : null,
     released: row.state === 'voided' ? row.ending : null,
-    served: facts?.served ?? null,
+    served,
     overLimit: facts?.overLimit === true,
-    attempts: attemptsOf(stored),
+    attempts: attemptsOf(
+      stored !== null && 'attempts' in stored ? stored.attempts : (served?.attempts ?? []),
+    ),
     drawn,
   }
 }
 
+/** Calls of earlier versions have everything in `served`, whatever the columns say. */
+function servedOf(stored: StoredServed, row: EndedCallRow): Served {
+  const { attempt, attempts, ...facts } = stored
+  return {
+    ...facts,
+    upstreamId: stored.upstreamId ?? row.upstream_id,
+    priceVersion: stored.priceVersion ?? row.price_version,
+    attempts: attempt ? [plainAttempt(stored.provider, ...attempt)] : (attempts ?? []),
+  }
+}
+
+function plainAttempt(provider: string, ms: number, status: number | null): Attempt {
+  return { provider, outcome: 'served', code: null, upstreamId: null, ms, status, reason: null }
+}
+
 /** Calls of earlier versions have attempts without status and reason. */
-function attemptsOf(stored: StoredReceipt | StoredAttempts | null): readonly Attempt[] {
-  const attempts =
-    stored === null ? [] : 'usage' in stored ? (stored.served?.attempts ?? []) : stored.attempts
+function attemptsOf(attempts: readonly Attempt[]): readonly Attempt[] {
   return attempts.map((attempt) => ({
     ...attempt,
     status: attempt.status ?? null,
@@ -215,6 +264,14 @@ type StoredLine = readonly [CostLine['item'], number, string, string, number?]
 interface StoredReceipt {
   readonly usage: Partial<Usage>
   readonly lines: readonly StoredLine[]
-  readonly served: Served | null
+  readonly served: StoredServed | null
   readonly overLimit?: true
 }
+
+/** `attempt`: milliseconds and status of the one attempt that served, in place of `attempts`. */
+type StoredServed = Omit<Served, 'upstreamId' | 'priceVersion' | 'attempts'> &
+  Partial<Pick<Served, 'upstreamId' | 'priceVersion' | 'attempts'>> & {
+    readonly attempt?: readonly [ms: number, status: number | null]
+  }
+
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] }

@@ -83,6 +83,28 @@ test('enough rows ride on the next commit', async () => {
   expect((await requests.page({ limit: 100 })).rows).toHaveLength(64)
 })
 
+test.each([
+  ['the first', 0],
+  ['one in the middle', 17],
+  ['the last', 63],
+])('%s of many that the database refuses is left out alone', async (_, place) => {
+  for (const broken of [
+    { cost: 'broken' as unknown as bigint },
+    { cost: 2n ** 64n },
+    { model: null as unknown as string },
+  ]) {
+    const { ledger, requestLog, requests } = await open()
+    await ledger.grant(grantOf('g', usd(1)))
+    for (let n = 0; n < 64; n++)
+      requestLog.append({ ...row, requestId: `r${n}`, at: noon + n, ...(n === place ? broken : {}) })
+    await ledger.hold(holdOf('c'))
+    expect(requestLog.dropped).toBe(1)
+    const { rows } = await requests.page({ limit: 100 })
+    const written = Array.from({ length: 64 }, (_row, n) => `r${63 - n}`).filter((id) => id !== `r${place}`)
+    expect(rows.map(({ requestId }) => requestId)).toEqual(written)
+  }
+})
+
 /** 60 rows, three of each moment; every sixth failed, every fourth is of another model, every second of another key. */
 async function filled(scan: number) {
   const dataDir = freshDir()

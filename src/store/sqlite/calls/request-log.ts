@@ -1,8 +1,9 @@
 // Rows of the request log: buffered, and written with a ledger commit once there are enough, or after a quarter of a
 // second. Each batch writes the pages of four indexes, which is dear for the few rows of one group.
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
+import { BulkInsert } from '../ledger/bulk-insert.ts'
 import type { BufferedRows } from '../ledger/ledger-parts.ts'
 import { isOutage } from '../database/outage.ts'
 import type { UsageDays } from './usage-days.ts'
@@ -17,7 +18,7 @@ const usedEveryMs = 1_000
 const keysRemembered = 10_000
 
 export class SqliteRequestLog implements RequestLog, BufferedRows {
-  readonly #insert: Statement
+  readonly #inserts: BulkInsert
   readonly #used: Statement
   readonly #usage: UsageDays
   /** The model that a refusal counts for, which is stored nowhere else. */
@@ -40,11 +41,11 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     this.#flush = flush
     this.#usage = usage
     this.#used = database.prepare('UPDATE api_key SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?')
-    this.#insert = database.prepare(
-      `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
-       prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms,
-       detail, contents)
-       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+    this.#inserts = new BulkInsert(
+      database,
+      'request_log',
+      `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens, completion_tokens,
+       cost, attempts, first_byte_ms, total_ms, detail, contents`,
     )
   }
 
@@ -88,7 +89,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     if (!this.#due && this.#rows.length < rowsTogether) return
     this.#writing = Math.min(this.#rows.length, rowsPerCommit)
     const rows = this.#rows.slice(0, this.#writing)
-    for (const row of rows) this.#write(row)
+    this.#insert(rows)
     // Once per key and second, however many calls it made.
     this.#using = new Map()
     for (const { key, at } of rows) {
@@ -110,33 +111,17 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 
   // A row that the database refuses must not undo the charge in the same transaction.
-  #write(row: RequestLogRow): void {
-    try {
-      this.#insert.run(
-        row.requestId,
-        row.at,
-        row.account,
-        row.key,
-        row.model,
-        row.provider,
-        row.stream ? 1 : 0,
-        row.status,
-        row.code,
-        row.ending,
-        whole(row.promptTokens),
-        whole(row.completionTokens),
-        row.cost,
-        row.attempts,
-        row.firstByteMs === null ? null : whole(row.firstByteMs),
-        whole(row.totalMs),
-        row.detail,
-        row.contents,
-      )
-      const refusedFor = this.#refusals.get(row)
-      if (refusedFor !== undefined) this.#countRefusal(row, refusedFor)
-    } catch (error) {
+  #insert(rows: readonly RequestLogRow[]): void {
+    for (const row of rows) this.#inserts.add(valuesOf(row))
+    const refused = new Set<number>()
+    this.#inserts.writeEach((error, place) => {
       if (isOutage(error)) throw error
-      this.dropped++
+      refused.add(place)
+    })
+    this.dropped += refused.size
+    for (let n = 0; n < rows.length; n++) {
+      const refusedFor = this.#refusals.get(rows[n]!)
+      if (refusedFor !== undefined && !refused.has(n)) this.#countRefusal(rows[n]!, refusedFor)
     }
   }
 
@@ -150,6 +135,29 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
+}
+
+function valuesOf(row: RequestLogRow): SQLQueryBindings[] {
+  return [
+    row.requestId,
+    row.at,
+    row.account,
+    row.key,
+    row.model,
+    row.provider,
+    row.stream ? 1 : 0,
+    row.status,
+    row.code,
+    row.ending,
+    whole(row.promptTokens),
+    whole(row.completionTokens),
+    row.cost,
+    row.attempts,
+    row.firstByteMs === null ? null : whole(row.firstByteMs),
+    whole(row.totalMs),
+    row.detail,
+    row.contents,
+  ]
 }
 
 /** Timings have fractions; the column is an integer. */

@@ -7,14 +7,17 @@ const sizes = [16, 4, 1] as const
 
 export class BulkInsert {
   readonly #database: Database
+  readonly #table: string
   readonly #head: string
   readonly #columns: number
   readonly #statements = new Map<number, Statement>()
+  #last: Statement<{ last: bigint | null }, []> | undefined
   #rows: (readonly SQLQueryBindings[])[] = []
 
   /** `columns` is a list of names, separated by commas. */
   constructor(database: Database, table: string, columns: string) {
     this.#database = database
+    this.#table = table
     // A failure undoes the whole group; without FAIL each statement would keep a journal of its own to undo itself.
     this.#head = `INSERT OR FAIL INTO ${table} (${columns}) VALUES `
     this.#columns = columns.split(',').length
@@ -31,14 +34,51 @@ export class BulkInsert {
     const rows = this.#rows
     this.#rows = []
     let at = 0
-    for (const size of sizes) {
-      for (; rows.length - at >= size; at += size) {
-        // As one array: spreading some hundreds of arguments takes longer than binding them.
-        const values: SQLQueryBindings[] = []
-        for (let n = at; n < at + size; n++) for (const value of rows[n]!) values.push(value)
-        this.#statementOf(size).run(values)
+    for (const size of sizes) for (; rows.length - at >= size; at += size) this.#insert(rows, at, size)
+  }
+
+  /**
+   * The same, where a row that the database refuses is left out: `refused` gets its place among those that were added.
+   * What `refused` throws ends the writing. For tables with a rowid.
+   */
+  writeEach(refused: (error: unknown, place: number) => void): void {
+    const rows = this.#rows
+    this.#rows = []
+    let last = this.#lastRow()
+    let at = 0
+    /** Up to here each row goes alone: one of them is at fault. */
+    let alone = 0
+    while (at < rows.length) {
+      const size = at < alone ? 1 : sizes.find((most) => most <= rows.length - at)!
+      try {
+        this.#insert(rows, at, size)
+        at += size
+        last += size
+      } catch (error) {
+        if (size === 1) refused(error, at++)
+        else {
+          alone = at + size
+          // The rows before the refused one have stayed; SQLite does not count them for every error.
+          const stayed = this.#lastRow() - last
+          at += stayed
+          last += stayed
+        }
       }
     }
+  }
+
+  #lastRow(): number {
+    this.#last ??= this.#database.prepare<{ last: bigint | null }, []>(
+      `SELECT max(rowid) AS last FROM ${this.#table}`,
+    )
+    return Number(this.#last.get()?.last ?? 0n)
+  }
+
+  #insert(rows: readonly (readonly SQLQueryBindings[])[], from: number, count: number): void {
+    // As one array: spreading some hundreds of arguments takes longer than binding them.
+    const values: SQLQueryBindings[] = []
+    for (let n = from; n < from + count; n++) for (const value of rows[n]!) values.push(value)
+    this.#statementOf(count).run(values)
   }
 
   forget(): void {

@@ -97,7 +97,7 @@ export class CallTable implements CallWrites {
       absorbed,
       end.receipt?.estimated ? 1 : 0,
       end.receipt?.served?.upstreamId ?? null,
-      receiptText(end.receipt, end.attempts),
+      receiptText(end.receipt, end.attempts, open.priceVersion),
       end.tx,
     ])
     const usage = end.receipt?.usage ?? noUsage
