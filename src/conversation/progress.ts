@@ -59,10 +59,13 @@ export class EventProgress implements Progress {
     return undefined
   }
 
-  /** Takes a piece of a choice's text that is not longer than one read. */
-  takeText(choice: number, text: string): void {
+  /** Takes a piece of a choice's text that is not longer than one read, and the provider's count with it, if any. */
+  takeText(choice: number, text: string, usage?: Usage): void {
     this.started = true
     this.delivered.add(choice, 'output', text)
+    if (usage === undefined) return
+    this.usage = usage
+    this.delivered.count(usage)
   }
 
   *#inSteps(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Steps {

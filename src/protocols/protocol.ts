@@ -78,6 +78,8 @@ export interface Texts {
   readonly texts: readonly string[]
   /** The text itself. */
   readonly content: string
+  /** What the provider has counted up to and with the last of them, if it counts each. */
+  readonly usage?: Usage | undefined
   /** The position after the last event in what was received. */
   readonly end: number
 }

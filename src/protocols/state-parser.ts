@@ -3,8 +3,7 @@
 import type { ChatEvent } from '../conversation/event.ts'
 import type { StreamParser, Texts } from './protocol.ts'
 import type { Frame } from './framing/sse.ts'
-import { TextTemplate } from './framing/text-template.ts'
-import { parseJson } from './json.ts'
+import { TextRuns } from './framing/text-runs.ts'
 
 /** How a protocol writes a frame with one piece of text, which makes one event. */
 export interface TextFrames<State> {
@@ -32,10 +31,8 @@ class StateParser<State extends object> implements StreamParser {
   readonly #step: (state: State, frame: Frame) => readonly [State, readonly ChatEvent[]]
   readonly #end: (state: State) => readonly ChatEvent[]
   readonly #texts: TextFrames<State> | undefined
+  readonly #runs = new TextRuns()
   #state: State
-  #template: TextTemplate | undefined
-  /** The choice that the template's frames belong to. */
-  #choice = 0
 
   constructor(
     initial: State,
@@ -62,14 +59,10 @@ class StateParser<State extends object> implements StreamParser {
   }
 
   texts(received: string, at: number): Texts | undefined {
-    const run = this.#template?.run(received, at)
-    if (run === undefined || this.#texts === undefined) return undefined
-    const texts = run.content.includes('\\') ? run.texts.map(canonical) : run.texts
-    // The parser reports what is no JSON.
-    if (!texts.every((text) => text !== undefined)) return undefined
-    const content = unescaped(texts.join(''))
-    this.#state = this.#texts.after(this.#state, content)
-    return { choice: this.#choice, texts, content, end: run.end }
+    const run = this.#runs.at(received, at)
+    if (run !== undefined && this.#texts !== undefined)
+      this.#state = this.#texts.after(this.#state, run.content)
+    return run
   }
 
   /** A frame can be the pattern of others if all it did was to add its text. */
@@ -80,15 +73,9 @@ class StateParser<State extends object> implements StreamParser {
     events: readonly ChatEvent[],
   ): void {
     const [event] = events
-    if (
-      events.length === 1 &&
-      event?.kind === 'text-delta' &&
-      equal(after(before, event.text), this.#state)
-    ) {
-      const template = TextTemplate.learn(frame, opening)
-      this.#template = template && unescaped(template.learnt) === event.text ? template : undefined
-      this.#choice = event.choice
-    } else if (this.#state !== before) this.#template = undefined
+    if (events.length === 1 && event?.kind === 'text-delta' && equal(after(before, event.text), this.#state))
+      this.#runs.learn(frame, event.choice, event.text, opening)
+    else if (this.#state !== before) this.#runs.forget()
   }
 }
 
@@ -97,16 +84,4 @@ function equal<State extends object>(one: State, other: State): boolean {
   if (one === other) return true
   for (const name in one) if (one[name] !== other[name]) return false
   return true
-}
-
-/** The body of a JSON string as JSON.stringify writes it; undefined if it is not JSON. */
-function canonical(body: string): string | undefined {
-  if (!body.includes('\\')) return body
-  const text = parseJson(`"${body}"`)
-  return typeof text === 'string' ? JSON.stringify(text).slice(1, -1) : undefined
-}
-
-/** The text of a JSON string's body, which is JSON. */
-function unescaped(body: string): string {
-  return body.includes('\\') ? String(parseJson(`"${body}"`)) : body
 }

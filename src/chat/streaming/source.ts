@@ -109,7 +109,7 @@ export class AnswerSource {
   #takeTexts(received: string, at: number): number | undefined {
     const pieces = this.#progress.ended ? undefined : this.#parts.parser.texts?.(received, at)
     if (pieces === undefined) return undefined
-    this.#progress.takeText(pieces.choice, pieces.content)
+    this.#progress.takeText(pieces.choice, pieces.content, pieces.usage)
     if (this.#output.texts) this.#output.texts(pieces)
     else for (const event of textEvents(pieces)) this.#output.event(event)
     return pieces.end

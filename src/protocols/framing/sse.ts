@@ -82,7 +82,7 @@ export class SseDecoder {
   /** As `push`, of text that has been decoded. */
   feed(text: string): Frame[] {
     this.#parser.feed(text)
-    this.#between = text.endsWith('\n\n')
+    this.#between = text.endsWith('\n\n') || text.endsWith('\n\r\n')
     this.#withoutEvent = this.#frames.length > 0 ? 0 : this.#withoutEvent + text.length
     if (this.#withoutEvent > this.#maxCharacters)
       throw new Error(`there is no event in ${this.#maxCharacters} characters`)
@@ -106,8 +106,11 @@ export class SseDecoder {
 
 /** The position after the blank line that ends an event, or the end of the text. */
 export function endOfEvent(text: string, from: number): number {
-  const at = text.indexOf('\n\n', from)
-  return at < 0 ? text.length : at + 2
+  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
+    if (text.startsWith('\n', at + 1)) return at + 2
+    if (text.startsWith('\r\n', at + 1)) return at + 3
+  }
+  return text.length
 }
 
 /** Returns the frame. Throws for JSON whose shape is not safe to parse. */

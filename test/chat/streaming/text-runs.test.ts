@@ -7,7 +7,9 @@ import { noUsage } from '../../../src/conversation/usage.ts'
 import { atOnce } from '../../../src/json/steps.ts'
 import { inbound as messages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { outbound as anthropic } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
+import { outbound as cohere } from '../../../src/protocols/cohere/outbound.ts'
 import { SseDecoder } from '../../../src/protocols/framing/sse.ts'
+import { outbound as gemini } from '../../../src/protocols/gemini/outbound/outbound.ts'
 import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound as openai } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
@@ -82,6 +84,73 @@ function anthropicStream(pieces: readonly Piece[]): string {
   return start + blocks.join('') + end + named('message_stop', '')
 }
 
+/** Google counts with every chunk. Some chunks repeat the last count, correct it, or bring no count. */
+function geminiStream(
+  pieces: readonly Piece[],
+  { spaces, lines }: { spaces: string; lines: string },
+): string {
+  let counted = 0
+  const line = (json: string) =>
+    `data: ${json.replaceAll(/"(text|index|\w+Count|parts|candidates|content)":/g, `"$1":${spaces}`)}${lines}${lines}`
+  const chunk = (parts: string, choice: number, by: number, more = '') => {
+    counted = Math.max(0, counted + by)
+    const detail = counted % 7 === 6 ? ',"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":2}]' : ''
+    const usage = `,"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":${counted},"totalTokenCount":${counted + 9}${detail}}`
+    return line(
+      `{"candidates":[{"content":{"parts":[${parts}],"role":"model"},"index":${choice}${more}}]${by === 4 ? '' : usage},"responseId":"r1"}`,
+    )
+  }
+  const chunks = pieces.map((piece) => {
+    switch (piece.kind) {
+      case 'text': {
+        const by = [1, 2, 1, 0, 1, -3, 4, 1][piece.json.length % 8]!
+        const one = (more?: string) => chunk(`{"text":${piece.json}}`, piece.choice, by, more)
+        return one() + one() + (by === 2 ? one(',"finishReason":"STOP"') : one())
+      }
+      case 'thinking':
+        return chunk(`{"text":${piece.json},"thought":true}`, piece.choice, 1)
+      case 'call':
+        return chunk('{"functionCall":{"name":"f","args":{}}}', 0, 1)
+      case 'usage': {
+        const uri = '"groundingChunks":[{"web":{"uri":"https://a","title":"a"}}]'
+        const support = '"groundingSupports":[{"segment":{"endIndex":1},"groundingChunkIndices":[0]}]'
+        const sources = `,"groundingMetadata":{"webSearchQueries":["a"],${uri},${support}}`
+        return chunk('{"text":"x"}', 0, 1, sources).repeat(2)
+      }
+      case 'comment':
+        return `: still here${lines}${lines}`
+    }
+  })
+  const end = (choice: number) => chunk('{"text":""}', choice, 1, ',"finishReason":"STOP"')
+  return chunks.join('') + end(0) + end(1)
+}
+
+function cohereStream(pieces: readonly Piece[]): string {
+  const event = (type: string, fields = '') => `event: ${type}\ndata: {"type":"${type}"${fields}}\n\n`
+  const message = (json: string, index = 0) => `,"index":${index},"delta":{"message":{${json}}}`
+  const events = pieces.map((piece, at) => {
+    switch (piece.kind) {
+      case 'text':
+        return event('content-delta', message(`"content":{"text":${piece.json}}`, piece.choice))
+      case 'thinking':
+        return event('content-delta', message(`"content":{"thinking":${piece.json}}`))
+      case 'call': {
+        const call = `"tool_calls":{"id":"t${at}","function":{"name":"f","arguments":"{}"}}`
+        return event('tool-call-start', message(call, at))
+      }
+      case 'usage':
+        return event('content-start', message('"content":{"type":"text","text":""}'))
+      case 'comment':
+        return event('content-end')
+    }
+  })
+  const usage = '"usage":{"tokens":{"input_tokens":9,"output_tokens":9}}'
+  const end = event('message-end', `,"delta":{"finish_reason":"COMPLETE",${usage}}`)
+  return event('message-start', ',"id":"c1"') + events.join('') + end
+}
+
+const geminiParser = () => gemini.parser({ ...targetOf(defaultQuirks), quirks: gemini.defaultQuirks })
+
 const providers = {
   'chat completions': { stream: chatStream, parser: () => openai.parser(targetOf(defaultQuirks)) },
   'chat completions that may think in tags': {
@@ -95,6 +164,18 @@ const providers = {
   anthropic: {
     stream: anthropicStream,
     parser: () => anthropic.parser({ ...targetOf(defaultQuirks), quirks: anthropic.defaultQuirks }),
+  },
+  gemini: {
+    stream: (pieces: readonly Piece[]) => geminiStream(pieces, { spaces: '', lines: '\n' }),
+    parser: geminiParser,
+  },
+  "gemini as Google's servers write it": {
+    stream: (pieces: readonly Piece[]) => geminiStream(pieces, { spaces: ' ', lines: '\r\n' }),
+    parser: geminiParser,
+  },
+  cohere: {
+    stream: cohereStream,
+    parser: () => cohere.parser({ ...targetOf(defaultQuirks), quirks: cohere.defaultQuirks }),
   },
 }
 
@@ -120,7 +201,7 @@ function answer(parser: StreamParser, encoder: Encoder, stream: string, cuts: re
     at = cut
   }
   made.push(...channel.end())
-  const { finished, started, fault, delivered, finishReason } = channel.progress
+  const { finished, started, fault, delivered, finishReason, usage } = channel.progress
   made.push(...atOnce(channel.finish(noUsage, bill, undefined)))
   return {
     text: Buffer.concat(made)
@@ -131,8 +212,10 @@ function answer(parser: StreamParser, encoder: Encoder, stream: string, cuts: re
       started,
       fault,
       finishReason,
+      usage,
       tokens: delivered.tokens,
       samples: delivered.samples('start'),
+      uncounted: delivered.samples('count'),
     },
   }
 }
@@ -213,17 +296,33 @@ describe.each(Object.entries(providers))('an answer of %s', (_, { stream, parser
   })
 })
 
-test('texts in a row are not parsed', () => {
-  const parser = openai.parser(targetOf(defaultQuirks))
+/** How many frames of an answer are parsed; the client gets `times` times the text. */
+function parsedFrames(parser: StreamParser, stream: string, times: number): number {
   let pushed = 0
   const counting: StreamParser = {
     push: (frame) => ((pushed += 1), parser.push(frame)),
     end: () => parser.end(),
     texts: (received, at) => parser.texts?.(received, at),
   }
-  const pieces = Array.from({ length: 100 }, () => ({ kind: 'text', json: '"word \\n"', choice: 0 }) as const)
-  const { text } = answer(counting, toMessages, chatStream(pieces), [])
-  expect(text.match(/"text":"word \\n"/g)).toHaveLength(100)
+  const { text } = answer(counting, toMessages, stream, [])
+  expect(text.match(/"text":"word \\n"/g)).toHaveLength(times)
+  return pushed
+}
+
+test('texts in a row are not parsed', () => {
+  const words = (count: number): Piece[] =>
+    Array.from({ length: count }, () => ({ kind: 'text', json: '"word \\n"', choice: 0 }))
   // The first two texts, between which the stream begins, the finish and [DONE].
-  expect(pushed).toBe(4)
+  expect(parsedFrames(openai.parser(targetOf(defaultQuirks)), chatStream(words(100)), 100)).toBe(4)
+})
+
+test("texts of Google's servers are not parsed although every chunk counts", () => {
+  const chunk = (text: string, counted: number, more = '') =>
+    `data: {"candidates": [{"content": {"parts": [{"text": "${text}"}],"role": "model"}${more},"index": 0}],` +
+    `"usageMetadata": {"promptTokenCount": 9,"candidatesTokenCount": ${counted},"totalTokenCount": ${counted + 9},` +
+    '"promptTokensDetails": [{"modality": "TEXT","tokenCount": 9}]},"responseId": "r1"}\r\n\r\n'
+  const chunks = Array.from({ length: 100 }, (_, at) => chunk('word \\n', at + 1))
+  // The first two texts, and the finish.
+  const stream = [...chunks, chunk('', 101, ',"finishReason": "STOP"')].join('')
+  expect(parsedFrames(geminiParser(), stream, 100)).toBe(3)
 })

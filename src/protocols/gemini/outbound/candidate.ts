@@ -1,4 +1,4 @@
-// Parses one candidate of an answer: its state so far, and the events of each further part.
+// Parses one candidate of an answer.
 
 import type { AudioDelta, ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -9,197 +9,183 @@ import { argumentsOf } from './partial-args.ts'
 import type { AnswerCandidate, LogprobsResult, Part, PartialArg } from './schema.ts'
 import { type Carried, carry, opaqueParts, signatureFormat, thoughtId } from '../signatures.ts'
 
-export interface CandidateState {
+/** What a candidate has said so far. */
+export class Candidate {
   readonly choice: number
-  /** All visible text so far; sources and signatures refer to offsets in it. */
-  readonly text: string
-  /** The index of the next reasoning detail, and whether the last thought is still open. */
-  readonly nextDetail: number
-  readonly thinking: boolean
-  /** The ids of the calls so far. Mutated while the stream runs. */
-  readonly callIds: Set<string>
-  /** Pieces of the last call's arguments while they are streamed. Mutated. */
-  readonly openCall: PartialArg[] | undefined
-  readonly images: number
-  /** Bytes of audio that do not fill a base64 group yet, as base64. */
-  readonly audioRest: string
-  readonly sources: Sources
+  /** All visible text; sources and signatures refer to offsets in it. */
+  text = ''
+  sources: Sources = noSources
   /** Gemini's finish reason, if any yet. Some models repeat it on every chunk, so only the end acts on it. */
-  readonly native: string | undefined
-}
+  native: string | undefined
+  /** The index of the next reasoning detail, and whether the last thought is still open. */
+  #nextDetail = 0
+  #thinking = false
+  /** The ids of the calls; most answers have none. */
+  #callIds: Set<string> | undefined
+  /** Pieces of the last call's arguments while they are streamed. */
+  #openCall: PartialArg[] | undefined
+  #images = 0
+  /** Bytes of audio that do not fill a base64 group yet, as base64. */
+  #audioRest = ''
 
-export function newCandidate(choice: number): CandidateState {
-  return {
-    choice,
-    text: '',
-    nextDetail: 0,
-    thinking: false,
-    callIds: new Set(),
-    openCall: undefined,
-    images: 0,
-    audioRest: '',
-    sources: noSources,
-    native: undefined,
+  constructor(choice: number) {
+    this.choice = choice
   }
-}
 
-type Step = readonly [CandidateState, readonly ChatEvent[]]
-
-/** The effect of a chunk of a candidate. `answer` seeds the ids of calls without one. */
-export function addCandidate(before: CandidateState, chunk: AnswerCandidate, answer: string): Step {
-  const sources = addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata)
-  const native =
-    chunk.finishReason === 'FINISH_REASON_UNSPECIFIED' ? before.native : (chunk.finishReason ?? before.native)
-  let state = sources === before.sources && native === before.native ? before : { ...before, sources, native }
-  const events: ChatEvent[] = []
-  for (const part of chunk.content?.parts ?? []) {
-    const [next, made] = addPart(state, part, answer)
-    state = next
-    for (const event of made) events.push(event)
-  }
-  if (chunk.logprobsResult !== undefined) {
+  /** Takes a chunk and adds its events. `answer` gives the seed for the ids of calls without one. */
+  add(chunk: AnswerCandidate, answer: () => string, events: ChatEvent[]): void {
+    this.sources = addSources(this.sources, chunk.groundingMetadata, chunk.citationMetadata)
+    if (chunk.finishReason !== undefined && chunk.finishReason !== 'FINISH_REASON_UNSPECIFIED')
+      this.native = chunk.finishReason
+    const parts = chunk.content?.parts
+    if (parts !== undefined) for (const part of parts) this.#addPart(part, answer, events)
+    if (chunk.logprobsResult === undefined) return
     const content = logprobsOf(chunk.logprobsResult)
-    if (content.length > 0) events.push({ kind: 'logprobs', choice: state.choice, content, refusal: [] })
+    if (content.length > 0) events.push({ kind: 'logprobs', choice: this.choice, content, refusal: [] })
   }
-  return [state, events]
-}
 
-/** The state of a candidate's calls, for its finish reason. */
-export function callsOf(state: CandidateState): Calls {
-  if (state.openCall !== undefined) return 'cut'
-  return state.callIds.size > 0 ? 'complete' : 'none'
-}
-
-/** Whether it has any readable or visible content so far. */
-export function saysSomething({ text, images }: CandidateState): boolean {
-  return text !== '' || images > 0
-}
-
-/** The audio held back for a complete base64 group. */
-export function restOf(state: CandidateState): readonly ChatEvent[] {
-  return state.audioRest === '' ? [] : [audioEvent(state, { data: state.audioRest })]
-}
-
-function addPart(state: CandidateState, part: Part, answer: string): Step {
-  const opaque = opaqueParts.find((kind) => part[kind] !== undefined)
-  if (opaque !== undefined) return addOpaque(state, opaque, part)
-  if (part.functionCall !== undefined) return addCall(state, part, answer)
-  if (part.inlineData !== undefined) {
-    // Images drawn while thinking are not part of the answer.
-    return part.thought === true ? [state, []] : addMedia(state, part)
+  /** Takes further visible text. */
+  addText(text: string): void {
+    this.text += text
+    this.#thinking = false
   }
-  if (part.thought === true) return addThought(state, part)
-  return addText(state, part)
-}
 
-function addText(state: CandidateState, part: Part): Step {
-  const text = part.text ?? ''
-  const after = text === '' ? state : { ...state, text: state.text + text, thinking: false }
-  const events: ChatEvent[] = text === '' ? [] : [{ kind: 'text-delta', choice: state.choice, text }]
-  if (!part.thoughtSignature) return [after, events]
-  const place = { start: state.text.length, end: after.text.length, calls: state.callIds.size }
-  const [next, carried] = addDetail(after, { ...place, kind: 'text', signature: part.thoughtSignature })
-  return [next, [...events, ...carried]]
-}
-
-function addThought(state: CandidateState, part: Part): Step {
-  const text = part.text ?? ''
-  if (text === '' && !part.thoughtSignature) return [state, []]
-  // A signed part is a detail of its own: merged with unsigned ones it would not match its signature.
-  const index = state.thinking && !part.thoughtSignature ? state.nextDetail - 1 : state.nextDetail
-  const detail = {
-    type: 'reasoning.text',
-    format: signatureFormat,
-    index,
-    text,
-    ...(part.thoughtSignature ? { id: thoughtId(here(state)), signature: part.thoughtSignature } : {}),
-  } as const
-  const next = { ...state, nextDetail: index + 1, thinking: !part.thoughtSignature }
-  return [next, [{ kind: 'reasoning-delta', choice: state.choice, detail }]]
-}
-
-function addOpaque(state: CandidateState, kind: (typeof opaqueParts)[number], part: Part): Step {
-  const whole: JsonObject = {
-    [kind]: part[kind] as Json,
-    ...(part.thoughtSignature ? { thoughtSignature: part.thoughtSignature } : {}),
+  /** Its calls, for its finish reason. */
+  get calls(): Calls {
+    if (this.#openCall !== undefined) return 'cut'
+    return this.#callCount > 0 ? 'complete' : 'none'
   }
-  return addDetail(state, { ...here(state), kind: 'part', part: whole })
-}
 
-function addMedia(state: CandidateState, part: Part): Step {
-  const { mimeType = '', data = '' } = part.inlineData ?? {}
-  if (data === '') return [state, []]
-  if (mimeType.startsWith('audio/')) {
-    const [full, audioRest] = wholeGroups(state.audioRest, data)
-    return [{ ...state, audioRest }, full === '' ? [] : [audioEvent(state, { data: full })]]
+  /** Whether it has any readable or visible content. */
+  get saysSomething(): boolean {
+    return this.text !== '' || this.#images > 0
   }
-  if (!mimeType.startsWith('image/')) return [state, []]
-  const image: ChatEvent = { kind: 'image', choice: state.choice, mediaType: mimeType, data }
-  const after = { ...state, images: state.images + 1, thinking: false }
-  if (!part.thoughtSignature) return [after, [image]]
-  const carried = {
-    ...here(state),
-    kind: 'image',
-    image: state.images,
-    signature: part.thoughtSignature,
-  } as const
-  const [next, events] = addDetail(after, carried)
-  return [next, [image, ...events]]
-}
 
-function addCall(state: CandidateState, part: Part, answer: string): Step {
-  const { id, name, args, partialArgs, willContinue } = part.functionCall ?? {}
-  const { choice } = state
-  if (!name) {
-    // Without a name it continues the open call, or is ignored.
-    if (state.openCall === undefined) return [state, []]
-    for (const piece of partialArgs ?? []) state.openCall.push(piece)
-    return willContinue === true ? [state, []] : closeCall(state)
+  /** The audio held back for a complete base64 group. */
+  get rest(): readonly ChatEvent[] {
+    return this.#audioRest === '' ? [] : [this.#audio({ data: this.#audioRest })]
   }
-  const [closed, closing] = state.openCall === undefined ? ([state, []] as const) : closeCall(state)
-  const call = closed.callIds.size
-  const callId = id && !closed.callIds.has(id) ? id : mintCallId(answer, choice, call)
-  closed.callIds.add(callId)
-  const started: CandidateState = { ...closed, thinking: false }
-  const start: ChatEvent = {
-    kind: 'tool-call-start',
-    choice,
-    call,
-    id: callId,
-    name,
-    thoughtSignature: part.thoughtSignature || undefined,
+
+  #addPart(part: Part, answer: () => string, events: ChatEvent[]): void {
+    const opaque = opaqueIn(part)
+    if (opaque !== undefined) this.#addOpaque(opaque, part, events)
+    else if (part.functionCall !== undefined) this.#addCall(part, part.functionCall, answer, events)
+    else if (part.inlineData !== undefined) {
+      // Images drawn while thinking are not part of the answer.
+      if (part.thought !== true) this.#addMedia(part, events)
+    } else if (part.thought === true) this.#addThought(part, events)
+    else this.#addVisible(part, events)
   }
-  if (partialArgs !== undefined || willContinue === true) {
-    const open = { ...started, openCall: [...(partialArgs ?? [])] }
-    const [next, events] = willContinue === true ? ([open, []] as const) : closeCall(open)
-    return [next, [...closing, start, ...events]]
+
+  #addVisible(part: Part, events: ChatEvent[]): void {
+    const { text = '', thoughtSignature: signature } = part
+    const start = this.text.length
+    if (text !== '') {
+      this.addText(text)
+      events.push({ kind: 'text-delta', choice: this.choice, text })
+    }
+    if (!signature) return
+    const place = { start, end: this.text.length, calls: this.#callCount }
+    this.#addDetail({ ...place, kind: 'text', signature }, events)
   }
-  const whole: ChatEvent = { kind: 'tool-call-delta', choice, call, arguments: JSON.stringify(args ?? {}) }
-  return [started, [...closing, start, whole]]
-}
 
-function closeCall(state: CandidateState): Step {
-  const event: ChatEvent = {
-    kind: 'tool-call-delta',
-    choice: state.choice,
-    call: state.callIds.size - 1,
-    arguments: argumentsOf(state.openCall ?? []),
+  #addThought(part: Part, events: ChatEvent[]): void {
+    const { text = '', thoughtSignature: signature } = part
+    if (text === '' && !signature) return
+    // A signed part is a detail of its own: merged with unsigned ones it would not match its signature.
+    const index = this.#thinking && !signature ? this.#nextDetail - 1 : this.#nextDetail
+    const detail = {
+      type: 'reasoning.text',
+      format: signatureFormat,
+      index,
+      text,
+      ...(signature ? { id: thoughtId(this.#here), signature } : {}),
+    } as const
+    this.#nextDetail = index + 1
+    this.#thinking = !signature
+    events.push({ kind: 'reasoning-delta', choice: this.choice, detail })
   }
-  return [{ ...state, openCall: undefined }, [event]]
+
+  #addOpaque(kind: (typeof opaqueParts)[number], part: Part, events: ChatEvent[]): void {
+    const whole: JsonObject = {
+      [kind]: part[kind] as Json,
+      ...(part.thoughtSignature ? { thoughtSignature: part.thoughtSignature } : {}),
+    }
+    this.#addDetail({ ...this.#here, kind: 'part', part: whole }, events)
+  }
+
+  #addMedia(part: Part, events: ChatEvent[]): void {
+    const { mimeType = '', data = '' } = part.inlineData ?? {}
+    if (data === '') return
+    if (mimeType.startsWith('audio/')) {
+      const [full, rest] = wholeGroups(this.#audioRest, data)
+      this.#audioRest = rest
+      if (full !== '') events.push(this.#audio({ data: full }))
+      return
+    }
+    if (!mimeType.startsWith('image/')) return
+    const image = this.#images++
+    this.#thinking = false
+    events.push({ kind: 'image', choice: this.choice, mediaType: mimeType, data })
+    const signature = part.thoughtSignature
+    if (signature) this.#addDetail({ ...this.#here, kind: 'image', image, signature }, events)
+  }
+
+  #addCall(
+    part: Part,
+    { id, name, args, partialArgs, willContinue }: NonNullable<Part['functionCall']>,
+    answer: () => string,
+    events: ChatEvent[],
+  ): void {
+    const { choice } = this
+    if (!name) {
+      // Without a name it continues the open call, or is ignored.
+      if (this.#openCall === undefined) return
+      for (const piece of partialArgs ?? []) this.#openCall.push(piece)
+      if (willContinue !== true) this.#closeCall(this.#openCall, events)
+      return
+    }
+    if (this.#openCall !== undefined) this.#closeCall(this.#openCall, events)
+    const callIds = (this.#callIds ??= new Set())
+    const call = callIds.size
+    const callId = id && !callIds.has(id) ? id : mintCallId(answer(), choice, call)
+    callIds.add(callId)
+    this.#thinking = false
+    const thoughtSignature = part.thoughtSignature || undefined
+    events.push({ kind: 'tool-call-start', choice, call, id: callId, name, thoughtSignature })
+    if (willContinue === true) this.#openCall = [...(partialArgs ?? [])]
+    else if (partialArgs !== undefined) this.#closeCall(partialArgs, events)
+    else events.push({ kind: 'tool-call-delta', choice, call, arguments: JSON.stringify(args ?? {}) })
+  }
+
+  /** Ends the last call with these pieces of arguments. */
+  #closeCall(pieces: readonly PartialArg[], events: ChatEvent[]): void {
+    this.#openCall = undefined
+    const call = this.#callCount - 1
+    events.push({ kind: 'tool-call-delta', choice: this.choice, call, arguments: argumentsOf(pieces) })
+  }
+
+  #addDetail(carried: Carried, events: ChatEvent[]): void {
+    const detail = carry(this.#nextDetail++, carried)
+    this.#thinking = false
+    events.push({ kind: 'reasoning-delta', choice: this.choice, detail })
+  }
+
+  get #callCount(): number {
+    return this.#callIds?.size ?? 0
+  }
+
+  get #here() {
+    return { start: this.text.length, end: this.text.length, calls: this.#callCount }
+  }
+
+  #audio(audio: AudioDelta): ChatEvent {
+    return { kind: 'audio-delta', choice: this.choice, audio }
+  }
 }
 
-function addDetail(state: CandidateState, carried: Carried): Step {
-  const detail = carry(state.nextDetail, carried)
-  const next = { ...state, nextDetail: state.nextDetail + 1, thinking: false }
-  return [next, [{ kind: 'reasoning-delta', choice: state.choice, detail }]]
-}
-
-function here(state: CandidateState) {
-  return { start: state.text.length, end: state.text.length, calls: state.callIds.size }
-}
-
-function audioEvent(state: CandidateState, audio: AudioDelta): ChatEvent {
-  return { kind: 'audio-delta', choice: state.choice, audio }
+function opaqueIn(part: Part): (typeof opaqueParts)[number] | undefined {
+  return opaqueParts.find((kind) => part[kind] !== undefined)
 }
 
 /** Base64 that can be concatenated: complete groups of three bytes, and the rest. Clients join the deltas as text. */

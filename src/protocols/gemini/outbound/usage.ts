@@ -4,33 +4,45 @@
 import { count, counter, disjoint, serviceTierOf, type Usage } from '../../../conversation/usage.ts'
 import type { TokenDetail, UsageMetadata } from './schema.ts'
 
+/** The latest value of each counter of an answer. */
+export type Counters = { -readonly [Name in CounterName]?: UsageMetadata[Name] }
+
+const counterNames = [
+  'promptTokenCount',
+  'candidatesTokenCount',
+  'thoughtsTokenCount',
+  'toolUsePromptTokenCount',
+  'cachedContentTokenCount',
+  'totalTokenCount',
+  'promptTokensDetails',
+  'cacheTokensDetails',
+  'candidatesTokensDetails',
+  'toolUsePromptTokensDetails',
+  'trafficType',
+  'serviceTier',
+] as const
+type CounterName = (typeof counterNames)[number]
+
 /**
- * The latest value of each counter: a chunk without one (Vertex sends only `trafficType` before its last chunk) does
- * not change it, while an explicit zero does.
+ * Takes the counters of a chunk: one without a counter (Vertex sends only `trafficType` before its last chunk) does not
+ * change it, while an explicit zero does.
  */
-export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetadata): UsageMetadata {
-  return {
-    promptTokenCount: chunk.promptTokenCount ?? before?.promptTokenCount,
-    candidatesTokenCount: chunk.candidatesTokenCount ?? before?.candidatesTokenCount,
-    thoughtsTokenCount: chunk.thoughtsTokenCount ?? before?.thoughtsTokenCount,
-    toolUsePromptTokenCount: chunk.toolUsePromptTokenCount ?? before?.toolUsePromptTokenCount,
-    cachedContentTokenCount: chunk.cachedContentTokenCount ?? before?.cachedContentTokenCount,
-    totalTokenCount: chunk.totalTokenCount ?? before?.totalTokenCount,
-    promptTokensDetails: chunk.promptTokensDetails ?? before?.promptTokensDetails,
-    cacheTokensDetails: chunk.cacheTokensDetails ?? before?.cacheTokensDetails,
-    candidatesTokensDetails: chunk.candidatesTokensDetails ?? before?.candidatesTokensDetails,
-    toolUsePromptTokensDetails: chunk.toolUsePromptTokensDetails ?? before?.toolUsePromptTokensDetails,
-    trafficType: chunk.trafficType ?? before?.trafficType,
-    serviceTier: chunk.serviceTier ?? before?.serviceTier,
-  }
+export function updateCounters(counters: Counters, chunk: UsageMetadata): void {
+  for (const name of counterNames) update(counters, chunk, name)
+}
+
+function update<Name extends CounterName>(
+  counters: Counters,
+  chunk: Pick<UsageMetadata, Name>,
+  name: Name,
+): void {
+  const value = chunk[name]
+  if (value !== undefined) counters[name] = value
 }
 
 /** The counters in disjoint buckets; undefined if the provider counted nothing. */
-export function usageOf(
-  counters: UsageMetadata | undefined,
-  toolCalls: Record<string, number>,
-): Usage | undefined {
-  if (counters === undefined || !countsAnything(counters)) return undefined
+export function usageOf(counters: Counters, toolCalls: Record<string, number>): Usage | undefined {
+  if (!countsAnything(counters)) return undefined
   const counted = counter(counters.promptTokenCount)
   const prompt = counted ?? 0
   const toolPrompt = count(counters.toolUsePromptTokenCount)
@@ -58,7 +70,7 @@ export function usageOf(
 }
 
 /** The prompt tokens of one modality. Cached tokens are in the cache bucket, whatever their modality. */
-function askedIn(counters: UsageMetadata, modality: string): number {
+function askedIn(counters: Counters, modality: string): number {
   return (
     tokensOf(counters.promptTokensDetails, modality) +
     tokensOf(counters.toolUsePromptTokensDetails, modality) -
@@ -66,7 +78,7 @@ function askedIn(counters: UsageMetadata, modality: string): number {
   )
 }
 
-function countsAnything(counters: UsageMetadata): boolean {
+function countsAnything(counters: Counters): boolean {
   return (
     counters.promptTokenCount !== undefined ||
     counters.candidatesTokenCount !== undefined ||
