@@ -87,5 +87,6 @@ export function parserWithClientNames(parser: StreamParser, target: Pick<Target,
   return {
     push: (frame) => withClientNames(parser.push(frame), target),
     end: () => withClientNames(parser.end(), target),
+    ...(parser.texts && { texts: (received, at) => parser.texts!(received, at) }),
   }
 }

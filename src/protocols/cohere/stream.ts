@@ -52,6 +52,10 @@ export function streamParser(): StreamParser {
     (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
     (state) =>
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
+    {
+      opening: '"content":{"text":"',
+      after: (state, text) => ({ ...state, text: state.text + text }),
+    },
   )
 }
 
