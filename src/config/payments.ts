@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { parseUsd } from '../credits/money.ts'
-import { baseUrl, note, secret, whole } from './fields.ts'
+import { baseUrl, note, secret, whole, wholeBetween } from './fields.ts'
 
 /** "89.015": what parseRate of payments/exchange.ts takes. */
 const rate = z
@@ -119,7 +119,7 @@ const product = z.strictObject({
   credit_usd: z
     .string('must be written as a string, "5"')
     .refine((text) => (parseUsd(text) ?? 0n) > 0n, 'must be a decimal string of US dollars, "5"'),
-  months: z.int().min(1).max(120),
+  months: wholeBetween(1, 120),
 })
 
 export const subscriptionSettings = z

@@ -3,17 +3,17 @@
 import { z } from 'zod'
 import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
-import { baseUrl, day, note, secret } from './fields.ts'
+import { baseUrl, day, note, secret, wholeBetween } from './fields.ts'
 
 const providerTimeouts = {
-  connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
-  first_byte_ms: note(z.int().min(1).max(day), 'Overrides timeouts.first_byte_ms for this provider'),
+  connect_ms: note(wholeBetween(1, day), 'Overrides timeouts.connect_ms for this provider'),
+  first_byte_ms: note(wholeBetween(1, day), 'Overrides timeouts.first_byte_ms for this provider'),
   first_byte_reasoning_ms: note(
-    z.int().min(1).max(day),
+    wholeBetween(1, day),
     'Overrides timeouts.first_byte_reasoning_ms for this provider',
   ),
-  gap_ms: note(z.int().min(1).max(day), 'Overrides timeouts.gap_ms for this provider'),
-  total_ms: note(z.int().min(1).max(day), 'Overrides timeouts.total_ms for this provider'),
+  gap_ms: note(wholeBetween(1, day), 'Overrides timeouts.gap_ms for this provider'),
+  total_ms: note(wholeBetween(1, day), 'Overrides timeouts.total_ms for this provider'),
 }
 
 export const providerSchema = z.strictObject({

@@ -7,7 +7,7 @@ import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
-import { baseUrl, day, masterKey, milliseconds, note, usdAmount, whole } from './fields.ts'
+import { baseUrl, day, masterKey, milliseconds, note, usdAmount, whole, wholeBetween } from './fields.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import { providerSchema } from './providers.ts'
 import { limitSettings, rateLimitSettings, streamSettings, timeoutSettings } from './serving.ts'
@@ -21,7 +21,7 @@ export const configSchema = z.strictObject({
       }),
       port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
       workers: note(
-        z.union([z.literal('auto'), z.int().min(1).max(64)]).default(1),
+        z.union([z.literal('auto'), wholeBetween(1, 64)]).default(1),
         'Processes that serve calls, beside one that keeps the ledger where there are several (Linux); `auto` is one for ' +
           'each core but one, at most 4',
       ),
