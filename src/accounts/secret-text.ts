@@ -1,7 +1,6 @@
 // The form of bearer secrets: `<prefix>-<kind>-<id>-<secret><checksum>`; some forms have no kind.
 
 import { randomBytes } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 
 export interface SecretForm {
   readonly prefix: string
@@ -49,7 +48,7 @@ export function readSecret(
 
 /** CRC-32 in base 62, six digits, for secret scanners. */
 function checksumOf(body: string): string {
-  let rest = crc32(body)
+  let rest = Bun.hash.crc32(body)
   let digits = ''
   for (let at = 0; at < checksumLength; at++) {
     digits = alphabet[rest % 62]! + digits
@@ -61,7 +60,7 @@ function checksumOf(body: string): string {
 /** Whether the last six characters are the checksum of those before. */
 function endsWithChecksum(text: string): boolean {
   const bodyLength = text.length - checksumLength
-  let rest = crc32(text.slice(0, bodyLength))
+  let rest = Bun.hash.crc32(text.slice(0, bodyLength))
   for (let at = text.length - 1; at >= bodyLength; at--) {
     if (text[at] !== alphabet[rest % 62]) return false
     rest = Math.floor(rest / 62)

@@ -1,10 +1,12 @@
 // Compresses answers that are the same for many readers, for clients that accept it.
 
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 
-const zip = promisify(gzip)
+async function zip(body: string): Promise<Uint8Array<ArrayBuffer>> {
+  const { gzip } = await import('node:zlib')
+  return new Uint8Array(await promisify(gzip)(body))
+}
 
 /** Compressed bodies by entity tag. A whole catalog takes 50 kB, and few filters are in use at a time. */
 const zipped = new LRUCache<string, Promise<Uint8Array<ArrayBuffer>>>({ max: 32 })
@@ -29,7 +31,7 @@ export async function compressible(
 ): Promise<Response> {
   const given = { ...headers, etag, vary: 'accept-encoding' }
   if (body.length < leastBytes || !takesGzip(request.headers)) return new Response(body, { headers: given })
-  const known = zipped.get(etag) ?? zip(body).then((bytes) => new Uint8Array(bytes))
+  const known = zipped.get(etag) ?? zip(body)
   zipped.set(etag, known)
   return new Response(await known, { headers: { ...given, 'content-encoding': 'gzip' } })
 }

@@ -1,7 +1,6 @@
 // Decodes Amazon's binary event stream (`application/vnd.amazon.eventstream`), verifying both checksums.
 // A message is: total length, headers length, checksum of these two; headers; payload; checksum of all before.
 
-import { crc32 } from 'node:zlib'
 import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
 
 /** Prefix of the name of a frame that is an exception, followed by its type. Its data is `{"message": …}`. */
@@ -57,7 +56,7 @@ export class AwsEventStreamDecoder {
 
   /** The length of the message that begins at `start`. */
   #sizeAt(all: Buffer, start: number): number {
-    if (crc32(all.subarray(start, start + 8)) !== all.readUInt32BE(start + 8)) {
+    if (Bun.hash.crc32(all.subarray(start, start + 8)) !== all.readUInt32BE(start + 8)) {
       throw new Error('the prelude of an event has a wrong checksum')
     }
     const size = all.readUInt32BE(start)
@@ -70,7 +69,7 @@ export class AwsEventStreamDecoder {
 
   #frameAt(all: Buffer, start: number, end: number): Frame | undefined {
     const bodyEnd = end - checksumBytes
-    if (crc32(all.subarray(start, bodyEnd)) !== all.readUInt32BE(bodyEnd)) {
+    if (Bun.hash.crc32(all.subarray(start, bodyEnd)) !== all.readUInt32BE(bodyEnd)) {
       throw new Error('an event has a wrong checksum')
     }
     const headersEnd = start + preludeBytes + all.readUInt32BE(start + 4)

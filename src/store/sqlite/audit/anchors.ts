@@ -49,7 +49,8 @@ export function readAnchors(path: string): Anchor[] {
 /** A line cut off by a crash is not an anchor. */
 function anchorOf(line: string): Anchor | undefined {
   try {
-    return anchorSchema.safeParse(JSON.parse(line)).data
+    // At a start there are few: compiling the schema would take longer than checking them.
+    return anchorSchema.safeParse(JSON.parse(line), { jitless: true }).data
   } catch {
     return undefined
   }

@@ -51,18 +51,26 @@ export class SpillFile implements SpillTarget {
    * record (a write that was cut off, or another program's) is copied aside.
    */
   read(): unknown[] {
-    const all = Buffer.alloc(this.#bytes)
-    readSync(this.#file, all, 0, this.#bytes, 0)
     const records: unknown[] = []
     this.#end = 0
+    // Nearly always nothing: then a start does not go through megabytes of zeros.
+    if (isBlank(this.#read(headerBytes))) return records
+    const all = this.#read(this.#bytes)
     for (;;) {
       const text = recordAt(all, this.#end)
       if (text === undefined) break
       records.push(decoded(text))
       this.#end += headerBytes + Buffer.byteLength(text)
     }
-    if (all.subarray(this.#end, this.#end + headerBytes).some((byte) => byte !== 0)) this.#setRestAside()
+    if (!isBlank(all.subarray(this.#end, this.#end + headerBytes))) this.#setRestAside()
     return records
+  }
+
+  /** The file's first bytes. */
+  #read(length: number): Buffer {
+    const bytes = Buffer.alloc(length)
+    readSync(this.#file, bytes, 0, length, 0)
+    return bytes
   }
 
   #setRestAside(): void {
@@ -104,6 +112,10 @@ export class SpillFile implements SpillTarget {
 }
 
 const headerBytes = 24
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0)
+}
 
 /** Takes the file's space. Throws when the disk has not so much, and leaves what there is to the database. */
 function reserve(file: number, bytes: number): void {
