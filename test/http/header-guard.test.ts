@@ -52,13 +52,6 @@ describe('headers', () => {
     'é',
   ])('with the host %p are refused', (host) => expect(codeOf({ host })).toBe('invalid_request'))
 
-  test('with a host are looked at again when it is another one than before', () => {
-    expect(codeOf({ host: 'a' })).toBeUndefined()
-    expect(codeOf({ host: 'a b' })).toBe('invalid_request')
-    expect(codeOf({ host: 'a b' })).toBe('invalid_request')
-    expect(codeOf({ host: 'a' })).toBeUndefined()
-  })
-
   test('without a host are refused', () => expect(codeOf({})).toBe('invalid_request'))
 
   test.each(['5, 5', '+5', '-5', '0x5', '', '1e3', '9'.repeat(16)])(

@@ -1,10 +1,10 @@
 // Identifies the caller by the bearer key or session token of a request.
 
-import type { Account, AccountStore } from '../../accounts/account.ts'
-import { type ApiKey, matches, readKey } from '../../accounts/api-key.ts'
+import type { AccountStore } from '../../accounts/account.ts'
+import { matches, readKey } from '../../accounts/api-key.ts'
 import type { Caller } from '../../accounts/caller.ts'
 import { type Session, sessionIdOf } from '../../accounts/session.ts'
-import type { Awaitable } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
@@ -30,40 +30,18 @@ export function authenticateEither(
   return callerOf(keyOf(headers, header), parts)
 }
 
-function callerOf(text: string, parts: Authentication): Awaitable<Caller> {
+function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Caller> {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
-  const key = parts.accounts.findKey(read.id)
-  return key instanceof Promise ? callerOnce(key, text, parts) : callerBy(valid(key, text, parts), parts)
-}
-
-async function callerOnce(
-  key: Promise<ApiKey | undefined>,
-  text: string,
-  parts: Authentication,
-): Promise<Caller> {
-  return callerBy(valid(await key, text, parts), parts)
-}
-
-function valid(key: ApiKey | undefined, text: string, { now }: Authentication): ApiKey {
-  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
-  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
-  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-  return key
-}
-
-function callerBy(key: ApiKey, { accounts }: Authentication): Awaitable<Caller> {
-  const account = accounts.findAccount(key.account)
-  return account instanceof Promise ? callerOfOnce(account, key) : callerIn(account, key)
-}
-
-async function callerOfOnce(account: Promise<Account | undefined>, key: ApiKey): Promise<Caller> {
-  return callerIn(await account, key)
-}
-
-function callerIn(account: Account | undefined, key: ApiKey): Caller {
-  if (!account) throw new GatewayError('invalid_api_key')
-  return { account, key, channel: 'api', mode: key.mode }
+  return andThen(accounts.findKey(read.id), (key) => {
+    if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+    if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+    if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+    return andThen(accounts.findAccount(key.account), (account): Caller => {
+      if (!account) throw new GatewayError('invalid_api_key')
+      return { account, key, channel: 'api', mode: key.mode }
+    })
+  })
 }
 
 /** Who is signed in, and by which session. */

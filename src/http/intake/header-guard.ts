@@ -14,15 +14,6 @@ export function checkTarget({ method, url }: Pick<Request, 'method' | 'url'>): v
   }
 }
 
-/** The host that was checked last: nearly all requests name the same one. */
-let lastHost: string | undefined
-
-function checkedHost(host: string | null): string {
-  // The pattern rejects paths and users. A name such as 1.2.3.999 looks plain, but no parser accepts it as a host.
-  if (host !== null && plainHost.test(host) && URL.canParse(`http://${host}/`)) return host
-  throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
-}
-
 /** A name, a colon, a space and a line end. */
 const bytesPerHeader = 4
 
@@ -33,7 +24,10 @@ const bytesPerHeader = 4
  */
 export function checkHeaders(headers: Headers, maxBytes: number): void {
   const host = headers.get('host')
-  if (host !== lastHost) lastHost = checkedHost(host)
+  // The pattern rejects paths and users. A name such as 1.2.3.999 looks plain, but no parser accepts it as a host.
+  if (host === null || !plainHost.test(host) || !URL.canParse(`http://${host}/`)) {
+    throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
+  }
   const length = headers.get('content-length')
   if (length !== null && !/^\d{1,15}$/.test(length)) {
     throw new GatewayError('invalid_request', { message: 'The Content-Length header is malformed.' })
