@@ -34,7 +34,7 @@ export class UsageDays {
   readonly #upsert: Statement
   readonly #onRefused: (added: UsageAdded, error: unknown) => void
   readonly #retryMs: number
-  #added: UsageAdded[] = []
+  #added: Writable<UsageAdded>[] = []
   /** In the transaction under way: what was refused for the first time, and what is in at last. */
   #refused: { readonly added: UsageAdded; readonly error: unknown }[] = []
   #done = new Set<UsageAdded>()
@@ -57,8 +57,11 @@ export class UsageDays {
     )
   }
 
+  /** The object is kept, and what comes next for the same row is added to it. */
   add(added: UsageAdded): void {
-    this.#added.push(added)
+    const last = this.#added.at(-1)
+    if (last !== undefined && isSameRow(last, added)) addTo(last, added)
+    else this.#added.push(added)
   }
 
   /** May run several times in one transaction. */
@@ -108,23 +111,33 @@ export class UsageDays {
 }
 
 /** What several calls add to one row, added up: calls that end together are often of one key and model. */
-function together(added: readonly UsageAdded[]): Iterable<UsageAdded> {
+function together(added: readonly Writable<UsageAdded>[]): Iterable<UsageAdded> {
   const rows = new Map<string, Writable<UsageAdded>>()
   for (const one of added) {
     const name = `${one.account} ${startOfDay(one.at)} ${one.key ?? ''} ${one.model}`
     const row = rows.get(name)
-    if (row === undefined) {
-      rows.set(name, { ...one })
-      continue
-    }
-    row.calls += one.calls
-    row.errors += one.errors
-    row.inputTokens += one.inputTokens
-    row.outputTokens += one.outputTokens
-    row.cost += one.cost
-    row.charged += one.charged
+    if (row === undefined) rows.set(name, one)
+    else addTo(row, one)
   }
   return rows.values()
+}
+
+function isSameRow(one: UsageAdded, other: UsageAdded): boolean {
+  return (
+    one.key === other.key &&
+    one.model === other.model &&
+    one.account === other.account &&
+    startOfDay(one.at) === startOfDay(other.at)
+  )
+}
+
+function addTo(row: Writable<UsageAdded>, one: UsageAdded): void {
+  row.calls += one.calls
+  row.errors += one.errors
+  row.inputTokens += one.inputTokens
+  row.outputTokens += one.outputTokens
+  row.cost += one.cost
+  row.charged += one.charged
 }
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] }

@@ -5,12 +5,21 @@ import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 /** How many rows the statements take; the largest that fits is used. */
 const sizes = [16, 4, 1] as const
 
+interface Insert {
+  readonly statement: Statement
+  /**
+   * Of all its rows. As one array, because spreading some hundreds of arguments takes longer than binding them; and the
+   * same one each time, because it would be a tenth of all that a call allocates.
+   */
+  readonly values: SQLQueryBindings[]
+}
+
 export class BulkInsert {
   readonly #database: Database
   readonly #table: string
   readonly #head: string
   readonly #columns: number
-  readonly #statements = new Map<number, Statement>()
+  readonly #inserts = new Map<number, Insert>()
   #last: Statement<{ last: bigint | null }, []> | undefined
   #rows: (readonly SQLQueryBindings[])[] = []
 
@@ -75,23 +84,28 @@ export class BulkInsert {
   }
 
   #insert(rows: readonly (readonly SQLQueryBindings[])[], from: number, count: number): void {
-    // As one array: spreading some hundreds of arguments takes longer than binding them.
-    const values: SQLQueryBindings[] = []
-    for (let n = from; n < from + count; n++) for (const value of rows[n]!) values.push(value)
-    this.#statementOf(count).run(values)
+    const { statement, values } = this.#insertOf(count)
+    let at = 0
+    for (let n = from; n < from + count; n++) for (const value of rows[n]!) values[at++] = value
+    statement.run(values)
+    // What a row holds may be large.
+    values.fill(null)
   }
 
   forget(): void {
     if (this.#rows.length > 0) this.#rows = []
   }
 
-  #statementOf(size: number): Statement {
-    let statement = this.#statements.get(size)
-    if (!statement) {
+  #insertOf(size: number): Insert {
+    let insert = this.#inserts.get(size)
+    if (!insert) {
       const row = `(${Array(this.#columns).fill('?').join(',')})`
-      statement = this.#database.prepare(this.#head + Array(size).fill(row).join(','))
-      this.#statements.set(size, statement)
+      insert = {
+        statement: this.#database.prepare(this.#head + Array(size).fill(row).join(',')),
+        values: Array<SQLQueryBindings>(size * this.#columns).fill(null),
+      }
+      this.#inserts.set(size, insert)
     }
-    return statement
+    return insert
   }
 }

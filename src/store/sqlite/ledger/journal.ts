@@ -37,16 +37,18 @@ export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array {
   return hash
 }
 
-/** What JSON.stringify makes of the fields as strings, at a third of its time. */
+/** What JSON.stringify makes of the fields as strings, at a third of its time where nothing has to be escaped. */
 function fieldsText({ tx, leg, kind, account, lot, amount, at }: HashedFields): string {
-  const lotText = lot === null ? 'null' : quoted(lot)
-  return `["${tx}","${leg}",${quoted(kind)},${quoted(account)},${lotText},"${amount}","${at}"]`
+  if (!isPlain(kind) || !isPlain(account) || !(lot === null || isPlain(lot)))
+    return JSON.stringify([`${tx}`, `${leg}`, kind, account, lot, `${amount}`, `${at}`])
+  const lotText = lot === null ? 'null' : `"${lot}"`
+  return `["${tx}","${leg}","${kind}","${account}",${lotText},"${amount}","${at}"]`
 }
 
 const plainText = /^[ !#-[\]-~]*$/
 
-function quoted(text: string): string {
-  return plainText.test(text) ? `"${text}"` : JSON.stringify(text)
+function isPlain(text: string): boolean {
+  return plainText.test(text)
 }
 
 type JournalWrites = GroupWrites['journal']
