@@ -27,9 +27,10 @@ export interface Payable {
 export async function paidCall(
   parts: ChatParts,
   call: PaidCall,
-  { candidates, balance, funding }: Payable,
+  payable: Payable,
   serve: (hold: Hold) => Promise<Response>,
 ): Promise<Response> {
+  const { candidates, balance, funding } = payable
   const hold = await openHold(parts, call, candidates, balance, funding)
   try {
     const response = await serve(hold)

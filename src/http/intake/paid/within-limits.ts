@@ -17,10 +17,8 @@ export interface Limited {
 }
 
 /** Runs a request and adds the limits to the headers of every answer, including refusals, which count too. */
-export async function withinLimits(
-  { limiter }: Pick<PaidParts, 'limiter'>,
-  limited: Limited,
-): Promise<Response> {
+export async function withinLimits(parts: Pick<PaidParts, 'limiter'>, limited: Limited): Promise<Response> {
+  const { limiter } = parts
   const { caller, requestId } = limited
   let response: Response
   try {
