@@ -78,15 +78,15 @@ test('rows are written soon and come back whole, by id only to their account', a
 test('enough rows ride on the next commit', async () => {
   const { ledger, requestLog, requests } = await open()
   await ledger.grant(grantOf('g', usd(1)))
-  for (let n = 0; n < 64; n++) requestLog.append({ ...row, requestId: `r${n}` })
+  for (let n = 0; n < 128; n++) requestLog.append({ ...row, requestId: `r${n}` })
   await ledger.hold(holdOf('c'))
-  expect((await requests.page({ limit: 100 })).rows).toHaveLength(64)
+  expect((await requests.page({ limit: 200 })).rows).toHaveLength(128)
 })
 
 test.each([
   ['the first', 0],
   ['one in the middle', 17],
-  ['the last', 63],
+  ['the last', 127],
 ])('%s of many that the database refuses is left out alone', async (_, place) => {
   for (const broken of [
     { cost: 'broken' as unknown as bigint },
@@ -95,12 +95,12 @@ test.each([
   ]) {
     const { ledger, requestLog, requests } = await open()
     await ledger.grant(grantOf('g', usd(1)))
-    for (let n = 0; n < 64; n++)
+    for (let n = 0; n < 128; n++)
       requestLog.append({ ...row, requestId: `r${n}`, at: noon + n, ...(n === place ? broken : {}) })
     await ledger.hold(holdOf('c'))
     expect(requestLog.dropped).toBe(1)
-    const { rows } = await requests.page({ limit: 100 })
-    const written = Array.from({ length: 64 }, (_row, n) => `r${63 - n}`).filter((id) => id !== `r${place}`)
+    const { rows } = await requests.page({ limit: 200 })
+    const written = Array.from({ length: 128 }, (_row, n) => `r${127 - n}`).filter((id) => id !== `r${place}`)
     expect(rows.map(({ requestId }) => requestId)).toEqual(written)
   }
 })

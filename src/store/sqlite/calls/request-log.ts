@@ -11,7 +11,7 @@ import type { UsageDays } from './usage-days.ts'
 const bufferedRows = 10_000
 const rowsPerCommit = 256
 /** So many go with the next commit, whoever makes it. */
-const rowsTogether = 64
+const rowsTogether = 128
 const latestMs = 250
 /** How precisely the last use of a key is stored, milliseconds. */
 const usedEveryMs = 1_000
