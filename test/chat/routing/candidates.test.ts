@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
 import { GatewayError, renderError, retryHeaders } from '../../../src/errors.ts'
 import type { Routing } from '../../../src/protocols/protocol.ts'
+import { anywhere } from '../../../src/protocols/request/gateway-fields.ts'
 import { anyRoute, modelOf, priceOf, providerOf } from '../support.ts'
 
 const offers = [
@@ -91,5 +92,42 @@ describe('offers', () => {
     expect(counts.size).toBe(4)
     for (const count of counts.values()) expect(count).toBeWithin(800, 1_200)
     expect(first('session')).toBe(first('session'))
+  })
+})
+
+describe('the candidates of a model for calls that say nothing of their routing', () => {
+  const names = (...given: Parameters<typeof candidatesFor>) =>
+    candidatesFor(...given).map(({ provider, key }) => `${provider.id} ${key}`)
+
+  test('are found once, and again when the providers are others', () => {
+    const first = candidatesFor([model], providers, anywhere, 't', 1)
+    expect(candidatesFor([model], providers, anywhere, 'another', 1)).toBe(first)
+    const fewer = new Map([['b', providerOf('b')]])
+    expect(names([model], fewer, anywhere, 't', 1)).toHaveLength(1)
+    expect(candidatesFor([model], providers, anywhere, 't', 1)).toEqual(first)
+  })
+
+  test('are not those of calls with rules, with several models or with several answers', () => {
+    const rules = { ...anywhere, ignore: ['a'] }
+    expect(names([model], providers, anywhere, 't', 1)).toHaveLength(3)
+    expect(names([model], providers, rules, 't', 1)).toHaveLength(2)
+    expect(names([model, modelOf('c/m')], providers, anywhere, 't', 1)).toHaveLength(4)
+    const dialects = [
+      { models: /m/, protocol: 'openai-responses', quirks: {}, clientBody: 'translated' },
+    ] as const
+    const spoken = new Map([['a', providerOf('a', { dialects })]])
+    const protocols = (n: number) =>
+      candidatesFor([model], spoken, anywhere, 't', n).map(({ provider }) => provider.protocol)
+    expect([protocols(1), protocols(2), protocols(1)]).toEqual([
+      ['openai-responses'],
+      ['openai-chat'],
+      ['openai-responses'],
+    ])
+  })
+
+  test('take turns where a provider has several keys', () => {
+    const keyed = new Map([['a', providerOf('a', { keys: ['1', '2', '3', '4'] })]])
+    const firsts = Array.from({ length: 100 }, (_, at) => names([model], keyed, anywhere, `t${at}`, 1)[0])
+    expect(new Set(firsts).size).toBe(4)
   })
 })
