@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { anyObject, flag, list, number, object, position, text } from '../../src/protocols/gemini/lenient.ts'
+import { anyObject, flag, list, number, object, position, text } from '../../src/protocols/lenient.ts'
 import { readChunk } from '../../src/protocols/gemini/outbound/schema.ts'
 
 const read = object({

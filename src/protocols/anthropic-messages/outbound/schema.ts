@@ -2,6 +2,8 @@
 
 import { z } from 'zod'
 import type { CacheMark, JsonObject } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
+import { list, number, object, text, type ValueRead } from '../../lenient.ts'
 
 /** A cache mark on the wire; five minutes is the protocol's default and left out. */
 export function cacheControl(mark: CacheMark | undefined): JsonObject {
@@ -10,54 +12,60 @@ export function cacheControl(mark: CacheMark | undefined): JsonObject {
 }
 
 // ---- answers ----------------------------------------------------------------------------------------------
-// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer. Built when they
-// are first needed.
+// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer.
 
-const counter = z.number().nullish().catch(undefined)
+const counters = {
+  input_tokens: number,
+  output_tokens: number,
+  cache_read_input_tokens: number,
+  cache_creation_input_tokens: number,
+  cache_creation: object({ ephemeral_5m_input_tokens: number, ephemeral_1h_input_tokens: number }),
+  output_tokens_details: object({ thinking_tokens: number }),
+}
 
-const countersSchema = () =>
-  z.object({
-    input_tokens: counter,
-    output_tokens: counter,
-    cache_read_input_tokens: counter,
-    cache_creation_input_tokens: counter,
-    cache_creation: z
-      .object({ ephemeral_5m_input_tokens: counter, ephemeral_1h_input_tokens: counter })
-      .nullish()
-      .catch(undefined),
-    output_tokens_details: z.object({ thinking_tokens: counter }).nullish().catch(undefined),
-  })
+/** The counters of an answer; undefined without any. */
+export const readUsage = object({
+  ...counters,
+  server_tool_use: object({ web_search_requests: number }),
+  iterations: list(object(counters)),
+  service_tier: text,
+})
 
-const usageSchema = () =>
-  countersSchema().extend({
-    server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
-    iterations: z.array(countersSchema()).nullish().catch(undefined),
-    service_tier: z.string().nullish().catch(undefined),
-  })
-
-export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
-export type WireCounters = z.infer<ReturnType<typeof countersSchema>>
-
-const text = z.string().catch('')
-const usage = () => usageSchema().nullish().catch(undefined)
+export type WireUsage = ValueRead<typeof readUsage>
+export type WireCounters = Pick<WireUsage, keyof typeof counters>
 
 /** One block of content. `type` decides which of the fields matter. */
-const blockSchema = () =>
-  z.object({
-    type: z.string(),
-    text,
-    thinking: text,
-    signature: text,
-    data: text,
-    id: text,
-    tool_use_id: text,
-    name: text,
-    input: z.unknown().optional(),
-    content: z.unknown().optional(),
-    citations: z.array(z.unknown()).nullish().catch(undefined),
-  })
+export interface WireBlock {
+  readonly type: string
+  readonly text: string
+  readonly thinking: string
+  readonly signature: string
+  readonly data: string
+  readonly id: string
+  readonly tool_use_id: string
+  readonly name: string
+  readonly input: unknown
+  readonly content: unknown
+  readonly citations: readonly unknown[]
+}
 
-export type WireBlock = z.infer<ReturnType<typeof blockSchema>>
+/** A block as it is sent; undefined for something else. A field that is missing or of another type is empty. */
+export function readBlock(block: unknown): WireBlock | undefined {
+  if (!isObject(block) || typeof block.type !== 'string') return undefined
+  return {
+    type: block.type,
+    text: text(block.text) ?? '',
+    thinking: text(block.thinking) ?? '',
+    signature: text(block.signature) ?? '',
+    data: text(block.data) ?? '',
+    id: text(block.id) ?? '',
+    tool_use_id: text(block.tool_use_id) ?? '',
+    name: text(block.name) ?? '',
+    input: block.input,
+    content: block.content,
+    citations: Array.isArray(block.citations) ? block.citations : [],
+  }
+}
 
 export const citationSchema = z.lazy(() =>
   z.object({
@@ -68,45 +76,18 @@ export const citationSchema = z.lazy(() =>
   }),
 )
 
-const stopDetails = () =>
-  z
-    .object({ explanation: z.string().nullish().catch(undefined) })
-    .nullish()
-    .catch(undefined)
-
-export type StopDetails = z.infer<ReturnType<typeof stopDetails>>
-
 export const messageSchema = z.lazy(() =>
   z.object({
     type: z.literal('message').optional(),
-    id: z.string().optional().catch(undefined),
-    model: z.string().optional().catch(undefined),
+    id: z.unknown().optional(),
+    model: z.unknown().optional(),
     content: z.array(z.unknown()),
-    stop_reason: z.string().nullish().catch(undefined),
-    stop_details: stopDetails(),
-    usage: usage(),
+    stop_reason: z.unknown().optional(),
+    stop_details: z.unknown().optional(),
+    usage: z.unknown().optional(),
   }),
 )
 
-const name = z.string().optional().catch(undefined)
-
-/**
- * The schemas of stream events by type, except for deltas and stops of blocks, which are too frequent for a schema.
- * Unknown event types are ignored, as the protocol demands.
- */
-export const eventSchemas = {
-  message_start: z.lazy(() => z.object({ message: z.object({ id: name, model: name, usage: usage() }) })),
-  content_block_start: z.lazy(() => z.object({ index: z.number(), content_block: blockSchema() })),
-  message_delta: z.lazy(() =>
-    z.object({
-      delta: z
-        .object({ stop_reason: z.string().nullish().catch(undefined), stop_details: stopDetails() })
-        .catch({ stop_reason: undefined, stop_details: undefined }),
-      usage: usage(),
-    }),
-  ),
-  message_stop: z.object({}),
-  error: z.lazy(() =>
-    z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
-  ),
-} as const
+export const errorSchema = z.lazy(() =>
+  z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
+)

@@ -11,7 +11,7 @@ import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
 import { webAnnotations } from './citations.ts'
 import { faultOfEvent } from './fault.ts'
-import { eventSchemas, messageSchema, type StopDetails, type WireBlock, type WireUsage } from './schema.ts'
+import { errorSchema, messageSchema, readBlock, readUsage, type WireBlock, type WireUsage } from './schema.ts'
 import { answerTool, compactionId, reasoningFormat } from '../../claude/names.ts'
 import { detailOfWork, searchItem } from '../../claude/server-tools.ts'
 import { eventsOfCompletion } from './text-completion.ts'
@@ -71,7 +71,7 @@ export function streamParser(): StreamParser {
 
 /** A whole message as the events of an equivalent stream. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
-  const failure = eventSchemas.error.safeParse(body)
+  const failure = errorSchema.safeParse(body)
   if (failure.success) {
     return [{ kind: 'error', fault: faultOfEvent(failure.data.error.type, failure.data.error.message) }]
   }
@@ -119,16 +119,19 @@ function stepEvent(state: ParserState, event: unknown): Step {
   const type = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined
   switch (type) {
     case 'message_start': {
-      const parsed = eventSchemas.message_start.safeParse(event)
-      if (!parsed.success) return fail(state, 'message_start has no message')
-      const { id, model, usage } = parsed.data.message
-      const [next, counted] = withUsage(state, usage)
-      return [next, [{ kind: 'message-start', id, model }, ...counted]]
+      const { message } = event as JsonObject
+      if (!isObject(message)) return fail(state, 'message_start has no message')
+      const [next, counted] = withUsage(state, message.usage)
+      return [
+        next,
+        [{ kind: 'message-start', id: named(message.id), model: named(message.model) }, ...counted],
+      ]
     }
     case 'content_block_start': {
-      const parsed = eventSchemas.content_block_start.safeParse(event)
-      return parsed.success
-        ? startBlock(state, parsed.data.index, parsed.data.content_block)
+      const { index, content_block } = event as JsonObject
+      const block = readBlock(content_block)
+      return isIndex(index) && block !== undefined
+        ? startBlock(state, index, block)
         : fail(state, 'content_block_start has no block')
     }
     case 'content_block_delta': {
@@ -143,16 +146,16 @@ function stepEvent(state: ParserState, event: unknown): Step {
       return isIndex(index) ? stopBlock(state, index) : [state, []]
     }
     case 'message_delta': {
-      const parsed = eventSchemas.message_delta.safeParse(event)
-      if (!parsed.success) return fail(state, 'message_delta cannot be read')
-      const [next, counted] = withUsage(state, parsed.data.usage)
-      const { stop_reason, stop_details } = parsed.data.delta
-      return [{ ...next, stopReason: stop_reason ?? next.stopReason }, [...refusal(stop_details), ...counted]]
+      const { delta, usage } = event as JsonObject
+      const { stop_reason, stop_details } = isObject(delta) ? delta : {}
+      const [next, counted] = withUsage(state, usage)
+      const stopReason = named(stop_reason) ?? next.stopReason
+      return [{ ...next, stopReason }, [...refusal(stop_details), ...counted]]
     }
     case 'message_stop':
       return finish(state)
     case 'error': {
-      const parsed = eventSchemas.error.safeParse(event)
+      const parsed = errorSchema.safeParse(event)
       const fault = parsed.success
         ? faultOfEvent(parsed.data.error.type, parsed.data.error.message)
         : faultOfEvent(undefined, undefined)
@@ -169,17 +172,17 @@ function stepEvent(state: ParserState, event: unknown): Step {
   }
 }
 
-function withUsage(state: ParserState, counted: WireUsage | null | undefined): Step {
-  if (!counted) return [state, []]
-  const usage = mergeUsage(state.usage, counted)
-  if (usage === undefined) return [state, []]
+function withUsage(state: ParserState, counted: unknown): Step {
+  const read = readUsage(counted)
+  if (read === undefined) return [state, []]
+  const usage = mergeUsage(state.usage, read)
   return [{ ...state, usage }, [{ kind: 'usage', usage: usageOf(usage) }]]
 }
 
 function startBlock(state: ParserState, index: number, block: WireBlock): Step {
   switch (block.type) {
     case 'text': {
-      const open: OpenBlock = { kind: 'text', start: state.textLength, citations: block.citations ?? [] }
+      const open: OpenBlock = { kind: 'text', start: state.textLength, citations: block.citations }
       return addText(withOpen(state, index, open), block.text)
     }
     case 'thinking': {
@@ -371,6 +374,11 @@ function isIndex(value: unknown): value is number {
   return Number.isFinite(value)
 }
 
+/** A name or a word, where there is one. */
+function named(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
 /** A text field of a delta; a missing or invalid one must not lose the rest. */
 function text(value: unknown): string {
   return typeof value === 'string' ? value : ''
@@ -386,8 +394,8 @@ function openReasoning(state: ParserState, index: number): readonly [ParserState
 }
 
 /** Why the model declined, where it says so. */
-function refusal(details: StopDetails): readonly ChatEvent[] {
-  const text = details?.explanation
+function refusal(details: unknown): readonly ChatEvent[] {
+  const text = isObject(details) ? named(details.explanation) : undefined
   return text ? [{ kind: 'refusal-delta', choice: 0, text }] : []
 }
 

@@ -15,13 +15,8 @@ import type { WireCounters, WireUsage } from './schema.ts'
  * Merges a stream's counters with those of its next event, field by field: later values replace earlier ones,
  * including zeros. Only `message_start` has the 5-minute and 1-hour split, so missing fields are kept.
  */
-export function mergeUsage(
-  before: WireUsage | undefined,
-  after: WireUsage | null | undefined,
-): WireUsage | undefined {
-  if (!after) return before
-  const named = Object.entries(after).filter(([, value]) => value !== undefined && value !== null)
-  return { ...before, ...Object.fromEntries(named) } as WireUsage
+export function mergeUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
+  return { ...before, ...after }
 }
 
 /**

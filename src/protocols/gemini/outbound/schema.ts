@@ -11,7 +11,7 @@ import {
   position,
   text,
   type ValueRead,
-} from '../lenient.ts'
+} from '../../lenient.ts'
 
 const partialArg = object({
   jsonPath: text,

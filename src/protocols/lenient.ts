@@ -2,8 +2,8 @@
 // object without faults is returned itself, which is nearly every frame of a stream and many times cheaper than
 // copying.
 
-import type { JsonObject } from '../../conversation/request.ts'
-import { isObject } from '../json.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import { isObject } from './json.ts'
 
 /** Returns the value as read; undefined if it is something else. */
 export type Read<T> = (value: unknown) => T | undefined
