@@ -44,8 +44,8 @@ export function refusePart(part: ContentPart, param: string, takes: string): nev
 
 /** Warns of each of these parameters that has an effect. */
 export function warnOfUnknown(values: Readonly<Record<string, unknown>>, warn: Warn): void {
-  for (const [param, value] of Object.entries(values)) {
-    if (!asksNothing(param, value)) warn(param, 'The provider has no such parameter; dropped.')
+  for (const param in values) {
+    if (!asksNothing(param, values[param])) warn(param, 'The provider has no such parameter; dropped.')
   }
 }
 

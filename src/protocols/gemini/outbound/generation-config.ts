@@ -1,7 +1,7 @@
 // Sampling, limits, formats and thinking as Gemini's generationConfig.
 
 import type { ChatRequest, Json, JsonObject, Reasoning, Sampling } from '../../../conversation/request.ts'
-import { isObject } from '../../json.ts'
+import { isObject, present } from '../../json.ts'
 import type { Warning } from '../../protocol.ts'
 import { toSubset } from '../schema-subset.ts'
 import type { ThinkingLevel, Traits } from './quirks.ts'
@@ -17,7 +17,7 @@ export function generationConfigOf(
   warnings: Warning[],
 ): JsonObject {
   const { sampling } = request
-  const settings: Record<string, Json | undefined> = {
+  return present<JsonObject>({
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
@@ -33,10 +33,7 @@ export function generationConfigOf(
     responseModalities: modalitiesOf(request.rest['modalities']),
     speechConfig: speechOf(request.rest['audio'], warnings),
     ...formatOf(request, traits, warnings),
-  }
-  return Object.fromEntries(
-    Object.entries(settings).filter((entry): entry is [string, Json] => entry[1] !== undefined),
-  )
+  })
 }
 
 /** Alternatives to each token imply the tokens themselves. */
