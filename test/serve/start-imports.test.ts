@@ -12,18 +12,25 @@ const transpiler = new Bun.Transpiler({ loader: 'ts' })
 function loadedWith(...entries: readonly string[]): {
   files: readonly string[]
   packages: readonly string[]
+  builtin: ReadonlySet<string>
 } {
   const files = new Set(entries.map((entry) => resolve(root, entry)))
   const packages = new Set<string>()
+  const builtin = new Set<string>()
   for (const file of files) {
     if (!file.endsWith('.ts')) continue
     for (const { path, kind } of transpiler.scanImports(readFileSync(file, 'utf8'))) {
-      if (kind === 'dynamic-import' || /^(node|bun)(:|$)/.test(path)) continue
-      if (path.startsWith('.')) files.add(resolve(dirname(file), path))
+      if (kind === 'dynamic-import') continue
+      if (/^(node|bun)(:|$)/.test(path)) builtin.add(path)
+      else if (path.startsWith('.')) files.add(resolve(dirname(file), path))
       else packages.add(/^(@[^/]+\/)?[^/]+/.exec(path)![0])
     }
   }
-  return { files: [...files].map((file) => relative(root, file)), packages: [...packages].toSorted() }
+  return {
+    files: [...files].map((file) => relative(root, file)),
+    packages: [...packages].toSorted(),
+    builtin,
+  }
 }
 
 const loaded = loadedWith(
@@ -48,9 +55,14 @@ test('the gateway starts with these packages and no more', () => {
   ])
 })
 
+test('no module of the runtime is loaded for compression', () => {
+  expect(loaded.builtin).not.toContain('node:zlib')
+})
+
 test.each([
   ['the console and its API', /^src\/(console|http\/admin)\/|^src\/http\/console\/(?!route\.ts$)/],
   ['its documentation', /^src\/http\/docs\/|documentation\.ts$/],
+  ['schemas of its documentation', /(answer|models)-schema\.ts$|openai-completions\/schema\.ts$/],
   ['other commands', /^src\/cli\/commands\/(?!.*\/commands\.ts$)(?!service\/serve\.ts$)/],
   ['worker processes', /^src\/serve\/workers\/(crew|front|worker|process)\.ts$/],
   ['the simulated provider', /^src\/providers\/simulator\/(?!abilities\.ts$)/],
