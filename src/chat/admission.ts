@@ -2,7 +2,7 @@
 
 import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
-import type { Awaitable } from '../awaitable.ts'
+import { andThen, type Awaitable } from '../awaitable.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
@@ -80,7 +80,7 @@ export function refusalError(
   return new GatewayError(code, { message, param: 'model', metadata })
 }
 
-export interface Admitted {
+interface Admitted {
   readonly models: readonly Model[]
   readonly warnings: readonly Warning[]
   /** The account's credit at this moment. */
@@ -92,19 +92,9 @@ type AskedCall = Pick<PaidCall, 'caller' | 'request'>
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
 export function admitted(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
-  const balance = parts.ledger.balance(call.caller.account.id)
-  return balance instanceof Promise
-    ? onceKnown(parts, call, purpose, balance)
-    : admittedBy(parts, call, purpose, balance)
-}
-
-async function onceKnown(
-  parts: AdmissionParts,
-  call: AskedCall,
-  purpose: Purpose,
-  balance: Promise<Balance>,
-): Promise<Admitted> {
-  return admittedBy(parts, call, purpose, await balance)
+  return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
+    admittedBy(parts, call, purpose, balance),
+  )
 }
 
 function admittedBy(

@@ -3,8 +3,8 @@
 import { windowEnd } from '../../accounts/spend-window.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Balance, HoldResult, StartedHold } from '../../credits/ledger/ledger.ts'
-import { formatUsd, smaller, type Pico } from '../../credits/money.ts'
+import type { Balance, HoldResult } from '../../credits/ledger/ledger.ts'
+import { formatUsd, smaller } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
@@ -18,55 +18,31 @@ import { priceRecord } from './price-record.ts'
 import { needFor } from './prompt-need.ts'
 
 /**
- * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Throws or rejects with
+ * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
  * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
  * decided, so that a provider may be called; nothing may go to the client before `durable`.
  */
-export function openHold(
+export async function openHold(
   parts: BillingParts,
   call: PaidCall,
   candidates: readonly Candidate[],
   balance: Balance,
   funding: readonly Pool[],
 ): Promise<Hold> {
-  const free = freeIn(balance, funding, parts.now())
-  // Most keys have no limit, and the size of most prompts is plain enough: there is nothing to wait for.
-  const need = call.caller.key?.spendLimit == null ? needFor(parts, call, candidates, free) : undefined
-  return need === undefined || need instanceof Promise
-    ? openLater(parts, call, candidates, free, funding, need)
-    : start(parts, call, candidates[0]!, free, funding, need)
-}
-
-async function openLater(
-  parts: BillingParts,
-  call: PaidCall,
-  candidates: readonly Candidate[],
-  credit: Pico,
-  funding: readonly Pool[],
-  needed: Promise<Need> | undefined,
-): Promise<Hold> {
-  if (needed !== undefined) return start(parts, call, candidates[0]!, credit, funding, await needed)
-  const room = await keyRoom(parts.ledger, call.caller.key, parts.now())
+  const { caller, requestId, request } = call
+  const { model, offer } = candidates[0]!
+  const credit = freeIn(balance, funding, parts.now())
+  // Most keys have no limit, so there is nothing to wait for.
+  const room =
+    caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
   const free = smaller(credit, room ?? credit)
-  const need = await needFor(parts, call, candidates, free)
-  return start(parts, call, candidates[0]!, free, funding, need)
-}
-
-function start(
-  parts: BillingParts,
-  call: PaidCall,
-  first: Candidate,
-  free: Pico,
-  funding: readonly Pool[],
-  need: Need,
-): Promise<Hold> {
-  const { caller } = call
-  const { model, offer } = first
+  const needed = needFor(parts, call, candidates, free)
+  const need = needed instanceof Promise ? await needed : needed
   const now = parts.now()
   parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
-  pass('hold-queued', call.requestId)
-  const started = parts.ledger.startHold({
-    call: call.requestId,
+  pass('hold-queued', requestId)
+  const { result, durable } = await parts.ledger.startHold({
+    call: requestId,
     account: caller.account.id,
     key: caller.key?.id ?? null,
     funding,
@@ -78,21 +54,8 @@ function start(
     owner: parts.owner,
     leaseUntil: leaseUntil(parts.limits, now),
   })
-  return started.then((hold) => decided(parts, call, first, free, need, now, hold))
-}
-
-function decided(
-  parts: BillingParts,
-  call: PaidCall,
-  first: Candidate,
-  free: Pico,
-  need: Need,
-  now: number,
-  { result, durable }: StartedHold,
-): Hold {
   if (result.kind === 'refused') throw refusedHold(result, need, call, now)
-  pass('hold-decided', call.requestId)
-  const { requestId, caller, request } = call
+  pass('hold-decided', requestId)
   parts.inFlight.enter(requestId, caller.account.id)
   parts.inFlight.held(requestId, {
     model: request.envelope.model,
@@ -100,7 +63,7 @@ function decided(
     channel: caller.channel,
     hold: result.amount,
   })
-  return new Hold(parts, call, need, durable, result.amount, free - result.amount, first)
+  return new Hold(parts, call, need, durable, result.amount, free - result.amount, candidates[0]!)
 }
 
 /** The error for a hold that the ledger refused, with the amounts needed and available. */
