@@ -18,7 +18,7 @@ const mostSearches = 30
 type Searching = Pick<IncomingCall, 'caller' | 'request'>
 
 /** A call and its candidates. */
-export interface Routed<Call> {
+interface Routed<Call> {
   readonly call: Call
   readonly candidates: readonly Candidate[]
   /** The answer may pause, and continues when it is sent back: see OwnSearch. */

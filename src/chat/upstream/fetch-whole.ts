@@ -52,18 +52,13 @@ export async function fetchWhole(
     pass('answer-read', call.requestId)
     const parsing = parsedAnswer(response, text, turns)
     const parsed = parsing instanceof Promise ? await parsing : parsing
-    return text.length <= littleCharacters
-      ? wholeAnswer(parts, call, candidate, prepared, parsed)
-      : await wholeInTurn(parts, call, candidate, prepared, parsed)
+    const read = () => wholeAnswer(parts, call, candidate, prepared, parsed)
+    return text.length <= littleCharacters ? read() : await turns.run(read)
   } catch (error) {
     throw request.verdict(error)
   } finally {
     request.end()
   }
-}
-
-async function wholeInTurn(...read: Parameters<typeof wholeAnswer>): Promise<WholeAnswer> {
-  return read[0].turns.run(() => wholeAnswer(...read))
 }
 
 function wholeAnswer(

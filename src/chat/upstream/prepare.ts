@@ -16,7 +16,7 @@ import type { Arrivals } from './arrivals.ts'
 import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
-import { RecalledSignatures, type SignatureMemory } from './signatures.ts'
+import { type SignatureMemory, withSignatures } from './signatures.ts'
 
 /** What requests to providers take. */
 export interface UpstreamParts extends LoweringParts {
@@ -51,53 +51,28 @@ export function prepare(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound'>,
   candidate: Candidate,
-  round: Round,
-): Awaitable<Prepared> {
-  const signatures = new RecalledSignatures(parts.signatures)
-  const first = preparedWith(signatures, parts, hold, candidate, round)
-  const prepared =
-    first instanceof Promise || !signatures.areComplete
-      ? preparedAgain(first, signatures, parts, hold, candidate, round)
-      : first
-  return round.call.request.envelope.strict ? andThen(prepared, strictly) : prepared
-}
-
-/** Lowers once more if signatures have to be awaited. */
-async function preparedAgain(
-  first: Awaitable<Prepared>,
-  ...given: Parameters<typeof preparedWith>
-): Promise<Prepared> {
-  const prepared = await first
-  const [signatures] = given
-  if (signatures.areComplete) return prepared
-  await signatures.load()
-  return preparedWith(...given)
-}
-
-function preparedWith(
-  signatures: RecalledSignatures,
-  parts: UpstreamParts,
-  hold: Pick<Hold, 'outputBound'>,
-  candidate: Candidate,
   { call, warnings, emit }: Round,
 ): Awaitable<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const target: Target = {
-    model: offer.upstream,
-    provider: provider.id,
-    quirks: quirksFor(outbound, provider),
-    maxOutputTokens: model.maxOutputTokens,
-    reasoning: model.reasoning,
-    efforts: offer.efforts,
-    rememberedSignature: signatures.of,
-  }
-  const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
-  return lowered instanceof Promise
-    ? preparedLater(outbound, target, lowered, warnings)
-    : preparedOf(outbound, target, lowered, warnings)
+  const prepared = withSignatures(parts.signatures, (rememberedSignature) => {
+    const target: Target = {
+      model: offer.upstream,
+      provider: provider.id,
+      quirks: quirksFor(outbound, provider),
+      maxOutputTokens: model.maxOutputTokens,
+      reasoning: model.reasoning,
+      efforts: offer.efforts,
+      rememberedSignature,
+    }
+    const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
+    return lowered instanceof Promise
+      ? preparedLater(outbound, target, lowered, warnings)
+      : preparedOf(outbound, target, lowered, warnings)
+  })
+  return call.request.envelope.strict ? andThen(prepared, strictly) : prepared
 }
 
 async function preparedLater(

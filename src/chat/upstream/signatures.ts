@@ -9,8 +9,33 @@ export interface SignatureMemory {
   recall(toolCallId: string): Awaitable<string | undefined>
 }
 
-/** The signatures that the lowering of one request asks for. */
-export class RecalledSignatures {
+type SignatureOf = (toolCallId: string) => string | undefined
+
+/** Runs `lower` with signatures. If some are loaded asynchronously it runs twice: first without them, then with all. */
+export function withSignatures<T>(
+  memory: Pick<SignatureMemory, 'recall'>,
+  lower: (signatureOf: SignatureOf) => Awaitable<T>,
+): Awaitable<T> {
+  const recalled = new Recalled(memory)
+  const lowered = lower(recalled.of)
+  const isDone = !(lowered instanceof Promise) && recalled.isComplete
+  return isDone ? lowered : lowerAgain(recalled, lower, lowered)
+}
+
+/** Lowers once more if signatures have to be awaited. */
+async function lowerAgain<T>(
+  recalled: Recalled,
+  lower: (signatureOf: SignatureOf) => Awaitable<T>,
+  first: Awaitable<T>,
+): Promise<T> {
+  const lowered = await first
+  if (recalled.isComplete) return lowered
+  await recalled.load()
+  return lower(recalled.of)
+}
+
+/** The signatures that one request asks for. */
+class Recalled {
   readonly #memory: Pick<SignatureMemory, 'recall'>
   #known: Map<string, string | undefined> | undefined
   #awaited: Map<string, Promise<string | undefined>> | undefined
@@ -19,21 +44,19 @@ export class RecalledSignatures {
     this.#memory = memory
   }
 
-  /** The signature of a tool call. One that has to be awaited is undefined until `load`. */
-  readonly of = (toolCallId: string): string | undefined => {
-    if (this.#known?.has(toolCallId)) return this.#known.get(toolCallId)
-    const found = this.#memory.recall(toolCallId)
+  readonly of: SignatureOf = (id) => {
+    if (this.#known?.has(id)) return this.#known.get(id)
+    const found = this.#memory.recall(id)
     if (!(found instanceof Promise)) return found
-    this.#awaited = (this.#awaited ?? new Map<string, Promise<string | undefined>>()).set(toolCallId, found)
+    this.#awaited = (this.#awaited ?? new Map<string, Promise<string | undefined>>()).set(id, found)
     return undefined
   }
 
-  /** Whether none had to be awaited. */
-  get areComplete(): boolean {
+  /** Whether all were there at once. */
+  get isComplete(): boolean {
     return this.#awaited === undefined
   }
 
-  /** Awaits them: lowering once more gets them all. */
   async load(): Promise<void> {
     const awaited = [...(this.#awaited ?? [])]
     const signatures = await Promise.all(awaited.map(([, signature]) => signature))

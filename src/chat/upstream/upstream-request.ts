@@ -113,13 +113,9 @@ export class UpstreamRequest implements AbortListener {
   }
 
   #sendInTurn(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
-    return this.#parts.turns.mayRun('new')
-      ? this.#sendNow(candidate, lowered, connectMs)
-      : this.#sendLater(candidate, lowered, connectMs)
-  }
-
-  async #sendLater(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
-    return this.#parts.turns.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
+    const sent = this.#parts.turns.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
+    // A promise of a promise is one.
+    return sent as Promise<Response>
   }
 
   #sendNow({ provider, key }: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {

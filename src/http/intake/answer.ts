@@ -2,99 +2,59 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
-import type { Awaitable } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Call, Route } from '../route.ts'
+import type { Call, Identify, Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
 import { authenticate } from './authenticate.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 
 /** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
-export function answered<Parts extends ServingParts>(
+export async function answered<Parts extends ServingParts>(
   parts: Parts,
   route: Route<Parts>,
   request: Request,
   params: Call['params'],
 ): Promise<Response> {
-  return new RoutedCall(parts, route, request, params).answered()
-}
-
-/** A request on its way through its route. */
-class RoutedCall<Parts extends ServingParts> implements Call {
-  readonly request: Request
-  readonly requestId = newRequestId()
-  readonly params: Call['params']
-  readonly #parts: Parts
-  readonly #route: Route<Parts>
-
-  constructor(parts: Parts, route: Route<Parts>, request: Request, params: Call['params']) {
-    this.request = request
-    this.params = params
-    this.#parts = parts
-    this.#route = route
+  const requestId = newRequestId()
+  const { identify } = route
+  const call: Call = {
+    request,
+    requestId,
+    params,
+    caller: () => callerOf(parts, request, identify),
   }
-
-  async answered(): Promise<Response> {
-    try {
-      this.#check()
-      const response = await this.#handled()
-      if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', this.requestId)
-      return response
-    } catch (thrown) {
-      return this.#refused(thrown)
-    } finally {
-      this.#parts.largeBodies.leave(this.requestId)
+  try {
+    if (route.takesNoHost === undefined || request.headers.has('host')) {
+      checkHeaders(request.headers, parts.body.maxHeaderBytes)
+      checkTarget(request)
     }
-  }
-
-  #check(): void {
-    const { headers } = this.request
-    if (this.#route.takesNoHost !== undefined && !headers.has('host')) return
-    checkHeaders(headers, this.#parts.body.maxHeaderBytes)
-    checkTarget(this.request)
-  }
-
-  #handled(): Awaitable<Response> {
-    const isNext = this.#route.takesNoTurn === true || this.#parts.turns.mayRun('new')
-    return isNext ? this.#route.handle(this.#parts, this) : this.#handledInTurn()
-  }
-
-  async #handledInTurn(): Promise<Response> {
-    return this.#parts.turns.run(() => this.#route.handle(this.#parts, this), 'new')
-  }
-
-  #refused(thrown: unknown): Response {
-    const { request, requestId } = this
-    const parts = this.#parts
+    const handle = () => route.handle(parts, call)
+    const response = await (route.takesNoTurn ? handle() : parts.turns.run(handle, 'new'))
+    if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
+    return response
+  } catch (thrown) {
     if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
       parts.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
     }
     if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
-    const refuse = this.#route.errors?.(request) ?? errorResponse
+    const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())
+  } finally {
+    parts.largeBodies.leave(requestId)
   }
+}
 
-  /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
-  caller(): Awaitable<Caller> {
-    const { identify } = this.#route
-    const caller =
-      identify === undefined
-        ? authenticate(this.request.headers, this.#parts)
-        : identify(this.#parts, this.request)
-    return caller instanceof Promise ? this.#identified(caller) : this.#inItsNetworks(caller)
-  }
-
-  async #identified(caller: Promise<Caller>): Promise<Caller> {
-    return this.#inItsNetworks(await caller)
-  }
-
-  #inItsNetworks(caller: Caller): Caller {
+/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
+function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
+  const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
+  return andThen(identified, (caller) => {
     const networks = caller.key?.networks
-    if (networks && !isWithin(this.#parts.site.addressOf(this.request), networks))
+    if (networks && !isWithin(parts.site.addressOf(request), networks))
       throw new GatewayError('network_not_allowed')
     return caller
-  }
+  })
 }
 
 /** A handler that answers its caller with JSON. */

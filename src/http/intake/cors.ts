@@ -1,8 +1,6 @@
 // Lets pages of other origins call /v1 from a browser. That is safe for any origin, because a bearer key must be sent
 // explicitly. Sessions of the app and the console stay with their own origin.
 
-import { andThen } from '../../awaitable.ts'
-
 type Fetch = (request: Request) => Response | Promise<Response>
 
 /** Paths where a key is the only credential. */
@@ -48,15 +46,11 @@ export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
     if (allowed === undefined) return handle(request)
     if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
       return new Response(null, { status: 204, headers: { ...allowed, ...asked(request.headers) } })
-    return readableOnce(handle(request), allowed)
+    const answer = handle(request)
+    return answer instanceof Promise
+      ? answer.then((response) => readable(response, allowed))
+      : readable(answer, allowed)
   }
-}
-
-function readableOnce(
-  answer: Response | Promise<Response>,
-  allowed: Record<string, string>,
-): Response | Promise<Response> {
-  return andThen(answer, (response) => readable(response, allowed))
 }
 
 /** The headers that the page may send: client libraries add their own, and none has any effect here. */

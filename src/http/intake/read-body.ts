@@ -22,7 +22,7 @@ export interface BodyLimits {
 export interface BodyParts {
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */
-  readonly turns: Pick<Turns, 'run' | 'mayRun' | 'through'>
+  readonly turns: Pick<Turns, 'run' | 'through'>
 }
 
 export interface CallBodyParts extends BodyParts {
@@ -40,36 +40,23 @@ export interface ReadBody {
  * As `readJson`, for a request that becomes a call: a large body waits for its turn before it is parsed, and others wait
  * until it leaves `largeBodies`. Nobody waits while a body arrives: until it is parsed, it is bytes.
  */
-export function readCall(
-  parts: CallBodyParts,
-  request: Request,
-  requestId: string,
-  caller: Pick<Caller, 'account'>,
-  maxCommas = conversationCommas,
-): Promise<ReadBody> {
-  return bodyBytes(request, parts.body).then(
-    (bytes) =>
-      bytes.length < largeBytes
-        ? readParsed(parts, bytes, maxCommas)
-        : readLarge(parts, request, requestId, caller, bytes, maxCommas),
-    brokenOff,
-  )
-}
-
-async function readLarge(
+export async function readCall(
   parts: CallBodyParts,
   request: Request,
   requestId: string,
   { account }: Pick<Caller, 'account'>,
-  bytes: Uint8Array,
-  maxCommas: number,
+  maxCommas = conversationCommas,
 ): Promise<ReadBody> {
-  const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
-  if (turn) {
-    parts.keepOpen(request)
-    await turn
+  const bytes = await bodyBytes(request, parts.body)
+  if (bytes.length >= largeBytes) {
+    const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
+    if (turn) {
+      parts.keepOpen(request)
+      await turn
+    }
   }
-  return readParsed(parts, bytes, maxCommas)
+  const json = parsed(parts, bytes, maxCommas)
+  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
 /**
@@ -77,19 +64,23 @@ async function readLarge(
  * `invalid_request` (broken off, invalid UTF-8, too deep, too many parts or messages, not JSON, not an object).
  * `maxCommas` is for bodies that contain long lists of numbers.
  */
-export function readJson(
+export async function readJson(
   request: Request,
   parts: BodyParts,
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
-  return bodyBytes(request, parts.body).then((bytes) => readParsed(parts, bytes, maxCommas), brokenOff)
+  const bytes = await bodyBytes(request, parts.body)
+  const json = parsed(parts, bytes, maxCommas)
+  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
 function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
   // A body with a length cannot exceed it; a chunked one is counted while it arrives.
-  return request.headers.has('content-length') || request.body === null
-    ? request.bytes()
-    : countedBytes(request.body, limits)
+  const arriving: Promise<Uint8Array> =
+    request.headers.has('content-length') || request.body === null
+      ? request.bytes()
+      : countedBytes(request.body, limits)
+  return arriving.catch(brokenOff)
 }
 
 /** The client disconnected, or its chunks are malformed: not an error of the gateway. */
@@ -98,22 +89,10 @@ function brokenOff(cause: unknown): never {
   throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
-function readParsed(parts: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<ReadBody> {
-  const { body, turns } = parts
-  return bytes.length <= stepCharacters && turns.mayRun()
-    ? { json: parseJson(decoded(bytes), body.maxDepth, maxCommas), bytes: bytes.length }
-    : readInTurn(parts, bytes, maxCommas)
-}
-
-async function readInTurn(
-  { body, turns }: BodyParts,
-  bytes: Uint8Array,
-  maxCommas: number,
-): Promise<ReadBody> {
-  const json = await (bytes.length <= stepCharacters
+function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
+  return bytes.length <= stepCharacters
     ? turns.run(() => parseJson(decoded(bytes), body.maxDepth, maxCommas))
-    : turns.through(parsedBody(bytes, body, maxCommas)))
-  return { json, bytes: bytes.length }
+    : turns.through(parsedBody(bytes, body, maxCommas))
 }
 
 /** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */

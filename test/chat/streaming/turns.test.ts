@@ -25,16 +25,6 @@ describe('work in steps', () => {
     expect(done).toEqual(['the loop has turned', 'second'])
   })
 
-  test('may run by the same rule where the caller runs it', async () => {
-    const turns = new Turns()
-    expect(turns.mayRun('new')).toBe(true)
-    work(20)
-    expect(turns.mayRun()).toBe(false)
-    const waiting = turns.run(() => turns.mayRun('soon'))
-    expect(turns.mayRun('new')).toBe(false)
-    expect(await waiting).toBe(true)
-  })
-
   test('counts what runs between steps: a thousand requests that arrive at once have more to do than those', async () => {
     const turns = new Turns()
     expect(turns.run(() => 'first')).toBe('first')

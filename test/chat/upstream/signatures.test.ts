@@ -1,16 +1,22 @@
 // A protocol asks for thought signatures at once; a store across the network gives them later.
 
 import { describe, expect, test } from 'bun:test'
-import { RecalledSignatures } from '../../../src/chat/upstream/signatures.ts'
+import { withSignatures } from '../../../src/chat/upstream/signatures.ts'
 
 const kept: Readonly<Record<string, string>> = { one: 'sig 1', two: 'sig 2' }
-const ids = ['one', 'unknown', 'two']
+
+async function lowered(recall: (id: string) => string | undefined | Promise<string | undefined>) {
+  let runs = 0
+  const signatures = await withSignatures({ recall }, async (signatureOf) => {
+    runs += 1
+    return ['one', 'unknown', 'two'].map(signatureOf)
+  })
+  return { runs, signatures }
+}
 
 describe('signatures that a client has dropped', () => {
-  test('are there at once where the store has them at hand', () => {
-    const signatures = new RecalledSignatures({ recall: (id) => kept[id] })
-    expect(ids.map(signatures.of)).toEqual(['sig 1', undefined, 'sig 2'])
-    expect(signatures.areComplete).toBe(true)
+  test('are put in at once where the store has them at hand', async () => {
+    expect(await lowered((id) => kept[id])).toEqual({ runs: 1, signatures: ['sig 1', undefined, 'sig 2'] })
   })
 
   test('are waited for where they come later, each asked for once', async () => {
@@ -19,11 +25,7 @@ describe('signatures that a client has dropped', () => {
       asked.push(id)
       return kept[id]
     }
-    const signatures = new RecalledSignatures({ recall })
-    expect(ids.map(signatures.of)).toEqual([undefined, undefined, undefined])
-    expect(signatures.areComplete).toBe(false)
-    await signatures.load()
-    expect(ids.map(signatures.of)).toEqual(['sig 1', undefined, 'sig 2'])
-    expect(asked).toEqual(ids)
+    expect(await lowered(recall)).toEqual({ runs: 2, signatures: ['sig 1', undefined, 'sig 2'] })
+    expect(asked).toEqual(['one', 'unknown', 'two'])
   })
 })

@@ -20,7 +20,7 @@ export interface IdempotencyLimits {
 export interface IdempotencyParts {
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
-  readonly turns: Pick<Turns, 'run' | 'mayRun' | 'through'>
+  readonly turns: Pick<Turns, 'run' | 'through'>
   readonly now: () => number
   readonly log: Log
 }
@@ -32,7 +32,6 @@ export interface KeyedRequest {
   readonly requestId: string
 }
 
-/** Runs a call. It is given the signal that may end it, and what keeps its answer. */
 export type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
 
 const header = 'idempotency-key'
@@ -41,20 +40,20 @@ const replayedHeader = 'idempotency-replayed'
 
 const retryAfterMs = 1_000
 
-/** The key of a request that is to be served once; null for any other. */
-export function idempotencyKeyOf({ headers }: Pick<Request, 'headers'>): string | null {
-  return headers.get(header)
-}
-
 /**
  * Runs the call, or answers in its stead: with the kept answer of the first request, `idempotency_conflict` for another
  * body, `idempotency_in_progress` while the first runs, `idempotency_answer_lost` when it was charged and its answer
- * is not there. A call that charged nothing frees its key.
+ * is not there. A call that charged nothing frees its key. Without the header this is `run` and nothing else.
  *
  * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
- * `on_disconnect: "cancel"` says otherwise.
+ * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
  */
-export async function onceForKey(
+export function idempotent(parts: IdempotencyParts, keyed: KeyedRequest, run: Run): Promise<Response> {
+  const key = keyed.request.headers.get(header)
+  return key === null ? run(keyed.request.signal, undefined) : onceForKey(parts, keyed, key, run)
+}
+
+async function onceForKey(
   parts: IdempotencyParts,
   keyed: KeyedRequest,
   key: string,

@@ -2,37 +2,30 @@
 
 import type { Caller } from '../../../accounts/caller.ts'
 import { GatewayError } from '../../../errors.ts'
+import { errorResponse, type Refuse } from '../error-response.ts'
 import type { PaidParts } from '../../parts.ts'
 
-/** A request that counts towards the limits of its caller. */
-export interface Limited {
-  readonly caller: Caller
-  readonly requestId: string
-  /** Throws or rejects with GatewayError. */
-  run(): Promise<Response>
-  /** The response for a refusal. */
-  refused(error: GatewayError): Response | Promise<Response>
-  /** Called with what is no refusal, before that is passed on. */
-  noted?(thrown: unknown): void
-}
+/** Makes the response for a refusal, once it is in the log. */
+export type RefuseLater = (...refused: Parameters<Refuse>) => Response | Promise<Response>
 
-/** Runs a request and adds the limits to the headers of every answer, including refusals, which count too. */
-export async function withinLimits(parts: Pick<PaidParts, 'limiter'>, limited: Limited): Promise<Response> {
-  const { limiter } = parts
-  const { caller, requestId } = limited
+/** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
+export async function withinLimits(
+  { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
+  caller: Caller,
+  requestId: string,
+  run: () => Promise<Response>,
+  refuse: RefuseLater = errorResponse,
+): Promise<Response> {
   let response: Response
   try {
     const entered = limiter.enter(caller, requestId)
     if (entered instanceof Promise) await entered
-    response = await limited.run()
+    response = await run()
   } catch (error) {
     limiter.leave(requestId)
     // Internal errors are passed on to be logged.
-    if (!(error instanceof GatewayError) || error.code === 'internal_error') {
-      limited.noted?.(error)
-      throw error
-    }
-    response = await limited.refused(error)
+    if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
+    response = await refuse(error, requestId, publicUrl())
   }
   const read = limiter.headers(caller)
   const limits = read instanceof Promise ? await read : read

@@ -70,14 +70,13 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const asked = withModel(isObject(inner) ? inner : json, model, false)
   const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
-  const run = async () => {
+  const counted = async () => {
     const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
   }
-  const refused = (error: GatewayError) => refuseGemini(error, requestId, parts.publicUrl())
-  return withinLimits(parts, { caller, requestId, run, refused })
+  return withinLimits(parts, caller, requestId, counted, refuseGemini)
 }
 
 /**

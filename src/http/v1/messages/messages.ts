@@ -2,7 +2,6 @@
 
 import { countTokens } from '../../../chat/counting/count-tokens.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
-import type { GatewayError } from '../../../errors.ts'
 import { inbound, modelId, promptOf } from '../../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../../intake/authenticate.ts'
@@ -61,14 +60,13 @@ async function count(parts: PaidParts, call: Call): Promise<Response> {
   const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
   const { model } = await parts.turns.run(() => checkedForCount(json))
-  const run = async () => {
+  const counted = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  const refused = (error: GatewayError) => refuseMessages(error, requestId, parts.publicUrl())
-  return identified(await withinLimits(parts, { caller, requestId, run, refused }))
+  return identified(await withinLimits(parts, caller, requestId, counted, refuseMessages))
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */
