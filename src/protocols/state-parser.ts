@@ -11,6 +11,8 @@ export interface TextFrames<State> {
   readonly opening: string
   /** The state after further text. */
   readonly after: (state: State, text: string) => State
+  /** Keeps further text in what the states of the stream share. */
+  readonly collect?: (state: State, text: string) => void
 }
 
 /**
@@ -60,8 +62,9 @@ class StateParser<State extends object> implements StreamParser {
 
   texts(received: string, at: number): Texts | undefined {
     const run = this.#runs.at(received, at)
-    if (run !== undefined && this.#texts !== undefined)
-      this.#state = this.#texts.after(this.#state, run.content)
+    if (run === undefined || this.#texts === undefined) return undefined
+    this.#texts.collect?.(this.#state, run.content)
+    this.#state = this.#texts.after(this.#state, run.content)
     return run
   }
 

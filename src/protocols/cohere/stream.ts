@@ -3,6 +3,7 @@
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
+import { CollectedText } from '../collected-text.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
@@ -24,10 +25,11 @@ import {
 } from './schema.ts'
 import { usageOf } from './usage.ts'
 
-/** The lists grow with the stream. */
+/** The text and the lists grow with the stream. */
 interface CohereState {
   readonly ended: boolean
-  readonly text: string
+  readonly text: CollectedText
+  readonly textLength: number
   /** Where each block begins in the text, by index. */
   readonly bases: Readonly<Record<number, number>>
   readonly citations: Cited[]
@@ -42,7 +44,16 @@ interface CohereState {
 type Step = readonly [CohereState, readonly ChatEvent[]]
 
 function initial(): CohereState {
-  return { ended: false, text: '', bases: {}, citations: [], thoughts: [], calls: [], arguments: [] }
+  return {
+    ended: false,
+    text: new CollectedText(),
+    textLength: 0,
+    bases: {},
+    citations: [],
+    thoughts: [],
+    calls: [],
+    arguments: [],
+  }
 }
 
 /** Parses the stream of one answer. A stream without `message-end` ends in an error of kind `cut`. */
@@ -54,7 +65,8 @@ export function streamParser(): StreamParser {
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
     {
       opening: '"content":{"text":"',
-      after: (state, text) => ({ ...state, text: state.text + text }),
+      after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
+      collect: (state, text) => state.text.add(text),
     },
   )
 }
@@ -129,7 +141,7 @@ const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => 
     if (!isObject(content)) return undefined
     const index = indexOf(event)
     // The words of a plan stand before the first block: citations count per block.
-    const bases = { ...state.bases, [index]: state.text.length }
+    const bases = { ...state.bases, [index]: state.textLength }
     return addContent({ ...state, bases }, index, content)
   },
   'content-delta': (state, event) => {
@@ -180,7 +192,9 @@ function addContent(state: CohereState, index: number, content: JsonObject): Ste
 
 function addText(state: CohereState, text: string): Step {
   if (text === '') return [state, []]
-  return [{ ...state, text: state.text + text }, [{ kind: 'text-delta', choice: 0, text }]]
+  state.text.add(text)
+  const textLength = state.textLength + text.length
+  return [{ ...state, textLength }, [{ kind: 'text-delta', choice: 0, text }]]
 }
 
 /** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
@@ -272,6 +286,7 @@ function finish(state: CohereState, end: WireEnd): Step {
   }
   const reason = reasons[native] ?? 'stop'
   const texts = state.arguments
+  const text = state.text.toString()
   // Calls must be answered whatever the reason; only the token limit can have cut one off.
   const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
   const called = state.calls.length > 0
@@ -283,7 +298,7 @@ function finish(state: CohereState, end: WireEnd): Step {
         mayBeNull(text) ? [{ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' }] : [],
       ),
       ...state.citations.flatMap((cited) =>
-        annotationsOf(cited, state.text).map((annotation): ChatEvent => ({
+        annotationsOf(cited, text).map((annotation): ChatEvent => ({
           kind: 'annotation',
           choice: 0,
           annotation,

@@ -2,6 +2,7 @@
 
 import type { AudioDelta, ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { CollectedText } from '../../collected-text.ts'
 import { mintCallId } from '../call-id.ts'
 import type { Calls } from './finish.ts'
 import { addSources, noSources, type Sources } from './grounding.ts'
@@ -13,7 +14,7 @@ import { type Carried, carry, opaqueParts, signatureFormat, thoughtId } from '..
 export class Candidate {
   readonly choice: number
   /** All visible text; sources and signatures refer to offsets in it. */
-  text = ''
+  readonly text = new CollectedText()
   sources: Sources = noSources
   /** Gemini's finish reason, if any yet. Some models repeat it on every chunk, so only the end acts on it. */
   native: string | undefined
@@ -46,7 +47,7 @@ export class Candidate {
 
   /** Takes further visible text. */
   addText(text: string): void {
-    this.text += text
+    this.text.add(text)
     this.#thinking = false
   }
 
@@ -58,7 +59,7 @@ export class Candidate {
 
   /** Whether it has any readable or visible content. */
   get saysSomething(): boolean {
-    return this.text !== '' || this.#images > 0
+    return this.text.length > 0 || this.#images > 0
   }
 
   /** The audio held back for a complete base64 group. */

@@ -110,7 +110,7 @@ class AnswerParser implements StreamParser {
         return [...events, { kind: 'error', fault: brokenFinish(native, why) }]
       }
       events.push(...candidate.rest)
-      for (const annotation of annotationsOf(sources, candidate.text))
+      for (const annotation of annotationsOf(sources, candidate.text.toString()))
         events.push({ kind: 'annotation', choice, annotation })
       // After the text: a message ends where an item follows.
       for (const item of searchItems(sources)) events.push({ kind: 'gateway-item', choice, item })
