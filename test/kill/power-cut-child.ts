@@ -11,7 +11,7 @@ import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { UsageDays } from '../../src/store/sqlite/calls/usage-days.ts'
 import type { Acknowledged, CommitOrder } from './power-cut.ts'
 
-const [dataDir, order, calls] = process.argv.slice(2) as [string, CommitOrder, string]
+const [dataDir, order, calls, lanes] = process.argv.slice(2) as [string, CommitOrder, string, string]
 const say = (what: Acknowledged['what'], id: string) => writeSync(1, `${what} ${id}\n`)
 const database = openDatabase(dataDir, noon)
 const path = join(dataDir, 'weir.db')
@@ -53,6 +53,6 @@ async function lane(): Promise<void> {
     }
   }
 }
-await Promise.all(Array.from({ length: 6 }, lane))
+await Promise.all(Array.from({ length: Number(lanes) }, lane))
 // As a power cut leaves it: nothing is closed, nothing is tidied up.
 process.kill(process.pid, 'SIGKILL')

@@ -27,6 +27,20 @@ test.skipIf(!recordable)(
   60_000,
 )
 
+test.skipIf(!recordable)(
+  'G3: nor where calls come one at a time, and the thread of the ledger syncs what it has committed for each',
+  async () => {
+    const { logSyncs, ...report } = await cutPower('answered after the sync', {
+      ...trial,
+      calls: 60,
+      lanes: 1,
+    })
+    expect(report).toEqual({ images: 60, acknowledged: 60, damaged: 0, lost: 0 })
+    expect(logSyncs.byLoop + logSyncs.byPool).toBeGreaterThan(100)
+  },
+  60_000,
+)
+
 test.skipIf(!recordable).each(['answered before the sync', 'never synced'] as const)(
   'G3: %s, the same disks lose charges, so the trial is a trial',
   async (order) => {

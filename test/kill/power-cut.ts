@@ -40,6 +40,14 @@ export interface PowerCutReport {
   readonly lost: number
 }
 
+export interface Trial {
+  readonly images: number
+  readonly calls: number
+  readonly seed: number
+  /** How many calls are made at a time. */
+  readonly lanes?: number
+}
+
 /** The syncs of the log, by the thread that waited for them. */
 export interface SyncCounts {
   readonly byLoop: number
@@ -48,13 +56,13 @@ export interface SyncCounts {
 
 const sector = 512
 
-/** Records a ledger at work, and cuts its power at so many moments. */
+/** Records a ledger at work, in so many `lanes`, and cuts its power at so many moments. */
 export async function cutPower(
   order: CommitOrder,
-  { images, calls, seed }: { readonly images: number; readonly calls: number; readonly seed: number },
+  { images, calls, seed, lanes = 6 }: Trial,
 ): Promise<PowerCutReport & { readonly logSyncs: SyncCounts }> {
   using dir = tempDir('weir-power-')
-  const { events, loop } = await recorded(dir.path, order, calls)
+  const { events, loop } = await recorded(dir.path, order, calls, lanes)
   const first = events.findIndex(({ kind }) => kind === 'acknowledged')
   if (first < 0) throw new Error('nothing was recorded')
   const random = seeded(seed)
@@ -88,7 +96,7 @@ interface Recording {
   readonly loop: string
 }
 
-async function recorded(dir: string, order: CommitOrder, calls: number): Promise<Recording> {
+async function recorded(dir: string, order: CommitOrder, calls: number, lanes: number): Promise<Recording> {
   const trace = join(dir, 'trace')
   const child = join(import.meta.dir, 'power-cut-child.ts')
   const strace = [
@@ -101,7 +109,7 @@ async function recorded(dir: string, order: CommitOrder, calls: number): Promise
     '-e',
     'trace=pwrite64,write,fdatasync,fsync,ftruncate',
   ]
-  const work = [process.execPath, child, join(dir, 'data'), order, String(calls)]
+  const work = [process.execPath, child, join(dir, 'data'), order, String(calls), String(lanes)]
   await Bun.spawn([...strace, '-o', trace, ...work], { stdout: 'ignore', stderr: 'ignore' }).exited
   return recordingOf(readFileSync(trace, 'latin1').split('\n'))
 }
@@ -256,15 +264,16 @@ if (import.meta.main) {
     options: { images: { type: 'string', default: '500' }, calls: { type: 'string', default: '300' } },
   })
   const size = { images: Number(values.images), calls: Number(values.calls), seed: 1 }
-  const orders: readonly (readonly [CommitOrder, 'keeps' | 'loses'])[] = [
-    ['synced by each commit', 'keeps'],
-    ['answered after the sync', 'keeps'],
-    ['answered before the sync', 'loses'],
-    ['never synced', 'loses'],
+  const orders: readonly (readonly [CommitOrder, 'keeps' | 'loses', lanes: number])[] = [
+    ['synced by each commit', 'keeps', 6],
+    ['answered after the sync', 'keeps', 6],
+    ['answered after the sync', 'keeps', 1],
+    ['answered before the sync', 'loses', 6],
+    ['never synced', 'loses', 6],
   ]
-  for (const [order, expected] of orders) {
-    const report = await cutPower(order, size)
-    process.stdout.write(`${order}: ${JSON.stringify(report)}\n`)
+  for (const [order, expected, lanes] of orders) {
+    const report = await cutPower(order, { ...size, lanes })
+    process.stdout.write(`${order}, ${lanes} at a time: ${JSON.stringify(report)}\n`)
     if (report.damaged > 0 || report.lost > 0 !== (expected === 'loses')) process.exitCode = 1
   }
 }

@@ -87,13 +87,13 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         wallet,
-        "if (change.call?.kind === 'ended') target.calls.delete(change.call.open.call)",
+        "if (change.call?.kind === 'ended') target.calls.take(change.call.open.call)",
         "if (change.call?.kind === 'ended') target.debt += 0n",
       ],
       [
         'src/store/sqlite/ledger/call-table.ts',
-        "for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')",
-        'for (const { call, owner } of this.#closed) this.#sql.close.run(call, owner)',
+        "requireOne(this.#sql.close.run(call, owner).changes, 'call')",
+        'this.#sql.close.run(call, owner)',
       ],
     ],
   },
@@ -217,7 +217,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a refund takes again what an earlier one of the same transaction has taken',
     patches: [
-      [wallets, 'const dirty = this.#dirtyLots.get(id)', 'const dirty = this.#dirtyLots.get(`${id}?`)'],
+      [wallets, 'const dirty = this.#dirty.lots.get(id)', 'const dirty = this.#dirty.lots.get(`${id}?`)'],
     ],
   },
   {
@@ -253,16 +253,28 @@ export const mutants: readonly Mutant[] = [
     patches: [[transactions, 'await log.sync()\n    durable()', 'durable()\n    await log.sync()']],
   },
   {
+    name: 'a lone command is answered without a sync',
+    patches: [
+      [durability, 'if (this.#mayWait(batch)) this.#syncNow!()', 'if (this.#mayWait(batch)) await already'],
+    ],
+  },
+  {
     name: 'an answer is given before its sync',
-    patches: [[durability, 'else this.#join().answers.push(answer)', 'else { this.#join(); answer() }']],
+    patches: [
+      [
+        durability,
+        'else this.#join(commands).answers.push(answer)',
+        'else { this.#join(commands); answer() }',
+      ],
+    ],
   },
   {
     name: 'a sync answers what was committed while it ran',
     patches: [
       [
         durability,
-        'for (const answer of answers) answer()',
-        'for (const answer of [...answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
+        'for (const answer of batch.answers) answer()',
+        'for (const answer of [...batch.answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
       ],
     ],
   },
@@ -275,8 +287,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         durability,
-        'this.#lost = true\n      this.#failed(error)\n      return new Promise(() => undefined)',
-        'this.#failed',
+        'this.#lost = true\n      this.#events.failed(error)\n      return new Promise(() => undefined)',
+        'this.#events.failed',
       ],
     ],
   },
@@ -407,6 +419,7 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/accounts',
     'src/observe',
     'src/awaitable.ts',
+    'src/short-lived.ts',
     'src/errors.ts',
     'src/error-table.ts',
   ])

@@ -46,6 +46,8 @@ export interface World {
   committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void
   /** Resolves when the log of the file is on the disk. */
   sync(): Promise<void>
+  /** The same at once. */
+  syncNow(): void
   /** A process cannot know what the disk has. */
   lost(process: SimulatedProcess): void
 }
@@ -90,7 +92,7 @@ export class SimulatedProcess {
       bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
       committed: (head) => world.anchored(head),
-      log: { sync: () => world.sync() },
+      log: { sync: () => world.sync(), syncNow: () => world.syncNow() },
       lost: () => world.lost(this),
     })
     const database = this.database.asDatabase

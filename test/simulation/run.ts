@@ -22,6 +22,8 @@ export interface Totals {
   commits: number
   commands: number
   crashes: number
+  /** Syncs that the thread of the ledger has waited for. */
+  syncsNow: number
   /** How many statements of a month were compared with the journal. */
   statements: number
   readonly failures: Report[]
@@ -31,7 +33,15 @@ export interface Totals {
 export async function playMany(root: string, run: Run, most = 5): Promise<Totals> {
   const { from, seeds, steps, statementsOf = 1, tell } = run
   const stage = new Stage(await systemIn(root))
-  const totals: Totals = { seeds: 0, commits: 0, commands: 0, crashes: 0, statements: 0, failures: [] }
+  const totals: Totals = {
+    seeds: 0,
+    commits: 0,
+    commands: 0,
+    crashes: 0,
+    syncsNow: 0,
+    statements: 0,
+    failures: [],
+  }
   try {
     for (let seed = from; seed < from + seeds && totals.failures.length < most; seed++) {
       const report = simulate(stage, seed, steps, tell)
@@ -39,6 +49,7 @@ export async function playMany(root: string, run: Run, most = 5): Promise<Totals
       totals.commits += report.commits
       totals.commands += report.commands
       totals.crashes += report.crashes
+      totals.syncsNow += report.syncsNow
       if (report.broken !== null) totals.failures.push(report)
       else if (seed % statementsOf === 0) {
         const { months, broken } = await stage.statements.compare()

@@ -20,6 +20,7 @@ export interface Report {
   readonly commits: number
   readonly commands: number
   readonly crashes: number
+  readonly syncsNow: number
 }
 
 /**
@@ -52,6 +53,9 @@ export class Simulation implements World {
   #commits = 0
   #commands = 0
   #crashes = 0
+  #syncsNow = 0
+  /** A sync takes no time that a process could measure: it may wait for one. */
+  readonly #quickDisk: boolean
   #broken: string | null = null
 
   constructor(stage: Stage, seed: number, tell?: (line: string) => void) {
@@ -59,6 +63,7 @@ export class Simulation implements World {
     this.stage = stage
     this.#seed = seed
     this.random = seeded(seed)
+    this.#quickDisk = seed % 2 === 1
   }
 
   play(steps: number): Report {
@@ -75,6 +80,7 @@ export class Simulation implements World {
       commits: this.#commits,
       commands: this.#commands,
       crashes: this.#crashes,
+      syncsNow: this.#syncsNow,
     }
   }
 
@@ -190,12 +196,21 @@ export class Simulation implements World {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     // Its process may die meanwhile; then nobody has seen the end of it.
     const fails = this.random.oneIn(200)
-    setTimeout(() => {
-      if (fails) return reject(new Error('EIO'))
-      this.#synced(covered, image)
-      resolve()
-    }, this.random.below(4))
+    setTimeout(
+      () => {
+        if (fails) return reject(new Error('EIO'))
+        this.#synced(covered, image)
+        resolve()
+      },
+      this.random.below(this.#quickDisk ? 1 : 4),
+    )
     return promise
+  }
+
+  syncNow(): void {
+    this.#syncsNow++
+    if (this.random.oneIn(200)) throw new Error('EIO')
+    this.#synced(this.#history.length, this.stage.logBytes())
   }
 
   /** The disk has the log up to there, and so much of what was committed. */

@@ -37,8 +37,8 @@ const endPatienceMs = 5000
 const mostPutOff = 64
 
 /**
- * The commit path. A group is committed at once to the log of the database, which a sync on another thread then takes to
- * the disk (see Durability); the next group gathers meanwhile. Groups reach the disk in the order of their commits, so a
+ * The commit path. A group is committed at once to the log of the database, which a sync then takes to the disk, mostly on
+ * another thread (see Durability); the next group gathers meanwhile. Groups reach the disk in the order of their commits, so a
  * power cut leaves all of them up to one, and none after it.
  *
  * What a power cut can take is what no sync had covered: at most the groups since the beginning of the sync under way.
@@ -70,13 +70,15 @@ export class CommitQueue {
   constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = throwIt) {
     this.#transactions = transactions
     this.#limits = limits
-    const sync = transactions.sync && (() => transactions.sync!())
-    const synced = () => {
-      this.#clearSpill()
-      this.#goOn()
-      return this.#scheduled
-    }
-    this.#durability = new Durability(sync, synced, lost)
+    this.#durability = new Durability(transactions, {
+      ended: () => {
+        this.#clearSpill()
+        this.#goOn()
+        return this.#scheduled
+      },
+      failed: lost,
+      idle: () => this.#queue.length === 0 && (transactions.quiet?.() ?? true),
+    })
   }
 
   get writable(): boolean {
@@ -268,7 +270,7 @@ export class CommitQueue {
       if (entry.kept) kept++
     }
     this.#keptUndurable += kept
-    this.#durability.answerAfter(() => {
+    this.#durability.answerAfter(done.length, () => {
       this.#keptUndurable -= kept
       for (const entry of done) if (!entry.early) deliver(entry)
     })

@@ -29,6 +29,10 @@ export interface Transactions {
    * commit that is not survives this process all the same; a power cut takes it with all that came after it.
    */
   readonly sync?: (() => Promise<void>) | undefined
+  /** The same on this thread, which waits for the disk; given only where `sync` is. */
+  readonly syncNow?: (() => void) | undefined
+  /** Whether nobody minds that: at most one call is open. */
+  readonly quiet?: (() => boolean) | undefined
   /** Writes a little, to see whether the database can be written. */
   touch(): void
   /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */

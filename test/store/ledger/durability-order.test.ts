@@ -11,100 +11,16 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { Database } from 'bun:sqlite'
 import { usd } from '../../../src/credits/money.ts'
-import { defaultGroupLimits } from '../../../src/store/commits/commit-queue.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { LogSync } from '../../../src/store/sqlite/database/log-sync.ts'
 import { one } from '../../../src/store/sqlite/database/one.ts'
-import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
 import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
-import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
-import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
-import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { holdOf, noon, settleOf } from '../../credits/support.ts'
+import { tempDir } from '../../support/tmp.ts'
+import { bench, removeBenches, seen, turn } from './durability-bench.ts'
 
-/** A disk that has synced the log when the test says so. */
-class SlowDisk {
-  syncs = 0
-  #waiting: PromiseWithResolvers<void>[] = []
-
-  sync(): Promise<void> {
-    this.syncs++
-    const done = Promise.withResolvers<void>()
-    this.#waiting.push(done)
-    return done.promise
-  }
-
-  /** Ends the sync under way, and lets its answers be given. */
-  async end(): Promise<void> {
-    while (this.#waiting.length === 0) await turn()
-    this.#waiting.shift()!.resolve()
-    await turn()
-  }
-
-  async fail(error: Error): Promise<void> {
-    while (this.#waiting.length === 0) await turn()
-    this.#waiting.shift()!.reject(error)
-    await turn()
-  }
-}
-
-/** Lets everything happen that waits for nothing. */
-async function turn(): Promise<void> {
-  for (let n = 0; n < 3; n++) await new Promise((resolve) => setImmediate(resolve))
-}
-
-const dirs: TempDir[] = []
-const databases: Database[] = []
-
-afterEach(() => {
-  for (const database of databases.splice(0)) database.close()
-  for (const dir of dirs.splice(0)) dir.remove()
-})
-
-interface Bench {
-  readonly disk: SlowDisk
-  readonly ledger: SqliteLedger
-  readonly database: Database
-  readonly dataDir: string
-  /** Transactions that were anchored. */
-  readonly anchored: number[]
-  readonly lost: unknown[]
-}
-
-/** A ledger with ten dollars for anna, all of it durable. */
-async function bench(): Promise<Bench> {
-  const dir = tempDir('weir-durability-')
-  dirs.push(dir)
-  const database = openDatabase(dir.path, noon)
-  databases.push(database)
-  const disk = new SlowDisk()
-  const anchored: number[] = []
-  const lost: unknown[] = []
-  const ledger = new SqliteLedger({
-    database,
-    path: dir.join('weir.db'),
-    time: { clock: () => noon, backMs: 0, stepped: () => undefined },
-    limits: defaultGroupLimits,
-    usage: new UsageDays(database),
-    bufferedRows: [],
-    isDead: () => false,
-    committed: ({ tx }) => anchored.push(tx),
-    log: disk,
-    lost: (error) => lost.push(error),
-  })
-  const granted = ledger.grant(grantOf('g', usd(10)))
-  await disk.end()
-  await granted
-  return { disk, ledger, database, dataDir: dir.path, anchored, lost }
-}
-
-/** What a promise has come to. */
-function seen<T>(promise: Promise<T>): { value: T | undefined } {
-  const box = { value: undefined as T | undefined }
-  void promise.then((value) => (box.value = value))
-  return box
-}
+afterEach(removeBenches)
 
 describe('where the log is synced on another thread', () => {
   test('a hold is decided at once, durable after its sync, and its settle is answered after a sync of its own', async () => {

@@ -1,6 +1,6 @@
-// Takes the write-ahead log to the disk on a thread of the pool, for commits that have left that to somebody else.
+// Takes the write-ahead log to the disk, for commits that have left that to somebody else.
 
-import { closeSync, fdatasync, fstatSync, fsyncSync, openSync, statSync } from 'node:fs'
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, openSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -25,6 +25,11 @@ export class LogSync {
   /** Resolves when what has been written to the log so far is on the disk. Rejects if that is not certain. One at a time. */
   async sync(): Promise<void> {
     await syncFile(this.#descriptor())
+  }
+
+  /** The same on this thread, which waits for the disk. */
+  syncNow(): void {
+    fdatasyncSync(this.#descriptor())
   }
 
   #descriptor(): number {

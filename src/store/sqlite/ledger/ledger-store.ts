@@ -242,6 +242,7 @@ function tablesOf(parts: LedgerParts): Tables {
         parts.committed(head)
       }
     },
+    quiet: () => wallets.openCalls <= 1,
     abandon: () => {
       wallets.forget()
       journal.forget()

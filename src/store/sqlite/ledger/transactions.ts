@@ -15,9 +15,14 @@ export interface GroupHooks {
   committed(): void
   /** After COMMIT; to be called when that commit and all before it are durable. */
   durable(): () => void
+  /** Whether at most one call is open, as far as memory knows. */
+  quiet(): boolean
   /** After a rollback: nothing in memory may be trusted. */
   abandon(): void
 }
+
+/** What takes the log to the disk. Without a `syncNow` it is never waited for on this thread. */
+export type SyncedLog = Pick<LogSync, 'sync'> & Partial<Pick<LogSync, 'syncNow'>>
 
 export class SqliteTransactions implements Transactions {
   readonly #database: Database
@@ -26,12 +31,14 @@ export class SqliteTransactions implements Transactions {
   readonly #commit: Statement
   readonly #rollback: Statement
   readonly sync: (() => Promise<void>) | undefined
+  readonly syncNow: (() => void) | undefined
 
   /** With a `log` commits of groups leave the sync to it. */
-  constructor(database: Database, hooks: GroupHooks, log: Pick<LogSync, 'sync'> | undefined) {
+  constructor(database: Database, hooks: GroupHooks, log: SyncedLog | undefined) {
     this.#database = database
     this.#hooks = hooks
     this.sync = log && (() => this.#synced(log))
+    this.syncNow = log?.syncNow && (() => this.#syncedNow(log))
     this.#begin = database.prepare('BEGIN IMMEDIATE')
     this.#commit = database.prepare('COMMIT')
     this.#rollback = database.prepare('ROLLBACK')
@@ -56,9 +63,19 @@ export class SqliteTransactions implements Transactions {
     return value
   }
 
-  async #synced(log: Pick<LogSync, 'sync'>): Promise<void> {
+  async #synced(log: SyncedLog): Promise<void> {
     const durable = this.#hooks.durable()
     await log.sync()
+    durable()
+  }
+
+  quiet(): boolean {
+    return this.#hooks.quiet()
+  }
+
+  #syncedNow(log: SyncedLog): void {
+    const durable = this.#hooks.durable()
+    log.syncNow!()
     durable()
   }
 

@@ -142,6 +142,11 @@ export class Wallets implements WalletSet<CachedWallet> {
     this.#accountOfCall.delete(call)
   }
 
+  /** How many calls are open in the wallets in memory. */
+  get openCalls(): number {
+    return this.#accountOfCall.size
+  }
+
   /** What the key and those it was rotated from and to have spent since the day of `windowStart`, and all they hold. */
   keySpend(key: string, windowStart: number): Pico {
     const start = startOfDay(windowStart)
