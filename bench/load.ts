@@ -120,15 +120,13 @@ try {
 
 async function measureAll(): Promise<void> {
   console.log(`weir runs from ${weirCommand.length === 1 ? 'the executable' : 'its source'}`)
+  await measureMemory()
   using data = tempDir('weir-bench-')
   const options = { ...pinned, dataDir: data.path }
   const weir = await startWeir(options)
   const earlier =
     flags.against === undefined ? undefined : await startWeir({ ...pinned, command: [flags.against] })
   try {
-    report('resident idle, MB', residentMb(weir.pid), targets.idleMb)
-    // Before the load: what the streams take is asked for, not what a burst of other calls has left behind.
-    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir, 'bench/drip')
     // At one connection nothing overlaps with the two syncs of a call: they are part of what is added there.
     const syncsMs = bareSyncsUs(data.join('syncs'), flags.quick ? 100 : 1_000) / 1000
     console.log(`\ntwo bare syncs of this disk: ${syncsMs.toFixed(2)} ms`)
@@ -147,6 +145,19 @@ async function measureAll(): Promise<void> {
   const starts = await measureFirstResponse(options, flags.quick ? 3 : 10)
   console.log(`\nstarts, ms: ${starts.map((ms) => ms.toFixed(0)).join(' ')}`)
   report('first response after start, ms (median)', median(starts), targets.firstResponseMs)
+}
+
+/** In a process of its own: one that has had thousands of streams is slower afterwards, and the others have had none. */
+async function measureMemory(): Promise<void> {
+  const weir = await startWeir(pinned)
+  try {
+    // One that has just begun is not idle yet.
+    await Bun.sleep(1_000)
+    report('resident idle, MB', residentMb(weir.pid), targets.idleMb)
+    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir, 'bench/drip')
+  } finally {
+    await weir.stop()
+  }
 }
 
 async function calibrate(): Promise<void> {
