@@ -179,7 +179,7 @@ accounts:
     ['sign-up', { password: 'some other rivers' }],
     ['reset', {}],
   ])(
-    'is not told by the work of %s: the means differ by less than 2 ms',
+    'is not told by the work of %s: the means differ by less than 2 ms, or a twentieth',
     async (path, more) => {
       const work = { known: [] as number[], unknown: [] as number[] }
       for (let nth = 0; nth < pairs; nth += 1) {
@@ -193,7 +193,10 @@ accounts:
           work[name].push((user + system) / 1_000)
         }
       }
-      expect(Math.abs(meanOf(work.known) - meanOf(work.unknown))).toBeLessThan(2)
+      const [known, unknown] = [meanOf(work.known), meanOf(work.unknown)]
+      // A busy machine slows both down alike: 2 ms of the forty that a hash takes on a quiet one.
+      const most = Math.max(2, (known + unknown) / 2 / 20)
+      expect(Math.abs(known - unknown)).toBeLessThan(most)
     },
     60_000,
   )
