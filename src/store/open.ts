@@ -2,7 +2,7 @@
 
 import { existsSync, mkdirSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
-import { defaultGroupLimits, type GroupLimits } from './commits/commit-queue.ts'
+import { defaultGroupLimits, type GroupLimits } from './commits/group.ts'
 import type { SpillRecord } from './ledger-core.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'

@@ -254,27 +254,19 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a lone command is answered without a sync',
-    patches: [
-      [durability, 'if (this.#mayWait(batch)) this.#syncNow!()', 'if (this.#mayWait(batch)) await already'],
-    ],
+    patches: [[queue, 'this.#transactions.commitDurably!(work)', 'this.#transactions.commit(needs, work)']],
   },
   {
     name: 'an answer is given before its sync',
-    patches: [
-      [
-        durability,
-        'else this.#join(commands).answers.push(answer)',
-        'else { this.#join(commands); answer() }',
-      ],
-    ],
+    patches: [[durability, 'else this.#join().answers.push(answer)', 'else { this.#join(); answer() }']],
   },
   {
     name: 'a sync answers what was committed while it ran',
     patches: [
       [
         durability,
-        'for (const answer of batch.answers) answer()',
-        'for (const answer of [...batch.answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
+        'for (const answer of answers) answer()',
+        'for (const answer of [...answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
       ],
     ],
   },

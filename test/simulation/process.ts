@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
-import type { GroupLimits } from '../../src/store/commits/commit-queue.ts'
+import type { GroupLimits } from '../../src/store/commits/group.ts'
 import type { SpillTarget } from '../../src/store/commits/group.ts'
 import type { SpillRecord } from '../../src/store/ledger-core.ts'
 import { FaultyDatabase } from './faulty-database.ts'
@@ -47,13 +47,12 @@ export interface World {
   /** Resolves when the log of the file is on the disk. */
   sync(): Promise<void>
   /** The same at once. */
-  syncNow(): void
   /** A process cannot know what the disk has. */
   lost(process: SimulatedProcess): void
 }
 
 // Groups are as large as they become: the real limit is one of real time.
-const limits: GroupLimits = { max: 64, waitMs: 1e9, queue: 24 }
+const limits: GroupLimits = { max: 64, waitMs: 1e9, queue: 24, loneSyncMs: 1 }
 
 export class SimulatedProcess {
   readonly owner: string
@@ -92,7 +91,7 @@ export class SimulatedProcess {
       bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
       committed: (head) => world.anchored(head),
-      log: { sync: () => world.sync(), syncNow: () => world.syncNow() },
+      log: { sync: () => world.sync() },
       lost: () => world.lost(this),
     })
     const database = this.database.asDatabase

@@ -23,7 +23,7 @@ export interface Totals {
   commands: number
   crashes: number
   /** Syncs that the thread of the ledger has waited for. */
-  syncsNow: number
+  ownSyncs: number
   /** How many statements of a month were compared with the journal. */
   statements: number
   readonly failures: Report[]
@@ -38,7 +38,7 @@ export async function playMany(root: string, run: Run, most = 5): Promise<Totals
     commits: 0,
     commands: 0,
     crashes: 0,
-    syncsNow: 0,
+    ownSyncs: 0,
     statements: 0,
     failures: [],
   }
@@ -49,7 +49,7 @@ export async function playMany(root: string, run: Run, most = 5): Promise<Totals
       totals.commits += report.commits
       totals.commands += report.commands
       totals.crashes += report.crashes
-      totals.syncsNow += report.syncsNow
+      totals.ownSyncs += report.ownSyncs
       if (report.broken !== null) totals.failures.push(report)
       else if (seed % statementsOf === 0) {
         const { months, broken } = await stage.statements.compare()

@@ -20,7 +20,7 @@ test('G1: in 10,000 histories with crashes, locks, full disks and clock jumps no
   // A simulation in which nothing happens proves nothing.
   expect(totals.commits).toBeGreaterThan(100_000)
   expect(totals.crashes).toBeGreaterThan(5_000)
-  expect(totals.syncsNow).toBeGreaterThan(10_000)
+  expect(totals.ownSyncs).toBeGreaterThan(10_000)
   expect(totals.statements).toBeGreaterThan(10_000)
 }, 300_000)
 

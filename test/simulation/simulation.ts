@@ -20,7 +20,7 @@ export interface Report {
   readonly commits: number
   readonly commands: number
   readonly crashes: number
-  readonly syncsNow: number
+  readonly ownSyncs: number
 }
 
 /**
@@ -53,7 +53,7 @@ export class Simulation implements World {
   #commits = 0
   #commands = 0
   #crashes = 0
-  #syncsNow = 0
+  #ownSyncs = 0
   /** A sync takes no time that a process could measure: it may wait for one. */
   readonly #quickDisk: boolean
   #broken: string | null = null
@@ -80,7 +80,7 @@ export class Simulation implements World {
       commits: this.#commits,
       commands: this.#commands,
       crashes: this.#crashes,
-      syncsNow: this.#syncsNow,
+      ownSyncs: this.#ownSyncs,
     }
   }
 
@@ -205,12 +205,6 @@ export class Simulation implements World {
       this.random.below(this.#quickDisk ? 1 : 4),
     )
     return promise
-  }
-
-  syncNow(): void {
-    this.#syncsNow++
-    if (this.random.oneIn(200)) throw new Error('EIO')
-    this.#synced(this.#history.length, this.stage.logBytes())
   }
 
   /** The disk has the log up to there, and so much of what was committed. */
@@ -381,7 +375,9 @@ export class Simulation implements World {
       else touched.add(this.oracle.calls.get(command.call)?.account ?? '')
     }
     for (const account of touched) this.stage.picture.compare(this.oracle, account, (why) => this.fail(why))
-    if (durably) this.#synced(this.#history.length, this.stage.logBytes())
+    if (!durably) return
+    this.#ownSyncs++
+    this.#synced(this.#history.length, this.stage.logBytes())
   }
 
   /** A hold is decided, and on its way to the disk: a provider is asked from now on. */

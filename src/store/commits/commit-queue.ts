@@ -4,28 +4,18 @@
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
-import { Durability } from './durability.ts'
+import { Durability, throwUncaught } from './durability.ts'
 import {
   type Decided,
   deliver,
   type Entry,
+  type GroupLimits,
   type Need,
   outcomeOf,
   type SpillTarget,
   type Transactions,
   unavailable,
 } from './group.ts'
-
-export interface GroupLimits {
-  /** The most commands in one transaction. */
-  readonly max: number
-  /** The longest one transaction gathers, milliseconds. */
-  readonly waitMs: number
-  /** The most commands that wait; beyond it admissions are refused. */
-  readonly queue: number
-}
-
-export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096 }
 
 const busyRetryMs = 5
 /** How long a lock of another process may last before it counts as an outage. */
@@ -67,17 +57,21 @@ export class CommitQueue {
   #closed = false
 
   /** `lost` is called when a sync has failed: nothing is answered from then on, and the process has to end. */
-  constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = throwIt) {
+  constructor(
+    transactions: Transactions,
+    limits: GroupLimits,
+    lost: (error: unknown) => void = throwUncaught,
+  ) {
     this.#transactions = transactions
     this.#limits = limits
-    this.#durability = new Durability(transactions, {
+    const sync = transactions.sync && (() => transactions.sync!())
+    this.#durability = new Durability(sync, {
       ended: () => {
         this.#clearSpill()
         this.#goOn()
         return this.#scheduled
       },
       failed: lost,
-      idle: () => this.#queue.length === 0 && (transactions.quiet?.() ?? true),
     })
   }
 
@@ -255,11 +249,28 @@ export class CommitQueue {
         entry.outcome = outcomeOf(entry.run)
       }
     }
+    const [first] = group
+    if (first && group.length === 1 && this.#syncsItself(first)) {
+      const since = performance.now()
+      this.#transactions.commitDurably!(work)
+      this.#durability.took(performance.now() - since)
+      return deliver(first)
+    }
     const commit = () => this.#transactions.commit(needs, work)
     return whenDone(commit, () => {
       if (taken < group.length) this.#queue.unshift(...group.slice(taken))
       this.#answer(group.slice(0, taken))
     })
+  }
+
+  /**
+   * Whether this thread waits for the disk with a lone command. It has nobody to share a sync with, and handing that to
+   * another thread and back costs as much as the sync. Not while other calls are open, which would stand still; not where
+   * the disk has been slow; and a hold that is answered when it is decided has its provider asked meanwhile.
+   */
+  #syncsItself({ early, kept }: Entry): boolean {
+    const isAlone = this.#queue.length === 0 && (this.#transactions.quiet?.() ?? true)
+    return !early && !kept && isAlone && this.#durability.isQuick(this.#limits.loneSyncMs)
   }
 
   /** To the commands of a group that was committed. */
@@ -270,7 +281,7 @@ export class CommitQueue {
       if (entry.kept) kept++
     }
     this.#keptUndurable += kept
-    this.#durability.answerAfter(done.length, () => {
+    this.#durability.answerAfter(() => {
       this.#keptUndurable -= kept
       for (const entry of done) if (!entry.early) deliver(entry)
     })
@@ -433,11 +444,4 @@ export class CommitQueue {
     this.#spill?.clear()
     this.#spilled = false
   }
-}
-
-/** Where nobody catches it, which ends the process. */
-function throwIt(error: unknown): void {
-  queueMicrotask(() => {
-    throw error
-  })
 }

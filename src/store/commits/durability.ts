@@ -1,15 +1,13 @@
 // When what was committed is safe from a power cut. A commit leaves its pages with the operating system, where they
 // survive this process; a sync on another thread takes them to the disk, and only then are answers given. What is
-// committed while a sync is under way shares the next one. A lone command has nobody to share with, and handing its sync
-// to another thread and back costs as much as the sync itself: this thread does that one, if the disk has been quick and
-// no other call is open that a slow one would hold up.
+// committed while a sync is under way shares the next one.
 
-import type { Transactions } from './group.ts'
+/** Makes durable what has been committed when it is called. Rejects when that cannot be known. */
+export type Sync = () => Promise<void>
 
 interface Batch {
   readonly answers: (() => void)[]
   durable: PromiseWithResolvers<void> | undefined
-  commands: number
 }
 
 export interface DurabilityEvents {
@@ -20,15 +18,11 @@ export interface DurabilityEvents {
   ended(): boolean
   /** A sync has failed: the process has to end. */
   failed(error: unknown): void
-  /** Whether nothing would be held up: no command waits for its commit, and at most one call is open. */
-  idle(): boolean
 }
 
 const already = Promise.resolve()
 /** A disk that is only busy has been seen to take a few hundred milliseconds. */
 const longestSyncMs = 5_000
-/** The longest a sync usually takes that this thread may wait for. */
-const quickSyncMs = 1
 /** How much of the usual time the last sync makes. */
 const lastSyncPart = 1 / 8
 
@@ -39,8 +33,7 @@ const lastSyncPart = 1 / 8
  * Then nothing more is answered, and `failed` has to end the process; the next one reads what the disk has.
  */
 export class Durability {
-  readonly #sync: Transactions['sync']
-  readonly #syncNow: Transactions['syncNow']
+  readonly #sync: Sync | undefined
   readonly #events: DurabilityEvents
   /** Committed, and not covered by the sync under way. */
   #next: Batch | undefined
@@ -50,9 +43,8 @@ export class Durability {
   #lost = false
 
   /** Without a `sync` commits are durable by themselves. */
-  constructor({ sync, syncNow }: Pick<Transactions, 'sync' | 'syncNow'>, events: DurabilityEvents) {
+  constructor(sync: Sync | undefined, events: DurabilityEvents) {
     this.#sync = sync
-    this.#syncNow = syncNow
     this.#events = events
   }
 
@@ -75,16 +67,26 @@ export class Durability {
     return this.#next !== undefined
   }
 
-  /** Runs `answer` when everything that is committed by now, with so many `commands`, is durable: at once where commits are. */
-  answerAfter(commands: number, answer: () => void): void {
+  /** Whether nothing waits for a sync, and one has usually taken less than that, milliseconds. */
+  isQuick(mostMs: number): boolean {
+    return this.#sync !== undefined && !this.#syncing && !this.#next && this.#usualMs < mostMs
+  }
+
+  /** Notes that a sync has taken so many milliseconds. */
+  took(ms: number): void {
+    this.#usualMs += (ms - this.#usualMs) * lastSyncPart
+  }
+
+  /** Runs `answer` when everything that is committed by now is durable: at once where commits are. */
+  answerAfter(answer: () => void): void {
     if (!this.#sync) answer()
-    else this.#join(commands).answers.push(answer)
+    else this.#join().answers.push(answer)
   }
 
   /** Resolves when everything that is committed by now is durable. Never rejects: see `lost`. */
   afterCommit(): Promise<void> {
     if (!this.#sync) return already
-    return (this.#join(0).durable ??= Promise.withResolvers()).promise
+    return (this.#join().durable ??= Promise.withResolvers()).promise
   }
 
   /** The same for what others have committed before; undefined when nothing waits for a sync. */
@@ -93,9 +95,8 @@ export class Durability {
     return this.#syncing
   }
 
-  #join(commands: number): Batch {
-    const batch = (this.#next ??= { answers: [], durable: undefined, commands: 0 })
-    batch.commands += commands
+  #join(): Batch {
+    const batch = (this.#next ??= { answers: [], durable: undefined })
     this.go()
     return batch
   }
@@ -112,33 +113,26 @@ export class Durability {
 
   async #run(): Promise<void> {
     await already
-    // A hold that was decided asks its provider first, which works while this thread waits for the disk.
-    if (this.#next!.durable && this.#mayWait(this.#next!)) await turn()
-    const batch = this.#next!
+    const { answers, durable } = this.#next!
     this.#next = undefined
-    this.#since = performance.now()
     try {
-      if (this.#mayWait(batch)) this.#syncNow!()
-      else await this.#sync!()
+      await this.#sync!()
     } catch (error) {
       this.#lost = true
       this.#events.failed(error)
       return new Promise(() => undefined)
     }
-    this.#usualMs += (performance.now() - this.#since - this.#usualMs) * lastSyncPart
+    this.took(performance.now() - this.#since)
     this.#syncing = undefined
-    for (const answer of batch.answers) answer()
-    batch.durable?.resolve()
+    for (const answer of answers) answer()
+    durable?.resolve()
     if (!this.#events.ended()) this.go()
-  }
-
-  /** Whether this thread may wait for the sync of a batch: it is a lone command's, the disk is quick, nobody else waits. */
-  #mayWait({ commands }: Batch): boolean {
-    return commands === 1 && this.#syncNow !== undefined && this.#usualMs < quickSyncMs && this.#events.idle()
   }
 }
 
-/** Lets everything run that is ready to. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+/** Throws where nobody catches it, which ends the process. */
+export function throwUncaught(error: unknown): void {
+  queueMicrotask(() => {
+    throw error
+  })
 }

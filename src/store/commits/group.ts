@@ -3,6 +3,19 @@
 import type { Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
+export interface GroupLimits {
+  /** The most commands in one transaction. */
+  readonly max: number
+  /** The longest one transaction gathers, milliseconds. */
+  readonly waitMs: number
+  /** The most commands that wait; beyond it admissions are refused. */
+  readonly queue: number
+  /** How quick the disk must have been for the queue's thread to wait for it with a lone command, milliseconds; 0: never. */
+  readonly loneSyncMs: number
+}
+
+export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096, loneSyncMs: 1 }
+
 /**
  * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
  * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
@@ -29,10 +42,13 @@ export interface Transactions {
    * commit that is not survives this process all the same; a power cut takes it with all that came after it.
    */
   readonly sync?: (() => Promise<void>) | undefined
-  /** The same on this thread, which waits for the disk; given only where `sync` is. */
-  readonly syncNow?: (() => void) | undefined
+  /**
+   * Like `commit`, but this thread waits for the disk: what `run` did is durable at the end, with all that was
+   * committed before. Given where `sync` is.
+   */
+  commitDurably?<T>(run: () => T): T
   /** Whether nobody minds that: at most one call is open. */
-  readonly quiet?: (() => boolean) | undefined
+  quiet?(): boolean
   /** Writes a little, to see whether the database can be written. */
   touch(): void
   /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */

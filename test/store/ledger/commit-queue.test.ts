@@ -3,8 +3,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/errors.ts'
-import { CommitQueue, defaultGroupLimits } from '../../../src/store/commits/commit-queue.ts'
-import type { Need, Transactions } from '../../../src/store/commits/group.ts'
+import { CommitQueue } from '../../../src/store/commits/commit-queue.ts'
+import { defaultGroupLimits, type Need, type Transactions } from '../../../src/store/commits/group.ts'
 
 class Outage extends Error {}
 class Busy extends Error {}

@@ -2,7 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { usd } from '../../../src/credits/money.ts'
-import { defaultGroupLimits } from '../../../src/store/commits/commit-queue.ts'
+import { defaultGroupLimits, type GroupLimits } from '../../../src/store/commits/group.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
 import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
@@ -40,23 +40,6 @@ class SlowDisk {
   }
 }
 
-/** A disk that has synced the log when it is asked on the same thread, in its time. */
-class QuickDisk extends SlowDisk {
-  syncsNow = 0
-  takesMs = 0
-  fails: Error | undefined
-  /** Called when the thread waits for it. */
-  waitedFor: () => void = () => undefined
-
-  syncNow(): void {
-    this.waitedFor()
-    if (this.fails) throw this.fails
-    this.syncsNow++
-    const until = performance.now() + this.takesMs
-    while (performance.now() < until);
-  }
-}
-
 /** Lets everything happen that waits for nothing. */
 export async function turn(): Promise<void> {
   for (let n = 0; n < 3; n++) await new Promise((resolve) => setImmediate(resolve))
@@ -71,8 +54,8 @@ export function removeBenches(): void {
   for (const dir of dirs.splice(0)) dir.remove()
 }
 
-interface Bench<Disk> {
-  readonly disk: Disk
+interface Bench {
+  readonly disk: SlowDisk
   readonly ledger: SqliteLedger
   readonly database: Database
   readonly dataDir: string
@@ -81,23 +64,24 @@ interface Bench<Disk> {
   readonly lost: unknown[]
 }
 
-/** A ledger with ten dollars for anna, all of it durable. */
-export async function bench(): Promise<Bench<SlowDisk>> {
-  const made = benchOn(new SlowDisk())
+/** A ledger with ten dollars for anna, all of it durable; each sync is another thread's. */
+export async function bench(): Promise<Bench> {
+  const made = benchWith({ loneSyncMs: 0 })
   const granted = made.ledger.grant(grantOf('g', usd(10)))
   await made.disk.end()
   await granted
   return made
 }
 
-/** The same on a disk that is quick. */
-export async function quickBench(): Promise<Bench<QuickDisk>> {
-  const made = benchOn(new QuickDisk())
-  await made.ledger.grant(grantOf('g', usd(10)))
+/** The same where the commit of a lone command syncs it, if syncs usually take less than so many milliseconds. */
+export async function loneBench(loneSyncMs = 60_000): Promise<Bench> {
+  const made = benchWith({ loneSyncMs })
+  await synced(made, made.ledger.grant(grantOf('g', usd(10))))
   return made
 }
 
-function benchOn<Disk extends SlowDisk>(disk: Disk): Bench<Disk> {
+function benchWith(limits: Partial<GroupLimits>): Bench {
+  const disk = new SlowDisk()
   const dir = tempDir('weir-durability-')
   dirs.push(dir)
   const database = openDatabase(dir.path, noon)
@@ -108,7 +92,7 @@ function benchOn<Disk extends SlowDisk>(disk: Disk): Bench<Disk> {
     database,
     path: dir.join('weir.db'),
     time: { clock: () => noon, backMs: 0, stepped: () => undefined },
-    limits: defaultGroupLimits,
+    limits: { ...defaultGroupLimits, ...limits },
     usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
@@ -120,6 +104,16 @@ function benchOn<Disk extends SlowDisk>(disk: Disk): Bench<Disk> {
 }
 
 export const releaseOf = (call: string) => ({ call, owner: 'here', reason: 'x', attempts: [] })
+
+/** What a command gives, whoever syncs it. */
+export async function synced<T>({ disk }: Pick<Bench, 'disk'>, command: Promise<T>): Promise<T> {
+  const answer = seen(command.then((given) => ({ given })))
+  while (answer.value === undefined) {
+    if (disk.waits) await disk.end()
+    await turn()
+  }
+  return answer.value.given
+}
 
 /** What a promise has come to. */
 export function seen<T>(promise: Promise<T>): { value: T | undefined } {

@@ -1,6 +1,6 @@
 // Takes the write-ahead log to the disk, for commits that have left that to somebody else.
 
-import { accessSync, closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
+import { accessSync, closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -25,11 +25,6 @@ export class LogSync {
   /** Resolves when what has been written to the log so far is on the disk. Rejects if that is not certain. One at a time. */
   async sync(): Promise<void> {
     await syncFile(this.#descriptor())
-  }
-
-  /** The same on this thread, which waits for the disk. */
-  syncNow(): void {
-    fdatasyncSync(this.#descriptor())
   }
 
   /** Throws when somebody has removed the log: what is written to it would be gone with this process. */

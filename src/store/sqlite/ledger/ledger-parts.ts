@@ -1,11 +1,11 @@
 // What the ledger on SQLite is made of.
 
 import type { Database } from 'bun:sqlite'
-import type { GroupLimits } from '../../commits/commit-queue.ts'
+import type { GroupLimits } from '../../commits/group.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
 import type { Head } from '../audit/anchors.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
-import type { SyncedLog } from './transactions.ts'
+import type { LogSync } from '../database/log-sync.ts'
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
 export interface BufferedRows {
@@ -26,8 +26,8 @@ export interface LedgerParts {
   readonly isDead: (owner: string) => boolean
   /** Called with the head of the journal when a commit is durable. */
   readonly committed: (head: Head) => void
-  /** What takes the log to the disk, outside of the commits; where it is left out every commit waits for its own sync. */
-  readonly log?: SyncedLog | undefined
+  /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */
+  readonly log?: Pick<LogSync, 'sync'> | undefined
   /** Called when that has failed: the process has to end. Left out, the error is thrown where nobody catches it. */
   readonly lost?: ((error: unknown) => void) | undefined
 }

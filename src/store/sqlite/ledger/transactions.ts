@@ -21,9 +21,6 @@ export interface GroupHooks {
   abandon(): void
 }
 
-/** What takes the log to the disk. Without a `syncNow` it is never waited for on this thread. */
-export type SyncedLog = Pick<LogSync, 'sync'> & Partial<Pick<LogSync, 'syncNow'>>
-
 export class SqliteTransactions implements Transactions {
   readonly #database: Database
   readonly #hooks: GroupHooks
@@ -31,14 +28,12 @@ export class SqliteTransactions implements Transactions {
   readonly #commit: Statement
   readonly #rollback: Statement
   readonly sync: (() => Promise<void>) | undefined
-  readonly syncNow: (() => void) | undefined
 
   /** With a `log` commits of groups leave the sync to it. */
-  constructor(database: Database, hooks: GroupHooks, log: SyncedLog | undefined) {
+  constructor(database: Database, hooks: GroupHooks, log: Pick<LogSync, 'sync'> | undefined) {
     this.#database = database
     this.#hooks = hooks
     this.sync = log && (() => this.#synced(log))
-    this.syncNow = log?.syncNow && (() => this.#syncedNow(log))
     this.#begin = database.prepare('BEGIN IMMEDIATE')
     this.#commit = database.prepare('COMMIT')
     this.#rollback = database.prepare('ROLLBACK')
@@ -63,7 +58,7 @@ export class SqliteTransactions implements Transactions {
     return value
   }
 
-  async #synced(log: SyncedLog): Promise<void> {
+  async #synced(log: Pick<LogSync, 'sync'>): Promise<void> {
     const durable = this.#hooks.durable()
     await log.sync()
     durable()
@@ -71,12 +66,6 @@ export class SqliteTransactions implements Transactions {
 
   quiet(): boolean {
     return this.#hooks.quiet()
-  }
-
-  #syncedNow(log: SyncedLog): void {
-    const durable = this.#hooks.durable()
-    log.syncNow!()
-    durable()
   }
 
   #transaction<T>(run: () => T): T {
