@@ -43,6 +43,8 @@ export interface TransactionWatch {
   /** `durably`: the commit has waited for its sync, which covers all commits before it. */
   committed(durably: boolean): void
   rolledBack(): void
+  /** Whether the sync of a commit fails now: the transaction is undone. */
+  syncFails(): boolean
 }
 
 /**
@@ -116,6 +118,11 @@ export class FaultyDatabase {
       return begun
     }
     this.#strike()
+    if (sql === 'COMMIT' && this.#syncs && this.#watch.syncFails()) {
+      this.#real.run('ROLLBACK')
+      this.#watch.rolledBack()
+      throw new SqliteFault('SQLITE_IOERR_FSYNC')
+    }
     const result = write()
     if (sql === 'COMMIT') this.#committed()
     return result

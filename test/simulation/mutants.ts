@@ -277,11 +277,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a sync that has failed is taken for a success',
     patches: [
-      [
-        durability,
-        'this.#lost = true\n      this.#events.failed(error)\n      return new Promise(() => undefined)',
-        'this.#events.failed',
-      ],
+      [durability, 'this.lose(error)\n      return new Promise(() => undefined)', 'this.#events.failed'],
     ],
   },
   {

@@ -46,7 +46,8 @@ export interface World {
   committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void
   /** Resolves when the log of the file is on the disk. */
   sync(): Promise<void>
-  /** The same at once. */
+  /** Whether the next sync of a commit fails. */
+  syncFails(): boolean
   /** A process cannot know what the disk has. */
   lost(process: SimulatedProcess): void
 }
@@ -81,6 +82,7 @@ export class SimulatedProcess {
       },
       committed: (durably) => world.committed(this, this.#transaction.splice(0), durably),
       rolledBack: () => void (this.#transaction = []),
+      syncFails: () => world.syncFails(),
     })
     this.ledger = new system.SqliteLedger({
       database: this.database.asDatabase,

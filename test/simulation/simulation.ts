@@ -207,6 +207,10 @@ export class Simulation implements World {
     return promise
   }
 
+  syncFails(): boolean {
+    return this.random.oneIn(200)
+  }
+
   /** The disk has the log up to there, and so much of what was committed. */
   #synced(covered: number, logBytes: number): void {
     this.stage.synced(logBytes)

@@ -4,8 +4,9 @@
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
-import { Durability, throwUncaught } from './durability.ts'
+import { Durability, uncaught } from './durability.ts'
 import {
+  type CommitFault,
   type Decided,
   deliver,
   type Entry,
@@ -57,11 +58,7 @@ export class CommitQueue {
   #closed = false
 
   /** `lost` is called when a sync has failed: nothing is answered from then on, and the process has to end. */
-  constructor(
-    transactions: Transactions,
-    limits: GroupLimits,
-    lost: (error: unknown) => void = throwUncaught,
-  ) {
+  constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = uncaught) {
     this.#transactions = transactions
     this.#limits = limits
     const sync = transactions.sync && (() => transactions.sync!())
@@ -159,7 +156,7 @@ export class CommitQueue {
         () => this.#transactions.commit([], write),
         () => undefined,
         (error) => {
-          if (this.#transactions.faultOf(error) !== 'busy') this.#outage()
+          if (this.#faultOf(error) !== 'busy') this.#outage()
         },
       ),
     )
@@ -251,9 +248,7 @@ export class CommitQueue {
     }
     const [first] = group
     if (first && group.length === 1 && this.#syncsItself(first)) {
-      const since = performance.now()
-      this.#transactions.commitDurably!(work)
-      this.#durability.took(performance.now() - since)
+      this.#durability.timed(() => this.#transactions.commitDurably!(work))
       return deliver(first)
     }
     const commit = () => this.#transactions.commit(needs, work)
@@ -287,9 +282,16 @@ export class CommitQueue {
     })
   }
 
+  /** After a failed sync nothing is answered; ends of calls are kept like in any other outage, for the next process. */
+  #faultOf(error: unknown): CommitFault {
+    const fault = this.#transactions.faultOf(error)
+    if (fault === 'lost') this.#durability.lose(error)
+    return fault
+  }
+
   #failed(group: Entry[], error: unknown): Awaitable<void> {
     for (const entry of group) entry.outcome = null
-    const fault = this.#transactions.faultOf(error)
+    const fault = this.#faultOf(error)
     if (fault === 'busy' && this.#waitForLock()) {
       this.#queue.unshift(...group)
       return
@@ -316,7 +318,7 @@ export class CommitQueue {
       () => this.#commitGroup([first]),
       () => this.#oneByOne(rest),
       (error) => {
-        if (this.#transactions.faultOf(error) !== 'bug') return this.#failed(group, error)
+        if (this.#faultOf(error) !== 'bug') return this.#failed(group, error)
         return whenDone(
           () => this.#failed([first], error),
           () => this.#oneByOne(rest),
@@ -355,7 +357,7 @@ export class CommitQueue {
       () => undefined,
       (error) => {
         if (this.#closed) entry.reject(error)
-        else if (this.#down || this.#transactions.faultOf(error) !== 'bug') this.#putOff(entry)
+        else if (this.#down || this.#faultOf(error) !== 'bug') this.#putOff(entry)
         else entry.reject(new GatewayError('internal_error', { cause: error }))
       },
     )
@@ -408,7 +410,7 @@ export class CommitQueue {
         },
         (error) => {
           // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
-          if (this.#transactions.faultOf(error) === 'bug') this.#transactions.forget()
+          if (this.#faultOf(error) === 'bug') this.#transactions.forget()
         },
       )
     return whenDone(

@@ -69,12 +69,24 @@ export class Durability {
 
   /** Whether nothing waits for a sync, and one has usually taken less than that, milliseconds. */
   isQuick(mostMs: number): boolean {
-    return this.#sync !== undefined && !this.#syncing && !this.#next && this.#usualMs < mostMs
+    return this.#sync !== undefined && !this.#syncing && !this.#next && this.#usualMs < mostMs && !this.#lost
   }
 
-  /** Notes that a sync has taken so many milliseconds. */
-  took(ms: number): void {
+  /** Runs a commit that syncs by itself, and notes how long that takes. */
+  timed(commit: () => void): void {
+    const since = performance.now()
+    commit()
+    this.#took(performance.now() - since)
+  }
+
+  #took(ms: number): void {
     this.#usualMs += (ms - this.#usualMs) * lastSyncPart
+  }
+
+  /** A sync has failed, one of these or a commit's own. */
+  lose(error: unknown): void {
+    this.#lost = true
+    this.#events.failed(error)
   }
 
   /** Runs `answer` when everything that is committed by now is durable: at once where commits are. */
@@ -118,11 +130,10 @@ export class Durability {
     try {
       await this.#sync!()
     } catch (error) {
-      this.#lost = true
-      this.#events.failed(error)
+      this.lose(error)
       return new Promise(() => undefined)
     }
-    this.took(performance.now() - this.#since)
+    this.#took(performance.now() - this.#since)
     this.#syncing = undefined
     for (const answer of answers) answer()
     durable?.resolve()
@@ -131,7 +142,7 @@ export class Durability {
 }
 
 /** Throws where nobody catches it, which ends the process. */
-export function throwUncaught(error: unknown): void {
+export function uncaught(error: unknown): void {
   queueMicrotask(() => {
     throw error
   })

@@ -30,6 +30,12 @@ export interface Need {
   readonly lot?: string
 }
 
+/**
+ * What an error of a commit says: another process is writing, the disk cannot be written, or it has failed to sync what
+ * was written (`lost`); else a bug.
+ */
+export type CommitFault = 'busy' | 'outage' | 'lost' | 'bug'
+
 /** One transaction of the database, as the queue needs it. */
 export interface Transactions {
   /**
@@ -51,8 +57,7 @@ export interface Transactions {
   quiet?(): boolean
   /** Writes a little, to see whether the database can be written. */
   touch(): void
-  /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */
-  faultOf(error: unknown): 'busy' | 'outage' | 'bug'
+  faultOf(error: unknown): CommitFault
   /** Nothing in memory may be trusted. */
   forget(): void
   close(): void

@@ -4,7 +4,12 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/errors.ts'
 import { CommitQueue } from '../../../src/store/commits/commit-queue.ts'
-import { defaultGroupLimits, type Need, type Transactions } from '../../../src/store/commits/group.ts'
+import {
+  type CommitFault,
+  defaultGroupLimits,
+  type Need,
+  type Transactions,
+} from '../../../src/store/commits/group.ts'
 
 class Outage extends Error {}
 class Busy extends Error {}
@@ -48,7 +53,7 @@ class SlowDatabase implements Transactions {
 
   touch(): void {}
 
-  faultOf(error: unknown): 'busy' | 'outage' | 'bug' {
+  faultOf(error: unknown): CommitFault {
     return error instanceof Outage ? 'outage' : error instanceof Busy ? 'busy' : 'bug'
   }
 

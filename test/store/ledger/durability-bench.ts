@@ -13,6 +13,8 @@ import { tempDir, type TempDir } from '../../support/tmp.ts'
 class SlowDisk {
   syncs = 0
   #waiting: PromiseWithResolvers<void>[] = []
+  /** What the sync of the next commit fails with. */
+  fails: Error | undefined
 
   sync(): Promise<void> {
     this.syncs++
@@ -86,6 +88,7 @@ function benchWith(limits: Partial<GroupLimits>): Bench {
   dirs.push(dir)
   const database = openDatabase(dir.path, noon)
   databases.push(database)
+  failCommits(database, disk)
   const anchored: number[] = []
   const lost: unknown[] = []
   const ledger = new SqliteLedger({
@@ -101,6 +104,24 @@ function benchWith(limits: Partial<GroupLimits>): Bench {
     lost: (error) => lost.push(error),
   })
   return { disk, ledger, database, dataDir: dir.path, anchored, lost }
+}
+
+/** As SQLite ends a commit whose sync fails: the transaction is undone. */
+function failCommits(database: Database, disk: SlowDisk): void {
+  const prepare = database.prepare.bind(database)
+  database.prepare = ((sql: string) => {
+    const statement = prepare(sql)
+    if (sql !== 'COMMIT') return statement
+    const run = statement.run.bind(statement)
+    statement.run = (...values) => {
+      const { fails } = disk
+      if (!fails) return run(...values)
+      disk.fails = undefined
+      database.run('ROLLBACK')
+      throw fails
+    }
+    return statement
+  }) as Database['prepare']
 }
 
 export const releaseOf = (call: string) => ({ call, owner: 'here', reason: 'x', attempts: [] })

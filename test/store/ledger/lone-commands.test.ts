@@ -62,4 +62,25 @@ describe('where one command comes at a time and the disk is quick', () => {
     }
     expect(asked).toBe(false)
   })
+  test('a sync that fails ends the process: nothing is answered any more, and the end of a call is kept for the next', async () => {
+    const { disk, ledger, lost } = await loneBench()
+    const kept: unknown[] = []
+    ledger.group.spillTo({
+      append: (record) => kept.push(record),
+      sync: () => undefined,
+      clear: () => (kept.length = 0),
+    })
+    await ledger.hold(holdOf('a'))
+    const failing = Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' })
+    disk.fails = failing
+    const settled = seen(ledger.settle(settleOf('a', usd(1))).catch(() => 'refused'))
+    await turn()
+    expect({ lost, settled: settled.value, kept }).toEqual({
+      lost: [failing],
+      settled: undefined,
+      kept: [{ kind: 'settle', command: settleOf('a', usd(1)) }],
+    })
+    await expect(ledger.startHold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
+    expect(disk.syncs).toBe(0)
+  })
 })

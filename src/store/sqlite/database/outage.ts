@@ -31,6 +31,11 @@ export function isBusy(error: unknown): boolean {
   return sqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
+/** A sync has failed: what the disk has of all that was written before it is not known. */
+export function isFailedSync(error: unknown): boolean {
+  return sqliteCode(error) === 'SQLITE_IOERR_FSYNC'
+}
+
 /** The file is not a database, or not one any more. */
 export function isDamage(error: unknown): boolean {
   const code = sqliteCode(error)

@@ -2,9 +2,9 @@
 // synced on another thread, with none.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Need, Transactions } from '../../commits/group.ts'
+import type { CommitFault, Need, Transactions } from '../../commits/group.ts'
 import type { LogSync } from '../database/log-sync.ts'
-import { isBusy, isOutage } from '../database/outage.ts'
+import { isBusy, isFailedSync, isOutage } from '../database/outage.ts'
 
 /** What a group needs from the ledger, around its commands. All of it is synchronous. */
 export interface GroupHooks {
@@ -89,8 +89,9 @@ export class SqliteTransactions implements Transactions {
     this.#database.run('UPDATE server SET started_at = started_at')
   }
 
-  faultOf(error: unknown): 'busy' | 'outage' | 'bug' {
+  faultOf(error: unknown): CommitFault {
     if (isBusy(error)) return 'busy'
+    if (this.sync && isFailedSync(error)) return 'lost'
     return isOutage(error) ? 'outage' : 'bug'
   }
 
