@@ -75,7 +75,7 @@ export interface AccountStore {
   revokeKey(id: string, at: number): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
-  /** Refuses the account's calls; takes effect like a revocation. False for an unknown account. */
+  /** Refuses the account's calls; takes effect like a revocation. False for an unknown or deleted account. */
   suspend(id: string): Awaitable<boolean>
   resume(id: string): Awaitable<boolean>
   insertSession(session: Session): Awaitable<void>

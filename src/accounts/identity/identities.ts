@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Account, AccountStore, Role } from '../account.ts'
 import { hashOfKey } from '../api-key.ts'
 import { mintSession, type Session } from '../session.ts'
-import { accountAddress, isAddress } from './address.ts'
+import { accountAddress, requireAddress } from './address.ts'
 import type { SignInLimits } from './sign-in-limits.ts'
 import type { IdentityStore } from './identity-store.ts'
 import { type Mail, type Mailer, mails } from './mail.ts'
@@ -333,12 +333,6 @@ export async function invitedAccount(accounts: AccountStore, email: string, role
   const there = await accounts.findAccount(address)
   if (there?.verifiedAt === null && there.role === role) return there
   return await accounts.createAccount(address, { role, verifiedAt: null })
-}
-
-function requireAddress(email: string): string {
-  if (!isAddress(email.trim()))
-    throw new GatewayError('invalid_request', { message: 'This is no e-mail address.', param: 'email' })
-  return accountAddress(email)
 }
 
 async function requirePassword(password: string, email: string): Promise<void> {

@@ -31,6 +31,7 @@ export interface Identity {
 export interface IdentityStore {
   /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
+  /** Ends every session, and voids older links that set a password. */
   setPassword(account: string, hash: string, at: number): Awaitable<void>
   /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
@@ -40,7 +41,10 @@ export interface IdentityStore {
    * proven by somebody who may not have opened the account.
    */
   lockOut(account: string, at: number): Awaitable<void>
-  /** Like `lockOut`, and deletes the account with its conversations: its address is free, its ledger entries stay. */
+  /**
+   * Like `lockOut`, and deletes the account with its conversations, webhooks and MCP servers: its address is free, its
+   * ledger entries stay.
+   */
   deleteAccount(account: string, at: number): Awaitable<void>
 
   /** Records a use of the session at `at`, after which it ends at `expiresAt`. */

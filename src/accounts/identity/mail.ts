@@ -32,7 +32,9 @@ export class SmtpMailer implements Mailer {
   async send({ to, subject, text }: Mail): Promise<void> {
     const { from } = this.#settings
     this.#transport ??= this.#open()
-    await (await this.#transport).sendMail({ from, to, subject, text })
+    const transport = await this.#transport
+    // As an object it is one address: a text would be parsed as a list of them.
+    await transport.sendMail({ from, to: { name: '', address: to }, subject, text })
   }
 
   async #open(): Promise<Transporter> {

@@ -17,9 +17,11 @@ export function isWithin(address: string, ranges: readonly string[]): boolean {
   return parsed !== undefined && ranges.some((range) => matches(parsed, range))
 }
 
-/** Whether a text is an address or a CIDR range. */
+/** Whether a text is an address or a CIDR range. Short forms are neither: `10/8` would be read as 0.0.0.10/8. */
 export function isNetwork(text: string): boolean {
-  return ipaddr.isValid(text) || ipaddr.isValidCIDR(text)
+  const { IPv4, IPv6 } = ipaddr
+  const isIPv4 = IPv4.isValidFourPartDecimal(text) || IPv4.isValidCIDRFourPartDecimal(text)
+  return isIPv4 || IPv6.isValid(text) || IPv6.isValidCIDR(text)
 }
 
 function matches(address: ipaddr.IPv4 | ipaddr.IPv6, range: string): boolean {

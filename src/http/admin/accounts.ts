@@ -2,6 +2,8 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
+import type { Awaitable } from '../../awaitable.ts'
+import { requireAddress } from '../../accounts/identity/address.ts'
 import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/credit-line.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
@@ -267,7 +269,7 @@ function changing(
   verb: 'suspend' | 'resume',
   id: string,
   summary: string,
-  change: (parts: HttpParts, account: string) => unknown,
+  change: (parts: HttpParts, account: string) => Awaitable<boolean>,
 ): AdminRoute {
   return adminRoute(
     { method: 'POST', path: `accounts/:account/${verb}`, id, summary, body: nothing },
@@ -275,7 +277,7 @@ function changing(
       const before = await accountNamed(asked)
       if (before.id === asked.operator.id)
         throw new GatewayError('invalid_request', { message: 'Operators do not suspend themselves.' })
-      await change(asked.parts, before.id)
+      if (!(await change(asked.parts, before.id))) throw new GatewayError('not_found')
       const after = await accountNamed(asked)
       const states = [before, after].map(({ suspended }) => ({ suspended }))
       await recordAct(asked, `account.${verb}`, before.id, states[0], states[1])
@@ -308,10 +310,4 @@ export function accountView(account: Account) {
     suspended: account.suspended,
     email_verified: account.verifiedAt !== null,
   }
-}
-
-function requireAddress(text: string): string {
-  const address = text.trim()
-  if (/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(address)) return address
-  throw new GatewayError('invalid_request', { message: 'This is no e-mail address.', param: 'email' })
 }

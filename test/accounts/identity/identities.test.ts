@@ -2,14 +2,16 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Account } from '../../../src/accounts/account.ts'
-import { personOf } from '../../../src/accounts/identity/address.ts'
+import { isAddress, personOf } from '../../../src/accounts/identity/address.ts'
 import { SignInLimits, WindowLimit } from '../../../src/accounts/identity/sign-in-limits.ts'
 import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
-import { isWithin, networkOf } from '../../../src/accounts/identity/network.ts'
+import { SmtpMailer } from '../../../src/accounts/identity/mail.ts'
+import { isNetwork, isWithin, networkOf } from '../../../src/accounts/identity/network.ts'
 import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { noon } from '../../credits/support.ts'
+import { startSmtpSink } from '../../support/smtp-sink.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
 const password = 'a river runs through it'
@@ -160,8 +162,48 @@ test.each([
   ['an.na@gmail.com', 'anna+x@googlemail.com', true],
   ['an.na@example.org', 'anna@example.org', false],
   ['+anna@example.org', '+berta@example.org', false],
+  ['anna@gmail.com', 'anna@\u{1d406}mail.com', true],
+  ['anna@münchen.example', 'anna@xn--mnchen-3ya.example', true],
 ])('%p and %p are one person: %p', (one, other, same) => {
   expect(personOf(one) === personOf(other)).toBe(same)
+})
+
+test.each([
+  ['anna@example.org', true],
+  ["Anna.O'Neil+weir@example.org", true],
+  ['owner@localhost', true],
+  ['आना@भारत.भारत', true],
+  ['anna@xn--mnchen-3ya.example', true],
+  // A mail program reads each of these as anna@example.org.
+  ['x,anna@example.org', false],
+  ['x;anna@example.org', false],
+  ['x<anna@example.org>', false],
+  ['(x)anna@example.org', false],
+  ['x:anna@example.org', false],
+  ['"anna"@example.org', false],
+  ['anna@example.org,x', false],
+  ['anna@example.org.', false],
+  ['anna@example\u3002org', false],
+  ['anna@ex\u00adample.org', false],
+  ['anna@exam\ufe0fple.org', false],
+  ['anna@ｅxample.org', false],
+  ['anna', false],
+  ['@example.org', false],
+  ['anna@', false],
+  ['anna@berta@example.org', false],
+])('%p is an address: %p', (text, is) => {
+  expect(isAddress(text)).toBe(is)
+})
+
+test('a mail goes to one address, whatever stands in it', async () => {
+  const sink = startSmtpSink()
+  try {
+    const mailer = new SmtpMailer({ url: sink.url, from: 'weir@example.org', timeoutMs: 5_000 })
+    await mailer.send({ to: 'berta,anna@example.org', subject: 'A river', text: 'runs' })
+    expect(sink.mails[0]).toContain('To: <"berta,anna"@example.org>')
+  } finally {
+    sink.stop()
+  }
 })
 
 test.each([
@@ -183,6 +225,32 @@ test.each([
   ['', ['0.0.0.0/0'], false],
 ])('%p is within %p: %p', (address, ranges, within) => {
   expect(isWithin(address, ranges)).toBe(within)
+})
+
+test.each([
+  ['10.0.0.0/8', true],
+  ['203.0.113.7', true],
+  ['2001:db8::/32', true],
+  ['::1', true],
+  ['10/8', false],
+  ['10.0.0/8', false],
+  ['10', false],
+  ['010.0.0.1', false],
+  ['10.0.0.0/33', false],
+  ['localhost', false],
+])('%p is a network: %p', (text, is) => {
+  expect(isNetwork(text)).toBe(is)
+})
+
+test('a new password voids the links that were sent to set one', async () => {
+  const account = await member()
+  const { session } = await identities.signIn(account.email, password, visitor)
+  const { url } = await identities.linkFor('reset', account)
+  const wanted = { password: 'a new river', current: password }
+  await identities.changePassword(account, session, wanted, visitor)
+  const token = new URL(url).hash.slice(1)
+  expect(await codeOf(identities.confirmReset(token, 'an older river', visitor))).toBe('invalid_ticket')
+  expect(await codeOf(identities.signIn(account.email, 'a new river', visitor))).toBe('done')
 })
 
 test.each([

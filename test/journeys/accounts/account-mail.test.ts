@@ -78,6 +78,14 @@ test('a known address is told so by mail, and by nothing else', async () => {
   expect((await new ConsoleClient(weir).post('sign-in', { email, password })).status).toBe(200)
 })
 
+test('one mailbox does not open accounts by writing its address in other ways', async () => {
+  for (const email of ['x,anna@example.org', 'x<anna@example.org>', '"anna"@example.org'])
+    expect(await new ConsoleClient(weir).post('sign-up', { email, password })).toMatchObject({
+      status: 400,
+      code: 'invalid_request',
+    })
+})
+
 test('a reset link sets a new password once, ends every session, and outlives a password that is refused', async () => {
   const email = 'carla@example.org'
   const client = new ConsoleClient(weir)

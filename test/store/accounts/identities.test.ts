@@ -198,6 +198,8 @@ test('a deleted account is gone with every way into it, and its address is free 
   await identities.setPassword(id, 'a hash', noon)
   await identities.insertPasskey(passkeyFor(id))
   await identities.linkIdentity({ issuer: 'i', subject: 's' }, id, noon)
+  const server = { account: id, name: 'wiki', url: 'https://mcp.example.com', sealed: new Uint8Array(40) }
+  await store.mcpServers.put({ ...server, createdAt: noon, changedAt: noon })
 
   await identities.deleteAccount(id, noon + 1)
   expect((await accounts.findSession(session))?.revokedAt).toBe(noon)
@@ -207,6 +209,8 @@ test('a deleted account is gone with every way into it, and its address is free 
   expect(await identities.findIdentity({ issuer: 'i', subject: 's' })).toBeUndefined()
   expect(await identities.useTicket(ticket.id, ticket.hash, 'link', noon)).toBeUndefined()
   expect(await conversations.list(id, 10)).toEqual([])
+  expect(await store.mcpServers.list(id)).toEqual([])
+  expect(await accounts.resume(id)).toBe(false)
   expect(await accounts.findAccount(id)).toMatchObject({ suspended: true, email: `${id}@deleted.invalid` })
   expect(await accounts.listAccounts()).toEqual([])
   expect((await accounts.createAccount('anna@example.org')).id).not.toBe(id)

@@ -6,7 +6,15 @@ import { formatCreditLine, parseCreditLine } from '../../../credits/credit-line.
 import { formatUsd } from '../../../credits/money.ts'
 import { appAccountToken } from '../../../payments/apple.ts'
 import { balanceView, renderBalance } from '../ledger/balance.ts'
-import { type Context, type Invocation, isoTime, print, table, usageFault } from '../../context.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../../context.ts'
 import { openAccount } from '../../../serve/open-account.ts'
 import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
@@ -129,7 +137,8 @@ function changed(
 ): Promise<Account> {
   return withStore(context, async (store) => {
     const before = await accountOf(store, invocation.args[0] ?? '')
-    await change(store.accounts, before.id)
+    if (!(await change(store.accounts, before.id)))
+      throw new CommandFailure(`the account ${before.id} has been deleted`)
     const after = await accountOf(store, before.id)
     const [was, is] = [{ suspended: before.suspended }, { suspended: after.suspended }]
     await recordAct(context, store, what, before.id, was, is)

@@ -318,7 +318,10 @@ function statements(database: Database) {
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     ) as Statement,
     expireKey: database.prepare('UPDATE api_key SET expires_at = ? WHERE id = ?') as Statement,
-    setSuspended: database.prepare('UPDATE account SET suspended = ? WHERE id = ?') as Statement,
+    // A deleted account stays suspended.
+    setSuspended: database.prepare(
+      'UPDATE account SET suspended = ? WHERE id = ? AND deleted_at IS NULL',
+    ) as Statement,
     insertSession: database.prepare(
       `INSERT INTO session (id, account, hash, last_four, created_at, expires_at, revoked_at, user_agent, seen_at,
        idle_ms, elevated_until)

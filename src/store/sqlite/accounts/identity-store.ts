@@ -55,6 +55,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   setPassword(account: string, hash: string, at: number): void {
     this.#together(() => {
       this.#sql().setPassword.run(hash, at, account)
+      this.#sql().dropTickets.run(account, 'reset' satisfies TicketKind)
       this.#sql().endSessions.run(at, account, '')
     })
   }
@@ -78,6 +79,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
       this.#sql().dropConversations.run(account)
       this.#sql().dropDeliveries.run(account)
       this.#sql().dropWebhooks.run(account)
+      this.#sql().dropMcpServers.run(account)
       this.#sql().deleteAccount.run(at, account)
     })
   }
@@ -253,6 +255,7 @@ function statements(database: Database) {
       'DELETE FROM webhook_delivery WHERE webhook IN (SELECT id FROM webhook WHERE account = ?)',
     ),
     dropWebhooks: write('DELETE FROM webhook WHERE account = ?'),
+    dropMcpServers: write('DELETE FROM mcp_server WHERE account = ?'),
     sweepTickets: write(
       'DELETE FROM ticket WHERE rowid IN (SELECT rowid FROM ticket WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)',
     ),
