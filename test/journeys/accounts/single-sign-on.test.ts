@@ -69,9 +69,9 @@ class Browser {
   /** The cookie that keeps the state. */
   state = ''
 
-  async gateway(path: string): Promise<Response> {
-    const cookie = [this.client.cookie, this.state].filter(Boolean).join('; ')
-    const response = await fetch(`${weir.origin}${path}`, { redirect: 'manual', headers: { cookie } })
+  async gateway(path: string, more: Readonly<Record<string, string>> = {}): Promise<Response> {
+    const headers = { cookie: [this.client.cookie, this.state].filter(Boolean).join('; '), ...more }
+    const response = await fetch(`${weir.origin}${path}`, { redirect: 'manual', headers })
     for (const set of response.headers.getSetCookie()) {
       const pair = set.slice(0, set.indexOf(';'))
       if (pair.startsWith('weir_oidc=')) this.state = pair
@@ -161,6 +161,21 @@ describe('S17', () => {
     const later = new Browser()
     await later.signIn('victim')
     expect((await later.client.session()).account?.id).toBe(account!.id)
+  })
+
+  test('a page of others links no identity to whoever is signed in', async () => {
+    const email = 'vera@example.org'
+    const owner = new Browser()
+    await owner.client.post('sign-up', { email, password }, { origin })
+    await owner.client.post('sign-in', { email, password }, { origin })
+    for (const from of ['cross-site', 'same-site']) {
+      const start = await owner.gateway('/console/api/oidc/start', { 'sec-fetch-site': from })
+      expect(start.headers.get('location')).toBe('/console/sign-in#error=origin_not_allowed')
+    }
+    const own = await owner.gateway('/console/api/oidc/start', { 'sec-fetch-site': 'same-origin' })
+    expect(own.headers.get('location')).toStartWith(issuer)
+    const visitor = await new Browser().gateway('/console/api/oidc/start', { 'sec-fetch-site': 'cross-site' })
+    expect(visitor.headers.get('location')).toStartWith(issuer)
   })
 
   test('a code is of no use without the state of this browser, twice, or made up', async () => {

@@ -30,14 +30,22 @@ function stateCookie({ secure }: { readonly secure: boolean }): string {
   return secure ? '__Host-weir-oidc' : 'weir_oidc'
 }
 
-async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Response> {
+async function start({ parts, request, signedIn, visitor }: Asked<undefined>): Promise<Response> {
   const { identities, oidc, site, now } = parts
   if (!oidc) throw new GatewayError('not_found')
   identities.allowChallenge(visitor)
-  // Another way into an account needs the same protection as its password.
+  // Another way into an account needs the same protection as its password, and a page of others must not add one: at
+  // the issuer the browser may be signed in as somebody else.
+  if (signedIn && isFromOtherPage(request)) throw new GatewayError('origin_not_allowed')
   if (signedIn && !isElevated(signedIn.session, now())) throw new GatewayError('elevation_required')
   const { url, state } = await oidc.begin(signedIn?.account.id ?? null)
   return redirect(url, [setCookie(site, stateCookie(site), state, ticketLife.oidc)])
+}
+
+/** Whether a browser says that a page of another site or origin led here. */
+function isFromOtherPage({ headers }: Request): boolean {
+  const from = headers.get('sec-fetch-site')
+  return from !== null && from !== 'same-origin' && from !== 'none'
 }
 
 async function callback(asked: Asked<undefined>): Promise<Response> {
