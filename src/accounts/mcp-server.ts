@@ -68,14 +68,15 @@ export class McpServers {
     this.#now = now
   }
 
+  /** A server whose secrets cannot be read any more is listed without them, to be registered again or removed. */
   async list(account: string): Promise<readonly McpServerRecord[]> {
-    return (await this.#store.list(account)).map((row) => this.#record(row))
+    return (await this.#store.list(account)).map((row) => recordOf(row, this.#opened(row) ?? noSecrets))
   }
 
   /** Throws `not_found`. */
   async find(account: string, name: string): Promise<McpServerRecord> {
     const row = await this.#store.find(account, name)
-    if (row) return this.#record(row)
+    if (row) return this.#readable(row)
     throw new GatewayError('not_found', {
       message: 'The account has registered no MCP server of this name.',
     })
@@ -104,7 +105,7 @@ export class McpServers {
       changedAt: now,
     }
     await this.#store.put(row)
-    return this.#record(row)
+    return recordOf(row, secrets)
   }
 
   async remove(account: string, name: string): Promise<boolean> {
@@ -120,19 +121,24 @@ export class McpServers {
     })
   }
 
-  #record({ account, name, url, sealed, createdAt, changedAt }: McpServerRow): McpServerRecord {
-    return { name, url, secrets: this.#opened(sealed, contextOf(account, name)), createdAt, changedAt }
-  }
-
-  #opened(sealed: Uint8Array | null, context: string): McpSecrets {
-    if (sealed === null) return noSecrets
-    const text = this.#sealer?.open(sealed, context)
-    if (text !== undefined) return JSON.parse(text) as McpSecrets
+  #readable(row: McpServerRow): McpServerRecord {
+    const secrets = this.#opened(row)
+    if (secrets !== undefined) return recordOf(row, secrets)
     throw new GatewayError('invalid_request', {
       message:
         'The secrets of this MCP server cannot be read any more: the master key of the gateway has changed. Register it again.',
     })
   }
+
+  #opened({ account, name, sealed }: McpServerRow): McpSecrets | undefined {
+    if (sealed === null) return noSecrets
+    const text = this.#sealer?.open(sealed, contextOf(account, name))
+    return text === undefined ? undefined : (JSON.parse(text) as McpSecrets)
+  }
+}
+
+function recordOf({ name, url, createdAt, changedAt }: McpServerRow, secrets: McpSecrets): McpServerRecord {
+  return { name, url, secrets, createdAt, changedAt }
 }
 
 type Wanted = Pick<McpServerRecord, 'name' | 'url' | 'secrets'>
@@ -144,7 +150,7 @@ function refuseFaulty({ name, url, secrets: { headers } }: Wanted): void {
   }
   const parsed = URL.parse(url)
   const speaks = parsed?.protocol === 'http:' || parsed?.protocol === 'https:'
-  if (!speaks || parsed.username !== '' || url.length > most.urlCharacters) {
+  if (!speaks || parsed.username !== '' || parsed.password !== '' || url.length > most.urlCharacters) {
     throw wrong('url', 'takes an address such as https://mcp.example.com/mcp')
   }
   const given = Object.entries(headers)

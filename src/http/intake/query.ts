@@ -13,7 +13,7 @@ export const pageLimit = z
 
 /** Throws `invalid_request` if a parameter is unknown, invalid or repeated. An empty one counts as absent. */
 export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
-  const given: Record<string, string> = {}
+  const given = Object.create(null) as Record<string, string>
   for (const [name, value] of new URL(request.url).searchParams) {
     if (name in given) throw wrong(name, 'It is there more than once.')
     if (value !== '') given[name] = value
