@@ -11,6 +11,7 @@ import {
   systemResolve,
 } from './destination.ts'
 import { boundedBytes, TooLargeError } from './bounded-body.ts'
+import { untilAborted } from './until-aborted.ts'
 
 /** How many redirects a fetch follows; each is checked like the first address. */
 const maxRedirects = 3
@@ -123,14 +124,8 @@ async function followed(
  */
 export async function dial(url: string, request: DialRequest, options: EgressOptions): Promise<Response> {
   const signal = options.signal ?? new AbortController().signal
-  const destination = await abortable(
-    destinationOf(url, {
-      allowHosts: options.allowHosts,
-      resolve: options.resolve ?? systemResolve,
-      param: options.param,
-    }),
-    signal,
-  )
+  const { allowHosts, resolve = systemResolve, param } = options
+  const destination = await untilAborted(() => destinationOf(url, { allowHosts, resolve, param }), signal)
   const fetcher = options.fetcher ?? bunFetch
   let failure: unknown
   for (const address of destination.addresses) {
@@ -201,14 +196,4 @@ const connectionCodes: readonly string[] = [
 
 function neverConnected(error: unknown): boolean {
   return error instanceof Error && 'code' in error && connectionCodes.includes(String(error.code))
-}
-
-/** Resolving cannot be aborted; waiting for it can. */
-function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted()
-  return new Promise<T>((resolve, reject) => {
-    const give = () => reject(signal.reason)
-    signal.addEventListener('abort', give, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
-  })
 }

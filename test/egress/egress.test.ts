@@ -360,6 +360,18 @@ describe('S21 bounds', () => {
     expect(await fetching.catch((error: unknown) => error)).toBe(reason)
   })
 
+  test.each(['http://127.0.0.1/', 'http://nowhere.invalid/'])(
+    'a caller who gave up before, for %s, leaves no rejection that would end the process',
+    async (wrong) => {
+      const reason = new Error('the client left')
+      const signal = AbortSignal.abort(reason)
+      const dialling = dial(wrong, { method: 'GET', headers: new Headers() }, { allowHosts: [], signal })
+      expect(await dialling.catch((error: unknown) => error)).toBe(reason)
+      // The runner fails a test that leaves one.
+      await Bun.sleep(5)
+    },
+  )
+
   test('a port where nobody listens is a failed fetch', async () => {
     const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
     const dead = `127.0.0.1:${gone.port}`

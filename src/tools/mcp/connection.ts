@@ -2,6 +2,7 @@
 
 import type { Client, JsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
+import { untilAborted } from '../../egress/until-aborted.ts'
 import { version } from '../../version.ts'
 import { type Challenge, Exchange, type McpEgress } from './exchange.ts'
 import { faultOf, McpFault } from './fault.ts'
@@ -205,7 +206,8 @@ async function connected(
   const transport = make(library, server, exchange)
   const either = AbortSignal.any([signal, exchange.signal])
   try {
-    await untilAborted(client.connect(transport, { signal: either, timeout: noTimeoutMs }), either)
+    // The library does not stop waiting at every step of a handshake.
+    await untilAborted(() => client.connect(transport, { signal: either, timeout: noTimeoutMs }), either)
     return new McpConnection(client, transport, exchange)
   } catch (error) {
     const fault = exchange.refusal ?? (exchange.signal.aborted ? exchange.signal.reason : faultOf(error))
@@ -214,14 +216,4 @@ async function connected(
     signal.throwIfAborted()
     throw fault
   }
-}
-
-/** The library does not stop waiting at every step of a handshake. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted()
-  return new Promise<T>((resolve, reject) => {
-    const give = () => reject(signal.reason)
-    signal.addEventListener('abort', give, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
-  })
 }

@@ -62,6 +62,26 @@ describe('a server whose list of tools cannot be had offers none, and the item s
     expect(await listError({ server_url: server.url }, { openMs: 300 })).toMatch(/did not answer in time/)
   })
 
+  test('its token takes so long that the caller has gone: nothing is begun, and no rejection ends the process', async () => {
+    using server = mcpServer({ tools: [echo] })
+    const gone = new AbortController()
+    const source = sourceOf(
+      { server_label: 'srv' },
+      {
+        signal: gone.signal,
+        registered: async () => {
+          gone.abort(new Error('the client left'))
+          return { url: server.url, headers: new Headers() }
+        },
+      },
+    )
+    expect(await source.open().catch((error: Error) => error.message)).toBe('the client left')
+    await source.close()
+    // The runner fails a test that leaves one.
+    await Bun.sleep(5)
+    expect(server.connections()).toBe(0)
+  })
+
   test('nobody listens there', async () => {
     expect(await listError({ server_url: 'http://127.0.0.1:1/mcp' })).toMatch(/the host does not answer/)
   })
