@@ -1,7 +1,7 @@
 // Web searches that providers run themselves: what a request may ask for, and what each provider takes.
 
 import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
-import type { ChatRequest, JsonObject } from '../conversation/request.ts'
+import type { JsonObject } from '../conversation/request.ts'
 
 /** Whether a provider's own search can serve a request. */
 export type OwnSearch =
@@ -11,6 +11,8 @@ export type OwnSearch =
       readonly billed: 'search' | 'request'
       /** A turn of many searches pauses, and goes on when it is sent back. */
       readonly pauses?: true
+      /** It takes no functions beside it, not the gateway's either. */
+      readonly alone?: true
     }
   /** `why` completes "The provider's own search …", for people. */
   | { readonly kind: 'unable'; readonly why: string }
@@ -54,10 +56,6 @@ export function ableTo(
 
 export function unable(why: string): OwnSearch {
   return { kind: 'unable', why }
-}
-
-export function hasFunctions({ tools }: ChatRequest): boolean {
-  return tools.length > 0
 }
 
 /** `user_location` as OpenAI and Anthropic write it; no field where the request names no place. */

@@ -141,6 +141,7 @@ describe('what a provider is asked', () => {
 
   test.each(['gemini', 'vertex'])('Google (%s): grounding', (id) => {
     expect(lowered(id, 'gemini-2.5-flash', {})).toEqual({ tools: [{ googleSearch: {} }] })
+    expect(lowered(id, 'gemini-2.5-flash', {}, { toolChoice: { kind: 'none' } })).toEqual({})
   })
 
   test('Perplexity: fields of its own', () => {
@@ -236,9 +237,7 @@ describe('what a provider cannot be asked is said, not lost', () => {
 
   test('beside functions, formats and minimal reasoning', () => {
     const json = { responseFormat: { kind: 'json-object' } } as const
-    expect(able('gemini', 'gemini-2.5-flash', {}, { tools: [lookup] })).toMatchObject({
-      why: 'cannot stand beside functions',
-    })
+    expect(able('gemini', 'gemini-2.5-flash', {})).toMatchObject({ kind: 'able', alone: true })
     expect(able('gemini', 'gemini-2.5-flash', {}, json)?.kind).toBe('unable')
     expect(able('gemini', 'gemini-3.5-flash', {}, json)?.kind).toBe('able')
     expect(able('anthropic', 'claude-sonnet-4-5', {}, { tools: [lookup] })?.kind).toBe('able')

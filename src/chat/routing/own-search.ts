@@ -4,7 +4,7 @@ import type { DeclaredTools, WebSearchDeclaration } from '../../conversation/gat
 import type { ChatRequest } from '../../conversation/request.ts'
 import { larger, parseUsd, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
-import type { OwnSearch } from '../../protocols/own-search.ts'
+import { type OwnSearch, unable } from '../../protocols/own-search.ts'
 import type { Outbound, ProtocolId } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
 import { quirksFor } from '../upstream/quirks.ts'
@@ -51,9 +51,10 @@ function withDeclaredSearch<Call extends Searching>(
   const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
   if (!search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates, pauses: false }
   const asked = call.request.toChatRequest()
+  const hasFunctions = asked.tools.length > 0 || declared.declarations.length > 1
   const answers = candidates.map((candidate) => ({
     candidate,
-    own: ownSearch(outbounds, search, asked, candidate),
+    own: ownSearch(outbounds, search, asked, candidate, hasFunctions),
   }))
   const able = answers.filter(({ own }) => own?.kind === 'able')
   if (search.engine === 'native' && able.length === 0)
@@ -63,6 +64,9 @@ function withDeclaredSearch<Call extends Searching>(
     )
   // That a fallback can search is no reason to skip the requested model.
   if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates, pauses: false }
+  // Not every provider can be kept from searching, and none takes zero for the most of its searches.
+  if (declared.maxCalls === 0)
+    return { call: withoutSearch(call, declared, search), candidates, pauses: false }
   const served = able.map(({ candidate }) => candidate)
   const perSearch = able.some(({ own }) => own?.kind === 'able' && own.billed === 'search')
   const searches = perSearch ? boundOf(search, declared, call, served) : 1
@@ -76,11 +80,13 @@ function ownSearch(
   search: WebSearchDeclaration,
   asked: ChatRequest,
   { provider, offer }: Candidate,
+  hasFunctions: boolean,
 ): OwnSearch | undefined {
   const outbound = outbounds[provider.protocol]
   const target = { model: offer.upstream, quirks: quirksFor(outbound, provider) }
   const own = outbound.ownSearch?.(search, asked, target)
   if (own?.kind !== 'able') return own
+  if (own.alone && hasFunctions) return unable('cannot stand beside functions')
   const { perCall, perRequest } = offer.price
   const isPriced = perCall['web_search'] !== undefined || (own.billed === 'request' && perRequest > 0n)
   return isPriced ? own : { kind: 'unable', why: 'has no price here' }
@@ -112,22 +118,28 @@ function searching<Call extends Searching>(
   asked: ChatRequest,
   searches: number,
 ): Call {
-  const { request } = call
-  const declarations = declared.declarations.filter((each) => each !== search)
+  const bare = withoutSearch(call, declared, search)
   const { maxUses } = search
   const bounded: WebSearchDeclaration = {
     ...search,
     maxUses: maxUses === undefined ? searches : Math.min(maxUses, searches),
   }
+  const envelope = { ...bare.request.envelope, searches }
   return {
-    ...call,
-    request: {
-      ...request,
-      gatewayTools: declarations.length === 0 ? undefined : { ...declared, declarations },
-      envelope: { ...request.envelope, searches },
-      toChatRequest: () => ({ ...asked, webSearch: bounded }),
-    },
+    ...bare,
+    request: { ...bare.request, envelope, toChatRequest: () => ({ ...asked, webSearch: bounded }) },
   }
+}
+
+/** The call without the declaration of the search, and so without any. */
+function withoutSearch<Call extends Searching>(
+  call: Call,
+  declared: DeclaredTools,
+  search: WebSearchDeclaration,
+): Call {
+  const declarations = declared.declarations.filter((each) => each !== search)
+  const gatewayTools = declarations.length === 0 ? undefined : { ...declared, declarations }
+  return { ...call, request: { ...call.request, gatewayTools } }
 }
 
 function nobody({ param }: WebSearchDeclaration, answers: readonly (OwnSearch | undefined)[]): GatewayError {

@@ -38,6 +38,9 @@ function candidate(id: string, upstream: string, costs: Partial<Price> = perSear
 
 const claude = candidate('anthropic', 'claude-sonnet-4-5')
 const gpt = candidate('openai', 'gpt-5.2')
+/** A declaration of the search, and of nothing else. */
+const alone: Asked = { declared: { declarations: [search] } }
+const flash = candidate('gemini', 'gemini-2.5-flash')
 const llama = candidate('groq', 'llama-3.3-70b-versatile')
 
 interface Asked {
@@ -82,8 +85,8 @@ describe('the provider searches', () => {
       searches: 5,
       left: ['mcp'],
     })
-    const alone = asked([claude], { declared: { declarations: [search] } })
-    expect([alone.left, alone.searches]).toEqual([undefined, 5])
+    const only = asked([claude], alone)
+    expect([only.left, only.searches]).toEqual([undefined, 5])
   })
 
   test('and only providers that can are asked', () => {
@@ -104,6 +107,8 @@ describe('Weir searches', () => {
     ['where the model that was asked for has none, though a fallback does', [llama, claude], {}],
     ['where the provider cannot honour a wish', [gpt], { search: { blockedDomains: ['a.example'] } }],
     ['where nobody knows what a search costs', [candidate('anthropic', 'claude-sonnet-4-5', {})], {}],
+    ['where functions cannot stand beside the search', [flash], { ...alone, request: { tools: [lookup] } }],
+    ['where those of an MCP server cannot either', [flash], {}],
     ['when no search is declared', [claude], { declared: { declarations: [] } }],
   ])('%s', (_, candidates, more) => {
     expect(asked(candidates, more)).toMatchObject({ same: true, search: undefined, searches: undefined })
@@ -142,8 +147,13 @@ describe('how many searches are held for', () => {
 
   test('one, where the request has a fee whatever it searches', () => {
     const sonar = candidate('perplexity', 'sonar', { perRequest: usd('0.012') })
-    const flash = candidate('gemini', 'gemini-2.5-flash')
-    expect([asked([sonar]).searches, asked([flash]).searches]).toEqual([1, 1])
+    expect([asked([sonar]).searches, asked([flash], alone).searches]).toEqual([1, 1])
+  })
+
+  test('none, where the request allows no calls: nobody is asked to search, and any provider can answer', () => {
+    const none = asked([claude, llama], { declared: { maxCalls: 0 } })
+    expect(none).toMatchObject({ served: ['anthropic', 'groq'], search: undefined, left: ['mcp'] })
+    expect(none.searches).toBeUndefined()
   })
 
   test('the hold covers them all, on top of prompt and output', () => {

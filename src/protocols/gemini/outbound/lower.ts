@@ -61,7 +61,8 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
   // A format together with functions is refused even if none may be called.
   const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
   const withheld = formatted && choice?.kind === 'none' && !traits.formatsBesideTools
-  if (request.webSearch !== undefined) return { tools: [{ googleSearch: {} }] }
+  // Nothing else keeps Gemini from searching.
+  if (request.webSearch !== undefined) return choice?.kind === 'none' ? {} : { tools: [{ googleSearch: {} }] }
   if (declared.length === 0 || withheld) return {}
   if (declared.some((tool) => tool.strict === true)) {
     warnings.push({

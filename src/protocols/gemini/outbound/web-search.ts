@@ -2,7 +2,7 @@
 
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { ChatRequest } from '../../../conversation/request.ts'
-import { ableTo, hasFunctions, type OwnSearch, unable } from '../../own-search.ts'
+import { ableTo, type OwnSearch, unable } from '../../own-search.ts'
 import { type GeminiQuirks, traitsOf } from './quirks.ts'
 
 export function ownSearch(
@@ -11,10 +11,10 @@ export function ownSearch(
   { model, quirks }: { readonly model: string; readonly quirks: GeminiQuirks },
 ): OwnSearch | undefined {
   if (!quirks.webSearch) return undefined
-  // "Tool use with function calling is unsupported": a 400.
-  if (hasFunctions(request)) return unable('cannot stand beside functions')
   const { formatsBesideTools, searchBilledPer } = traitsOf(model, quirks)
   const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
   if (formatted && !formatsBesideTools) return unable('cannot stand beside a format of the answer')
-  return ableTo(search, searchBilledPer === 'prompt' ? 'request' : 'search', [])
+  const own = ableTo(search, searchBilledPer === 'prompt' ? 'request' : 'search', [])
+  // "Tool use with function calling is unsupported": a 400.
+  return own.kind === 'able' ? { ...own, alone: true } : own
 }
