@@ -1,7 +1,7 @@
 // The configuration contract: which source wins, what the documented example means, how origins are told.
 
 import { describe, expect, test } from 'bun:test'
-import { renderSettings, signUpPolicy, settings, shownSettings } from '../src/config.ts'
+import { renderSettings, secretsOf, signUpPolicy, settings, shownSettings } from '../src/config.ts'
 import { exampleYaml, faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
 
 describe('which source wins', () => {
@@ -203,6 +203,38 @@ search: { backend: exa, api_key: search-${secret} }`
     const shown = settingsOf(loaded({ yaml: 'providers: { openai: { api_key: shortkey } }' }))
     expect(shown['providers.openai.api_key']?.value).toEqual(['****'])
   })
+})
+
+describe('secrets', () => {
+  const yaml = `accounts: { oidc: { issuer: 'https://id.example.org', client_id: weir, client_secret: file:/run/oidc } }
+mail: { smtp_url: file:/run/smtp, from: weir@example.org }
+`
+  const files = {
+    '/run/oidc': 'secret of the client\n',
+    '/run/smtp': 'smtps://weir:pass%2Fword-of-mail@mail.example.org:465\n',
+  }
+
+  test('may all be in files', () => {
+    const { config } = loaded({ yaml, files })
+    expect(config.accounts.oidc.client_secret).toBe('secret of the client')
+    expect(config.mail.smtp_url).toBe('smtps://weir:pass%2Fword-of-mail@mail.example.org:465')
+    expect(faultsOf({ yaml, files: {} })).toEqual([
+      'accounts.oidc.client_secret: names the file /run/oidc, which does not exist',
+      'mail.smtp_url: names the file /run/smtp, which does not exist',
+      expect.stringContaining('mail.smtp_url: must be an address'),
+    ])
+  })
+
+  test('are all known to the log', () => {
+    const known = secretsOf(loaded({ yaml, files }).config)
+    expect(known).toContain('secret of the client')
+    expect(known).toContain('pass/word-of-mail')
+  })
+})
+
+test('an IPv6 address to listen on may be written as in a URL', () => {
+  expect(loaded({ yaml: "server: { host: '[::1]' }" }).config.server.host).toBe('::1')
+  expect(loaded({ flags: { 'server.host': '[::]' } }).config.server.host).toBe('::')
 })
 
 test('a file that cannot be read is a fault, not a crash', () => {

@@ -70,6 +70,12 @@ export const masterKey = z.string().refine((text) => text.length >= 32 && new Se
   error: 'must be at least 32 random characters, as from `openssl rand -base64 32`',
 })
 
+/** An address or a name to listen on; the brackets that an IPv6 address has in URLs are taken off. */
+export const listenHost = z
+  .string()
+  .min(1)
+  .transform((text) => /^\[(.+)\]$/.exec(text)?.[1] ?? text)
+
 /** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
 export const baseUrl = z
   .string()

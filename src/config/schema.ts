@@ -7,7 +7,17 @@ import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
-import { baseUrl, day, masterKey, milliseconds, note, usdAmount, whole, wholeBetween } from './fields.ts'
+import {
+  baseUrl,
+  day,
+  listenHost,
+  masterKey,
+  milliseconds,
+  note,
+  usdAmount,
+  whole,
+  wholeBetween,
+} from './fields.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import { providerSchema } from './providers.ts'
 import { limitSettings, rateLimitSettings, streamSettings, timeoutSettings } from './serving.ts'
@@ -16,9 +26,7 @@ import { mcpSettings, searchSettings } from './tools.ts'
 export const configSchema = z.strictObject({
   server: z
     .strictObject({
-      host: note(z.string().min(1).default('127.0.0.1'), 'The address to listen on', {
-        aliases: ['WEIR_HOST'],
-      }),
+      host: note(listenHost.default('127.0.0.1'), 'The address to listen on', { aliases: ['WEIR_HOST'] }),
       port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
       workers: note(
         z.union([z.literal('auto'), wholeBetween(1, 64)]).default(1),

@@ -70,20 +70,24 @@ export function secretsOf(config: Config): string[] {
     ...api_key,
     ...Object.values(headers),
   ])
-  const { payments, subscriptions, search } = config
-  const { razorpay, stripe } = payments
-  const single = [
-    search.api_key,
-    razorpay.key_secret,
-    razorpay.webhook_secret,
-    razorpay.webhook_secret_before,
-    stripe.secret_key,
-    stripe.webhook_secret,
-    stripe.webhook_secret_before,
-    subscriptions.secret,
-    subscriptions.secret_before,
-  ]
-  return [...ofProviders, ...config.secrets.master_key, ...single.filter((secret) => secret !== undefined)]
+  const others = settings().flatMap((setting) =>
+    setting.secret && !isOfProvider(setting) ? textsIn(valueAt(config, setting.path)) : [],
+  )
+  return [...ofProviders, ...others, passwordIn(config.mail.smtp_url ?? '')]
+}
+
+function textsIn(value: unknown): string[] {
+  return [value].flat().filter((text) => typeof text === 'string')
+}
+
+/** The password in an address, as servers are sent it; empty without one. */
+function passwordIn(address: string): string {
+  const written = URL.parse(address)?.password ?? ''
+  try {
+    return decodeURIComponent(written)
+  } catch {
+    return written
+  }
 }
 
 function valueAt(config: Config, path: readonly string[]): unknown {

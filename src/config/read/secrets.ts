@@ -1,6 +1,7 @@
 // Secrets in the configuration: `file:/path` is read, placeholders are refused, what is shown is masked.
 
 import { resolve } from 'node:path'
+import { settings } from '../settings.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
 
 /** The text of a file, undefined if there is none; throws if it cannot be read. */
@@ -37,28 +38,14 @@ export function resolveSecrets(draft: Draft, cwd: string, read: ReadFile): void 
       if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, readBeside)
     }
   }
-  for (const path of singleSecrets) {
+  for (const { path, secret } of settings()) {
+    if (!secret || path.includes('*')) continue
     const written = draft.get(path)
     if (typeof written === 'string') replace(draft, path, written, readBeside)
-  }
-  const masterKeys = draft.get(['secrets', 'master_key'])
-  for (const at of Array.isArray(masterKeys) ? masterKeys.keys() : []) {
-    replaceItem(draft, ['secrets', 'master_key'], masterKeys as unknown[], at, readBeside)
+    if (Array.isArray(written))
+      for (const at of written.keys()) replaceItem(draft, path, written, at, readBeside)
   }
 }
-
-const singleSecrets: readonly Path[] = [
-  ['secrets', 'master_key'],
-  ['search', 'api_key'],
-  ['payments', 'razorpay', 'key_secret'],
-  ['payments', 'razorpay', 'webhook_secret'],
-  ['payments', 'razorpay', 'webhook_secret_before'],
-  ['payments', 'stripe', 'secret_key'],
-  ['payments', 'stripe', 'webhook_secret'],
-  ['payments', 'stripe', 'webhook_secret_before'],
-  ['subscriptions', 'secret'],
-  ['subscriptions', 'secret_before'],
-]
 
 function replace(draft: Draft, path: Path, written: string, read: ReadFile): void {
   const text = fetched(draft, path, written, read)
@@ -77,8 +64,9 @@ function fetched(draft: Draft, path: Path, written: string, read: ReadFile): str
     ? readSecretFile(draft, path, written.slice('file:'.length), read)
     : written
   if (text === undefined) return written
-  const isHeader = path[2] === 'headers'
-  const problem = isHeader ? placeholderProblem(text) : secretProblem(text)
+  // A header may hold spaces, and so may the secret of an OAuth client (RFC 6749, appendix A.2).
+  const mayHoldSpaces = path[2] === 'headers' || path[2] === 'client_secret'
+  const problem = mayHoldSpaces ? placeholderProblem(text) : secretProblem(text)
   if (problem) draft.fault(path, problem)
   return text
 }
