@@ -81,7 +81,7 @@ export async function startGateway(
     front = workers
       ? await (
           await import('./workers/front.ts')
-        ).serveWithWorkers({ ...parts, workers, count, env, clock: Date.now, listens })
+        ).serveWithWorkers({ ...parts, workers, count, env, clock: Date.now, catalog: live.file, listens })
       : serveAlone(parts)
   } catch (error) {
     await store.close()
@@ -104,8 +104,7 @@ export async function startGateway(
     await new Promise((resolve) => setImmediate(resolve))
     const discovery = new Discovery(config, port)
     const servers = await discovery.scan()
-    // Only if needed: parsing the catalog again doubles its memory.
-    if (servers.length > 0) Object.assign(live, liveOf(config, servers))
+    if (servers.length > 0) Object.assign(live, liveOf(config, servers, live.file))
     workers?.setLocalServers(servers)
     const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) => {
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
@@ -131,7 +130,7 @@ export async function startGateway(
     return {
       facts,
       stop: () => {
-        withdrawServer(config.data_dir)
+        withdraw(config, log)
         watch.stop()
         sweep.stop()
         payments.stop()
@@ -154,6 +153,15 @@ function announce({ data_dir }: Config, log: Log, baseUrl: string): void {
     announceServer(data_dir, baseUrl)
   } catch (error) {
     log.warn('commands will not find this server by its data directory', { error })
+  }
+}
+
+/** If it fails, what stays behind names a server that is not alive, which commands find out. */
+function withdraw({ data_dir }: Config, log: Log): void {
+  try {
+    withdrawServer(data_dir)
+  } catch (error) {
+    log.warn('the file with the address of this server could not be removed', { error })
   }
 }
 

@@ -79,8 +79,12 @@ function utcDay(now: () => number): () => string {
 }
 
 /** A configuration's catalog. The bundled catalog and the operator's entries override `local` servers' rows. */
-export function catalogInUse(config: Config, now: () => number, local: readonly CatalogRow[] = []): Catalog {
-  const file = catalogFileInUse(config.data_dir)
+export function catalogInUse(
+  config: Config,
+  now: () => number,
+  local: readonly CatalogRow[] = [],
+  file: CatalogFile = catalogFileInUse(config.data_dir),
+): Catalog {
   const rows = [...local, ...bundledRows(file)]
   const priced = new Set(rows.filter(({ price }) => price !== undefined).map(({ id }) => id))
   const outputAtLeast =

@@ -79,7 +79,7 @@ export function watchServers(
     const servers = await discovery.scan()
     if (stopped) return
     if (!Bun.deepEquals(servers, live.servers)) {
-      Object.assign(live, liveOf(config, servers))
+      Object.assign(live, liveOf(config, servers, live.file))
       for (const server of servers) {
         const known = before.get(server.id)
         if (!known?.models.length && server.models.length > 0) changed('found', server)

@@ -2,28 +2,39 @@
 
 import type { Catalog } from '../../catalog/catalog.ts'
 import { localModels } from '../../catalog/local-models.ts'
+import type { CatalogFile } from '../../catalog/row.ts'
 import type { Config } from '../../config.ts'
 import { configureProviders } from '../../providers/configure.ts'
 import type { LocalServer } from '../../providers/local-servers.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { providers as rows } from '../../providers/registry.ts'
-import { catalogInUse } from './catalog-in-use.ts'
+import { catalogFileInUse, catalogInUse } from './catalog-in-use.ts'
 
 export interface Live {
   catalog: Catalog
   providers: ReadonlyMap<string, ConfiguredProvider>
   /** Local servers that were found or configured; without models if they do not answer. */
   servers: readonly LocalServer[]
+  /** The catalog file of this start: one that is imported meanwhile is used from the next start on. */
+  readonly file: CatalogFile
 }
 
-/** The catalog and providers for a configuration and these servers. Throws if an imported catalog is damaged. */
-export function liveOf(config: Config, servers: readonly LocalServer[]): Live {
+/**
+ * The catalog and providers for a configuration and these servers. Without `file` the one in use is read, which throws
+ * if an imported catalog is damaged.
+ */
+export function liveOf(
+  config: Config,
+  servers: readonly LocalServer[],
+  file: CatalogFile = catalogFileInUse(config.data_dir),
+): Live {
   const today = new Date().toISOString().slice(0, 10)
   const discovered = servers.flatMap(({ id, models }) => localModels(id, models, today))
   return {
-    catalog: catalogInUse(config, Date.now, discovered),
+    catalog: catalogInUse(config, Date.now, discovered, file),
     providers: configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id))),
     servers,
+    file,
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { CatalogFile } from '../../catalog/row.ts'
 import type { Environment } from '../../config/read/environment.ts'
 import type { Config } from '../../config.ts'
 import type { Front, FrontParts } from '../front.ts'
@@ -19,13 +20,14 @@ export interface WorkerFrontParts extends FrontParts {
   readonly count: number
   readonly env: Environment
   readonly clock: () => number
+  readonly catalog: CatalogFile
   /** Called with the listening server, before the first worker sends requests. */
   readonly listens: (front: Front['listening']) => void
 }
 
 /** Rejects with an error that says why the address cannot be listened on; then no process is left running. */
 export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> {
-  const { config, log, store, gateway, workers, count, env, clock } = parts
+  const { config, log, store, gateway, workers, count, env, clock, catalog } = parts
   const port = await freePort(config)
   const socket = socketIn(config.data_dir)
   const server = listenOnSocket(gateway, socket)
@@ -47,7 +49,8 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
   }
   try {
     const { shared } = gateway
-    await workers.start({ config, log, env, clock, store, shared, port, forwardTo: socket }, [], count)
+    const common = { config, log, env, clock, store, shared, catalog }
+    await workers.start({ ...common, port, forwardTo: socket }, [], count)
   } catch (error) {
     await close()
     throw error

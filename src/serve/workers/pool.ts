@@ -1,5 +1,6 @@
 // The worker processes of a gateway: starts them, replaces one that dies, and stops them.
 
+import type { CatalogFile } from '../../catalog/row.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Environment } from '../../config/read/environment.ts'
 import type { Config } from '../../config.ts'
@@ -21,6 +22,7 @@ export interface WorkerPoolParts {
   readonly clock: () => number
   readonly store: Store
   readonly shared: Shared
+  readonly catalog: CatalogFile
   /** The port that the workers listen on. */
   readonly port: number
   /** The socket on which this process takes requests that workers forward. */
@@ -113,7 +115,7 @@ export class WorkerPool {
 
   /** Runs one worker process until it has exited and is cleaned up. Never rejects. */
   async #run(parts: WorkerPoolParts, count: number, started: (how: StartResult) => void): Promise<void> {
-    const { config, log, env, store, shared, port, forwardTo } = parts
+    const { config, log, env, store, shared, port, forwardTo, catalog } = parts
     const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
     const holdDurable = (number: number) => this.#alive.get(owner)?.link.notify('holdDurable', number)
     const ledger = ledgerHandlers({ store, shared, holdDurable })
@@ -136,6 +138,7 @@ export class WorkerPool {
         port,
         forwardTo,
         servers,
+        catalog,
       })
       // Changes while it started were not sent to it.
       if (servers !== this.#servers) worker.link.notify('setLocalServers', this.#servers)

@@ -2,6 +2,7 @@
 
 import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
+import type { CatalogFile } from '../../catalog/row.ts'
 import type { LiveCall } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import type { Config } from '../../config.ts'
@@ -69,6 +70,8 @@ export interface WorkerStart {
   /** The socket on which the ledger's process takes forwarded requests. */
   readonly forwardTo: string
   readonly servers: readonly LocalServer[]
+  /** The catalog of the ledger's process: a worker that replaces another has the same prices as the rest. */
+  readonly catalog: CatalogFile
 }
 
 /** Requests of the ledger's process to a worker. */

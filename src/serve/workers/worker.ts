@@ -79,14 +79,14 @@ interface Working {
 
 /** Rejects with an error that says why the address cannot be listened on. */
 async function startWorking(
-  { config, owner, port, forwardTo, servers }: WorkerStart,
+  { config, owner, port, forwardTo, servers, catalog }: WorkerStart,
   link: LedgerLink,
   log: Log,
   clock: () => number,
 ): Promise<Working> {
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
-  const live = liveOf(config, servers)
+  const live = liveOf(config, servers, catalog)
   const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
   const remote = remoteOf(link, { inFlight, limits: requestLimits(config), clock })
   let listening: Server | undefined
@@ -113,7 +113,7 @@ async function startWorking(
   return {
     servant,
     remote,
-    setLocalServers: (now) => void Object.assign(live, liveOf(config, now)),
+    setLocalServers: (now) => void Object.assign(live, liveOf(config, now, catalog)),
     stop() {
       leaveMemory()
       return stopServing(serving)
