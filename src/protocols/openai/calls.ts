@@ -2,7 +2,7 @@
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject, parseJson } from '../json.ts'
+import { isJson, isObject, parseJson } from '../json.ts'
 
 /** One tool call of a choice, as far as it has come. */
 export interface CallState {
@@ -46,9 +46,8 @@ export function takeCall(
   context: CallContext,
 ): readonly [CallsState, readonly ChatEvent[]] {
   const index = typeof entry.index === 'number' ? entry.index : undefined
-  const fn = isObject(entry.function) ? entry.function : {}
   if (state.calls.length >= mostCalls) throw new Error(`an answer has more than ${mostCalls} tool calls`)
-  const found = findCall(state, index, textOf(entry.id), textOf(fn.name))
+  const found = findCall(state, index, entry)
   const before = found < 0 ? undefined : state.calls[found]
   const isTaken = (id: string) => state.calls.some((other) => other !== before && other.id === id)
   const [next, events] = continueCall(before, entry, { ...context, started: state.started, isTaken })
@@ -74,8 +73,9 @@ export function continueCall(
 ): readonly [CallState, readonly ChatEvent[]] {
   const fn = isObject(entry.function) ? entry.function : {}
   const name = textOf(fn.name)
-  const piece = argumentText(fn.arguments)
-  if (before && name !== '' && isRepetition(before, piece)) return [before, []]
+  const sent = argumentText(fn.arguments)
+  const piece = before && name !== '' ? newArguments(before.arguments, sent) : sent
+  if (sent !== '' && piece === '') return [before!, []]
 
   const known: CallState = {
     index: before?.index ?? (typeof entry.index === 'number' ? entry.index : undefined),
@@ -129,30 +129,50 @@ function argumentDelta(choice: number, call: number, text: string): ChatEvent {
 }
 
 /** The position of the call that an entry continues, -1 when it opens a new one. */
-function findCall(state: CallsState, index: number | undefined, id: string, name: string): number {
+function findCall(state: CallsState, index: number | undefined, entry: JsonObject): number {
+  const fn = isObject(entry.function) ? entry.function : {}
+  const id = textOf(entry.id)
+  const name = textOf(fn.name)
   if (id !== '') {
+    // An index that either side lacks distinguishes nothing.
     const sameId = state.calls.findLastIndex(
-      (call) => call.id === id && (index === undefined || call.index === index),
+      (call) => call.id === id && (index === undefined || call.index === undefined || call.index === index),
     )
     if (sameId >= 0) return sameId
   }
   if (index === undefined) return id === '' && name === '' ? state.open : -1
   const sameIndex = state.calls.findLastIndex((call) => call.index === index)
-  if (sameIndex < 0) return -1
-  // Some servers number every parallel call 0: another id with a name of its own is another call.
+  if (sameIndex < 0 || name === '') return sameIndex
+  // Some servers number every parallel call 0, and some of those give no ids.
   const known = state.calls[sameIndex]!
-  const another = id !== '' && known.id !== '' && known.id !== id && name !== ''
+  const another =
+    id === '' ? isAnotherCall(known, name, argumentText(fn.arguments)) : known.id !== '' && known.id !== id
   return another ? -1 : sameIndex
 }
 
-function isRepetition(before: CallState, piece: string): boolean {
-  return piece !== '' && before.arguments === piece && isJsonObject(piece)
+/** Whether a name without an id under a used index starts another call, possibly of the same function. */
+export function isAnotherCall(
+  last: { readonly name: string; readonly arguments: string },
+  name: string,
+  text: string,
+): boolean {
+  if (last.name === '') return false
+  if (name !== last.name) return true
+  // Arguments that are whole are not continued; the whole may be repeated. Few pieces end as a whole does: only then
+  // is it read, for else every piece would cost the length of all before it.
+  const { arguments: whole } = last
+  return text !== '' && whole.endsWith('}') && !text.startsWith(whole) && isJsonObject(whole)
+}
+
+/** What an entry that repeats the name of its call adds to the arguments: it may hold all of them so far. */
+export function newArguments(known: string, sent: string): string {
+  return known !== '' && sent.startsWith(known) && isJson(sent) ? sent.slice(known.length) : sent
 }
 
 /** Arguments are JSON text; a few servers send the object itself, or `null` for none. */
-function argumentText(value: Json | undefined): string {
-  if (typeof value === 'string') return value === 'null' ? '' : value
-  return isObject(value) ? JSON.stringify(value) : ''
+export function argumentText(args: Json | undefined): string {
+  if (args == null || args === 'null') return ''
+  return typeof args === 'string' ? args : JSON.stringify(args)
 }
 
 /** Google's compatible endpoint: the signature that must go back with the call. */

@@ -70,12 +70,23 @@ export function takeWholeChoice(
   entry: JsonObject,
   context: ChoiceContext,
 ): readonly [ChoiceState, readonly ChatEvent[]] {
-  const [state, events] = takeChoice(emptyChoice, { ...entry, delta: null }, context)
+  const message = isObject(entry.message) ? numbered(entry.message) : null
+  const [state, events] = takeChoice(emptyChoice, { ...entry, delta: null, message }, context)
   // An empty text is an answer; only null means that there is none.
-  const said = isObject(entry.message) && entry.message.content === '' && state.calls.calls.length === 0
+  const said = message?.content === '' && state.calls.calls.length === 0
   return said
     ? [state, [{ kind: 'text-delta', choice: context.choice, text: '' }, ...events]]
     : [state, events]
+}
+
+/** In a whole message each entry is a call of its own, whatever its id and `index`, which belongs to deltas. */
+function numbered(message: JsonObject): JsonObject {
+  const { tool_calls: calls } = message
+  if (!Array.isArray(calls)) return message
+  return {
+    ...message,
+    tool_calls: calls.map((call, index) => (isObject(call) ? { ...call, index } : call)),
+  }
 }
 
 /**

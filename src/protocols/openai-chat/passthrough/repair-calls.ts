@@ -1,7 +1,8 @@
 // Repairs tool-call deltas to the wire contract: numbered without gaps, the name once, then arguments only.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
-import { isJson, isObject, parseJson } from '../../json.ts'
+import { isObject } from '../../json.ts'
+import { argumentText, isAnotherCall, newArguments } from '../../openai/calls.ts'
 import { callsState } from '../../openai/message-fields.ts'
 
 interface Call {
@@ -129,30 +130,18 @@ export class CallRepair {
     }
     if (given.theirs !== undefined) {
       const last = this.#latest.get(given.theirs)
-      return last && given.name !== undefined && isAnother(last, given.name, text) ? undefined : last
+      return last && given.name !== undefined && isAnotherCall(last, given.name, text) ? undefined : last
     }
     return given.name === undefined ? this.#calls.at(-1) : undefined
   }
 
   /** `repeated`: the delta repeats the name, so it may contain the whole call so far. */
   #continued(call: Call, text: string, repeated: boolean): JsonObject[] {
-    let piece = text
-    if (repeated && call.arguments !== '' && text.startsWith(call.arguments) && isJson(text)) {
-      piece = text.slice(call.arguments.length)
-    }
+    const piece = repeated ? newArguments(call.arguments, text) : text
     if (piece === '') return []
     call.arguments += piece
     return [{ index: call.index, function: { arguments: piece } }]
   }
-}
-
-/** Whether a name without an id under a used index starts another call, possibly of the same function. */
-function isAnother(last: Call, name: string, text: string): boolean {
-  if (name !== last.name) return true
-  // Arguments that are whole are not continued; the whole may be repeated. Few pieces end as a whole does: only then
-  // is it read, for else every piece would cost the length of all before it.
-  const { arguments: whole } = last
-  return text !== '' && whole.endsWith('}') && !text.startsWith(whole) && isObject(parseJson(whole))
 }
 
 /** The earliest call that an id can refer to: an index that either side lacks distinguishes nothing. */
@@ -162,10 +151,4 @@ function firstOf(same: SameId | undefined, theirs: number | undefined): Call | u
   const numbered = same.numbered.get(theirs)
   if (numbered === undefined || unnumbered === undefined) return numbered ?? unnumbered
   return numbered.index < unnumbered.index ? numbered : unnumbered
-}
-
-/** Arguments are JSON text; a few servers send the object itself, or `null` for none. */
-export function argumentText(args: Json | undefined): string {
-  if (args == null || args === 'null') return ''
-  return typeof args === 'string' ? args : JSON.stringify(args)
 }
