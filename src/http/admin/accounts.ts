@@ -15,7 +15,7 @@ import { inviteBody } from '../console/wire.ts'
 import type { LinkView } from '../console/views.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { type AdminAsked, type AdminRoute, adminRoute, recordAct } from './route.ts'
+import { type AdminAsked, type AdminRoute, adminRoute, recordAct, requirePerson } from './route.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})
@@ -68,12 +68,14 @@ export const accountRoutes: readonly AdminRoute[] = [
       id: 'createAccount',
       summary: 'Open an account',
       description:
-        'Whoever opens it vouches for its address. It has no password: its owner gets in by a link.',
+        'Whoever opens it vouches for its address. It has no password: its owner gets in by a link. With a management key it is of a user, not of an operator.',
       status: 201,
+      errors: ['elevation_required'],
       body: inviteBody,
     },
     async (asked) => {
       const { parts, body } = asked
+      if (body.role === 'operator') requirePerson(asked)
       const account = await parts.accounts.createAccount(requireAddress(body.email), {
         role: body.role ?? 'user',
       })
@@ -146,11 +148,14 @@ export const accountRoutes: readonly AdminRoute[] = [
       path: 'accounts/:account/role',
       id: 'setRole',
       summary: 'Make an account an operator, or a user again',
+      description: 'With a management key: a user again.',
       elevated: true,
+      errors: ['elevation_required'],
       body: z.strictObject({ role }),
     },
     async (asked) => {
       const { parts, body } = asked
+      if (body.role === 'operator') requirePerson(asked)
       const before = await accountNamed(asked)
       await parts.identityStore.setRole(before.id, body.role)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
@@ -163,13 +168,16 @@ export const accountRoutes: readonly AdminRoute[] = [
       path: 'accounts/:account/link',
       id: 'createSignInLink',
       summary: 'Make a link that signs in to an account, once, within 15 minutes',
-      description: 'Any older link of the account is void.',
+      description:
+        'Any older link of the account is void. With a management key: for accounts of users, not of operators.',
       status: 201,
       elevated: true,
+      errors: ['elevation_required'],
       body: nothing,
     },
     async (asked) => {
       const account = await accountNamed(asked)
+      if (account.role === 'operator') requirePerson(asked)
       await recordAct(asked, 'account.link', account.id, null, null)
       return linkView(await asked.parts.identities.linkFor('link', account))
     },
@@ -218,12 +226,15 @@ export const accountRoutes: readonly AdminRoute[] = [
       path: 'invitations',
       id: 'invite',
       summary: 'Open an account for an address and make the link that signs in to it for the first time',
+      description: 'With a management key: for users, not for operators.',
       status: 201,
       elevated: true,
+      errors: ['elevation_required'],
       body: inviteBody,
     },
     async (asked) => {
       const { parts, body } = asked
+      if (body.role === 'operator') requirePerson(asked)
       const invited = { email: body.email, role: body.role ?? 'user' }
       const account = await invitedAccount(parts.accounts, invited.email, invited.role)
       await recordAct(asked, 'account.invite', account.id, null, { ...invited, email: account.email })

@@ -18,7 +18,15 @@ export async function adminApi(parts: HttpParts, request: Request, requestId: st
   const operator = await operatorOf(parts, request)
   const { route, params } = routeIn(adminRoutes, prefix, request, parts)
   const body = await bodyOf(parts, request, route)
-  const answer = await route.handle({ parts, request, requestId, params, body, operator })
+  const answer = await route.handle({
+    parts,
+    request,
+    requestId,
+    params,
+    body,
+    operator,
+    by: 'management_key',
+  })
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
   if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')

@@ -1,5 +1,5 @@
 // Management keys for the admin API. Operators can list and revoke them. Creating one requires a recent proof of
-// identity in the console, or the command line, so that a stolen key cannot create another.
+// identity in the console, or the command line, so that a stolen key cannot create another; see `requirePerson`.
 
 import { z } from 'zod'
 import { keyState } from '../../accounts/api-key.ts'

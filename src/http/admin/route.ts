@@ -2,6 +2,7 @@
 
 import type { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
+import { GatewayError } from '../../errors.ts'
 import type { Answer, RouteSpec } from '../console/route.ts'
 import type { HttpParts } from '../parts.ts'
 
@@ -12,6 +13,8 @@ export interface AdminAsked<Body> {
   readonly params: Readonly<Record<string, string>>
   readonly body: Body
   readonly operator: Account
+  /** What the operator is known by: a key may be held by anybody. */
+  readonly by: 'session' | 'management_key'
 }
 
 interface AdminSpec<Body> extends RouteSpec<Body> {
@@ -31,6 +34,16 @@ export function adminRoute<Body = undefined>(
   handle: (asked: AdminAsked<Body>) => Answer | Promise<Answer>,
 ): AdminRoute {
   return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
+}
+
+/**
+ * Throws `elevation_required` for a management key, which gives nobody the access of an operator: whoever has stolen
+ * one would keep that when the key is revoked, has expired or is bound to a network.
+ */
+export function requirePerson({ by }: Pick<AdminAsked<unknown>, 'by'>): void {
+  if (by === 'session') return
+  const message = 'Operators are made, and given links, in the console or by a command (weir accounts).'
+  throw new GatewayError('elevation_required', { message })
 }
 
 export async function recordAct(

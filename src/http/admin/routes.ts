@@ -26,7 +26,7 @@ export const adminRoutes: readonly AdminRoute[] = [
 export const operatorRoutes: readonly ConsoleRoute[] = [
   ...adminRoutes.map(({ handle, path, ...spec }) =>
     operatorRoute({ ...spec, path: `admin/${path}` }, (asked) =>
-      handle({ ...asked, operator: asked.account }),
+      handle({ ...asked, operator: asked.account, by: 'session' }),
     ),
   ),
   newManagementKeyRoute,

@@ -241,6 +241,21 @@ describe('a management key', () => {
     expect(json['data']).toMatchObject([{ what: 'management_key.revoke' }, { what: 'management_key.create' }])
   })
 
+  test('gives nobody the access of an operator, which would outlive it', async () => {
+    const email = 'mallory@example.org'
+    const { json } = await operator.get('admin/accounts?q=owner@localhost')
+    const owner = String((json['data'] as Json[])[0]!['id'])
+    const refused = { status: 403, error: { code: 'elevation_required' } }
+    expect(await admin('POST', `accounts/${owner}/link`, {})).toMatchObject(refused)
+    expect(await admin('POST', 'invitations', { email, role: 'operator' })).toMatchObject(refused)
+    expect(await admin('POST', 'accounts', { email, role: 'operator' })).toMatchObject(refused)
+    expect(await admin('POST', `accounts/${annaId}/role`, { role: 'operator' })).toMatchObject(refused)
+    expect((await admin('GET', `accounts?q=${email}`)).json['data']).toEqual([])
+    expect(await admin('POST', `accounts/${annaId}/link`, {})).toMatchObject({ status: 201 })
+    expect(await admin('POST', `accounts/${annaId}/role`, { role: 'user' })).toMatchObject({ status: 200 })
+    expect(await operator.post(`admin/accounts/${owner}/link`, {})).toMatchObject({ status: 201 })
+  })
+
   test('S35 what a command changes is an act, as in the console', async () => {
     const email = 'acted@example.org'
     const { id } = await command('accounts', 'create', '--email', email)
