@@ -14,6 +14,7 @@ const promptField =
 const secretForms = new RegExp(
   [
     String.raw`\b(?:sk|rk|pk|whsec|pplx|gsk|xai|csk|nvapi|hf|tvly|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|rzp|key|napi|jina|voyage|pa|sess|ak)[-_][A-Za-z0-9_\-.]{12,}`,
+    String.raw`\b(?:mk|ws|wt)-weir-[A-Za-z0-9\-]{12,}`,
     String.raw`\b(?:Bearer|Basic|Token|ApiKey)\s+[A-Za-z0-9+/=_\-.~]{6,}`,
     String.raw`\bAIza[A-Za-z0-9_\-]{20,}`,
     String.raw`\bya29\.[A-Za-z0-9_\-.]{10,}`,

@@ -1,4 +1,4 @@
-// Fifty secrets of the kinds a gateway meets, for the tests that look for them where they must not be. They are made
+// More than fifty secrets of the kinds a gateway meets, for the tests that look for them where they must not be. They are made
 // up here, and put together at run time so that scanners do not take this file for a leak.
 
 const body = 'Zq9xWv7uTs5rQp3oNm1lKj8iHg6fEd4c'
@@ -7,6 +7,9 @@ const body = 'Zq9xWv7uTs5rQp3oNm1lKj8iHg6fEd4c'
 export const keysByForm: readonly string[] = [
   ['sk', 'weir', 'live', 'aB3dE5gH7jK9', `${body}1`].join('-'),
   ['sk', 'weir', 'test', 'aB3dE5gH7jK9', `${body}2`].join('-'),
+  ['mk', 'weir', 'aB3dE5gH7jK9', `${body}a`].join('-'),
+  ['ws', 'weir', 'aB3dE5gH7jK9', `${body}b`].join('-'),
+  ['wt', 'weir', 'aB3dE5gH7jK9', `${body}c`].join('-'),
   ['sk', 'proj', `${body}3`].join('-'),
   ['sk', `${body}4`].join('-'),
   ['sk', 'ant', 'api03', `${body}5`].join('-'),
