@@ -1,6 +1,6 @@
 // The tools of one call: opened from its declarations, closed when it ends.
 
-import type { DeclaredTools, ToolDeclaration } from '../conversation/gateway-tools.ts'
+import type { DeclaredTools, ToolDeclaration, ToolOrigin } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { offered, type OfferedTool } from './names.ts'
@@ -14,6 +14,7 @@ export class CallTools {
   readonly warnings: readonly { readonly param: string; readonly message: string }[]
   readonly #sources: readonly ToolSource[]
   readonly #byName: ReadonlyMap<string, OfferedTool>
+  readonly #byOrigin: ReadonlyMap<string, OfferedTool>
   readonly #missing: (name: string) => OfferedTool | undefined
 
   private constructor(
@@ -29,6 +30,7 @@ export class CallTools {
     this.items = items
     this.warnings = warnings
     this.#byName = new Map(tools.map((tool) => [tool.name, tool]))
+    this.#byOrigin = new Map(tools.map((offer) => [keyOf(offer.tool.origin), offer]))
   }
 
   /**
@@ -73,10 +75,19 @@ export class CallTools {
     return this.#byName.get(name) ?? this.#missing(name)
   }
 
+  /** The tool that ran a call of the history, under whatever name it had then. */
+  ofOrigin(origin: ToolOrigin): OfferedTool | undefined {
+    return this.#byOrigin.get(keyOf(origin))
+  }
+
   /** Never rejects. */
   close(): Promise<void> {
     return closeAll(this.#sources)
   }
+}
+
+function keyOf(origin: ToolOrigin): string {
+  return origin.kind === 'mcp' ? `mcp ${origin.serverLabel} ${origin.tool}` : origin.kind
 }
 
 /**

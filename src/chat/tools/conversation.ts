@@ -1,6 +1,6 @@
 // The conversation of a call whose tools the gateway runs: the client's messages and every round since.
 
-import type { DeclaredTools, GatewayChoice, ToolOrigin } from '../../conversation/gateway-tools.ts'
+import type { DeclaredTools, GatewayChoice } from '../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
   ChatRequest,
@@ -58,19 +58,23 @@ export class ToolConversation {
     for (const message of [turn, ...results]) this.#added.add(message)
   }
 
+  /** Adds the results of calls in the client's messages, each to the last message that has its call. */
   addResults(results: readonly ToolMessage[]): void {
-    const messages = [...this.#asked.messages]
-    for (const result of results) {
-      this.#added.add(result)
-      const at = messages.findLastIndex(
-        (message) =>
-          message.role === 'assistant' && message.toolCalls.some(({ id }) => id === result.toolCallId),
-      )
-      let after = at + 1
+    const { messages } = this.#asked
+    const turns = new Map<string, number>()
+    for (const [at, message] of messages.entries())
+      if (message.role === 'assistant') for (const { id } of message.toolCalls) turns.set(id, at)
+    const byTurn = Map.groupBy(results, ({ toolCallId }) => turns.get(toolCallId))
+    const all: Message[] = []
+    let next = 0
+    for (const [at, added] of [...byTurn].toSorted(([a = 0], [b = 0]) => a - b)) {
+      let after = (at ?? -1) + 1
       while (messages[after]?.role === 'tool') after += 1
-      messages.splice(after, 0, result)
+      for (; next < after; next++) all.push(messages[next]!)
+      for (const result of added) all.push(result)
     }
-    this.#asked = { ...this.#asked, messages }
+    this.#asked = { ...this.#asked, messages: [...all, ...messages.slice(next)] }
+    for (const result of results) this.#added.add(result)
   }
 
   /**
@@ -162,16 +166,11 @@ export class ToolConversation {
     if (message.role !== 'assistant' || message.toolCalls.every(({ origin }) => origin === undefined))
       return message
     const toolCalls = message.toolCalls.map((call) => {
-      const offered = call.origin && this.#tools.tools.find(({ tool }) => isSame(tool.origin, call.origin!))
+      const offered = call.origin && this.#tools.ofOrigin(call.origin)
       return offered === undefined ? call : { ...call, name: offered.name }
     })
     return { ...message, toolCalls }
   }
-}
-
-export function isSame(a: ToolOrigin, b: ToolOrigin): boolean {
-  if (a.kind !== 'mcp' || b.kind !== 'mcp') return a.kind === b.kind
-  return a.serverLabel === b.serverLabel && a.tool === b.tool
 }
 
 function functionOf({ name, tool }: OfferedTool): FunctionTool {

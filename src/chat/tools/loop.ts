@@ -22,7 +22,7 @@ import type { Candidate } from '../routing/candidates.ts'
 import type { Dispatched } from '../routing/dispatch.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { OpenedStream } from '../upstream/open-stream.ts'
-import { isSame, type ToolConversation } from './conversation.ts'
+import type { ToolConversation } from './conversation.ts'
 import { approvalRequest, feeName, needsApproval, toolMessage } from './tool-calls.ts'
 import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
 
@@ -161,7 +161,7 @@ export class ToolLoop {
     const { tools, emit } = this.#loop
     const { requestId, serverLabel, tool, arguments: json } = approval
     const origin = { kind: 'mcp', serverLabel, tool } as const
-    const offered = tools.tools.find((each) => isSame(each.tool.origin, origin))
+    const offered = tools.ofOrigin(origin)
     const name = offered?.name ?? tool
     const call = { id: this.#nextId(), origin, name, arguments: json, approvalRequestId: requestId }
     emit({ kind: 'gateway-call', choice: 0, call })

@@ -140,22 +140,29 @@ export function roundsOf(message: AssistantMessage, entries: readonly JsonObject
   const [first, ...others] = message.content
   const whole = first?.kind === 'text' && others.length === 0 ? first.text : undefined
   const messages: Message[] = []
-  let from = { text: 0, reasoning: 0 }
+  const thoughts = message.reasoning.toSorted((a, b) => a.index - b.index)
+  let thought = 0
+  const thoughtsUntil = (index: number) => {
+    const start = thought
+    while (thought < thoughts.length && thoughts[thought]!.index < index) thought++
+    return thoughts.slice(start, thought)
+  }
+  let from = 0
   for (const [, { runs, text, reasoning }] of [...rounds].toSorted(([a], [b]) => a - b)) {
-    const said = whole === undefined ? '' : whole.slice(from.text, text)
+    const said = whole === undefined ? '' : whole.slice(from, text)
     messages.push(
       {
         role: 'assistant',
         content: said === '' ? [] : [{ kind: 'text', text: said, cache: undefined }],
-        reasoning: message.reasoning.filter(({ index }) => index >= from.reasoning && index < reasoning),
+        reasoning: thoughtsUntil(reasoning),
         toolCalls: runs.map(({ call }) => call),
       },
       ...runs.map(({ result }) => result),
     )
-    from = { text: Math.max(from.text, text), reasoning: Math.max(from.reasoning, reasoning) }
+    from = Math.max(from, text)
   }
-  const content = whole === undefined ? message.content : textFrom(whole, from.text)
-  const reasoning = message.reasoning.filter(({ index }) => index >= from.reasoning)
+  const content = whole === undefined ? message.content : textFrom(whole, from)
+  const reasoning = thoughtsUntil(Infinity)
   const last = messages.findLastIndex(({ role }) => role === 'assistant')
   const turn = messages[last] as AssistantMessage
   if (content.length > 0 || reasoning.length > 0) messages.push({ ...message, content, reasoning })

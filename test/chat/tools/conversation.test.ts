@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { ToolConversation } from '../../../src/chat/tools/conversation.ts'
 import { RoundEvents } from '../../../src/chat/tools/round-events.ts'
 import type { ContentEvent } from '../../../src/conversation/progress.ts'
-import type { ChatRequest, JsonObject, ToolMessage } from '../../../src/conversation/request.ts'
+import type { ChatRequest, JsonObject, Message, ToolMessage } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { Outbound, ProtocolId, Target } from '../../../src/protocols/protocol.ts'
 import { CallTools } from '../../../src/tools/call-tools.ts'
@@ -147,6 +147,32 @@ test('a call of the history has the name that its tool is offered under now', as
     .round(asked, undefined)
     .request.toChatRequest()
   expect(messages[0]).toMatchObject({ toolCalls: [{ name: 'web_search' }] })
+})
+
+test('the results of approved calls follow the turns that made them, however many they are', async () => {
+  const tools = await toolsOf()
+  const asked = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] })
+  const callsOf = (ids: readonly string[]): Message => ({
+    role: 'assistant',
+    content: [],
+    reasoning: [],
+    toolCalls: ids.map((id) => ({ id, name: 'look', arguments: '{}', thoughtSignature: undefined })),
+  })
+  const resultOf = (toolCallId: string): ToolMessage => ({
+    role: 'tool',
+    toolCallId,
+    content: [],
+    isError: false,
+  })
+  const many = Array.from({ length: 20_000 }, (_, at) => `m${at}`)
+  const messages = [callsOf(['a', 'b']), resultOf('a'), callsOf(['b', 'c']), callsOf(many)]
+  const conversation = new ToolConversation({ ...asked.request.toChatRequest(), messages }, tools, {})
+  const began = performance.now()
+  conversation.addResults(['c', 'b', ...many].map(resultOf))
+  expect(performance.now() - began).toBeLessThan(500)
+  const after = conversation.round(asked, undefined).request.toChatRequest().messages
+  expect(after.slice(0, 5)).toEqual([...messages.slice(0, 3), resultOf('c'), resultOf('b')])
+  expect(after.slice(5)).toEqual([messages[3]!, ...many.map(resultOf)])
 })
 
 test('the prompt of a later round is measured with all that was added to it', async () => {
