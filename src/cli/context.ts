@@ -1,6 +1,7 @@
 // The context of every command: its output, its configuration, and how it fails.
 
 import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.ts'
+import { visible, visibleInLine, visibleJson } from './terminal-text.ts'
 
 /** Exit codes are a contract with scripts. */
 export const exitCodes = { ok: 0, failed: 1, usage: 2, badConfiguration: 78 } as const
@@ -80,11 +81,17 @@ export function configFlags(invocation: Invocation): ConfigInputs['flags'] {
 
 /** Prints a result: JSON for machines, text for people. */
 export function print(context: Pick<Context, 'io' | 'json'>, result: { json: unknown; text: string }): void {
-  context.io.out(context.json ? `${JSON.stringify(result.json)}\n` : `${result.text}\n`)
+  context.io.out(context.json ? jsonLine(result.json) : `${visible(result.text)}\n`)
+}
+
+/** A value as one line of JSON. */
+export function jsonLine(value: unknown): string {
+  return `${visibleJson(JSON.stringify(value))}\n`
 }
 
 /** Rows as aligned columns under their headings. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(headings: readonly string[], given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(visibleInLine))
   const widths = headings.map((heading, at) =>
     Math.max(heading.length, ...rows.map((row) => row[at]?.length ?? 0)),
   )

@@ -1,6 +1,7 @@
 // The command line. Groups of commands are in commands/*/commands.ts; a command is loaded when it is called.
 
 import { Command, CommanderError } from 'commander'
+import { visible } from './terminal-text.ts'
 import { accountCommands } from './commands/accounts/commands.ts'
 import { ledgerCommands } from './commands/ledger/commands.ts'
 import { mcpCommands } from './commands/mcp/commands.ts'
@@ -21,7 +22,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
     // Commander has printed help, the version or the fault. A group without a command is a usage fault.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     const message = thrown instanceof Error ? thrown.message : String(thrown)
-    io.err(`weir: ${message}\n`)
+    io.err(`weir: ${visible(message)}\n`)
     return thrown instanceof CommandFailure ? thrown.exitCode : exitCodes.failed
   }
 }

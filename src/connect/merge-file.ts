@@ -105,7 +105,8 @@ function headerOf(table: string): string {
 
 function withYaml(existing: string, addition: string): string {
   const document = parseDocument(existing)
-  if (document.contents === null) return addition
+  // Nothing, or comments alone.
+  if (document.contents === null) return `${existing.trimEnd()}\n${addition}`.trimStart()
   const more = parsed('yaml', addition)
   for (const [name, value] of Object.entries(more)) {
     const old = document.get(name)

@@ -119,7 +119,7 @@ function prettyLines(): LineFormat {
     timestamp: 'time',
     level: 'FULL',
     format: ({ timestamp, level, message, record }) =>
-      `${timestamp} ${level} ${message}${oneLine(record.properties)}`,
+      `${timestamp} ${level} ${message}${oneLine(record.properties).replace(terminalControls, escaped)}`,
   })
   return (level, message, properties, timestamp) =>
     format({
@@ -151,8 +151,9 @@ const shownLevels: Readonly<Record<LogLevel, string>> = {
   error: 'ERROR',
 }
 
-/** DEL and the C1 controls: a terminal that shows the log would obey them. */
-const terminalControls = /[\u007f-\u009f]/g
+/** Controls but tabs and line breaks: a terminal that shows the log would obey them. */
+// oxlint-disable-next-line no-control-regex -- these are what must not pass
+const terminalControls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 
 function escaped(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`

@@ -1,6 +1,6 @@
 // Opens a data directory. Nothing outside this folder knows that it is SQLite.
 
-import { existsSync, mkdirSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits } from './commits/group.ts'
 import type { SpillRecord } from './ledger-core.ts'
@@ -72,9 +72,15 @@ export interface StoreOptions {
   readonly lost?: (error: unknown) => void
 }
 
-/** Whether a data directory has a database. Opening it creates one. */
+/** Whether a data directory has a database. Opening it creates one. Throws StoreOpenError if it cannot be looked at. */
 export function hasStore(dataDir: string): boolean {
-  return existsSync(databasePath(dataDir))
+  try {
+    return statSync(databasePath(dataDir), { throwIfNoEntry: false }) !== undefined
+  } catch (error) {
+    // A file in the place of the directory: opening it says so.
+    if (error instanceof Error && 'code' in error && error.code === 'ENOTDIR') return false
+    throw unusable(dataDir, error)
+  }
 }
 
 /**

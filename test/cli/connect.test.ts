@@ -1,7 +1,7 @@
 // `weir connect`: what the Connect page shows, at the command line, and written where it belongs.
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connectedClients } from '../../src/connect/clients.ts'
 import { tempDir } from '../support/tmp.ts'
 import { json, run } from './run.ts'
@@ -59,6 +59,27 @@ describe('weir connect', () => {
       provider: { weir: { options: { apiKey: key }, models: { 'sim/echo': {}, 'sim/premium': {} } } },
     })
     expect(readFileSync(`${path}.before-weir`, 'utf8')).toBe(mine)
+  })
+
+  test('writes through a link, which stays one', async () => {
+    const machine = home('link')
+    const [folder, real] = [`${machine.env.HOME}/.codex`, dir.join('config-elsewhere.toml')]
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(real, 'approval_policy = "never"\n')
+    symlinkSync(real, `${folder}/config.toml`)
+    expect((await run(machine, 'connect', 'codex', '--write')).code).toBe(0)
+    expect(lstatSync(`${folder}/config.toml`).isSymbolicLink()).toBe(true)
+    expect(readFileSync(real, 'utf8')).toContain('model_providers.weir')
+    expect(readFileSync(`${folder}/config.toml.before-weir`, 'utf8')).toBe('approval_policy = "never"\n')
+  })
+
+  test('keeps a file of comments alone', async () => {
+    const machine = home('comments')
+    const path = `${machine.env.HOME}/.continue/config.yaml`
+    mkdirSync(`${machine.env.HOME}/.continue`, { recursive: true })
+    writeFileSync(path, '# my models\n')
+    expect((await run(machine, 'connect', 'continue', '--key', key, '--write')).code).toBe(0)
+    expect(readFileSync(path, 'utf8')).toMatch(/^# my models\n[^]*sk-weir-live-abc/)
   })
 
   test('leaves a file that it does not understand as it is, and says what to add', async () => {

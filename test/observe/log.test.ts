@@ -125,6 +125,14 @@ describe('a line', () => {
     ])
   })
 
+  test.each(['json', 'pretty'] as const)('in %s form does not command a terminal', (format) => {
+    const { log, text } = logTo({ format })
+    const error = new Error('said \u001b]0;mine\u0007')
+    log.warn('call', { model: 'x/\u001b[31m\u009b31m\u007f', error })
+    expect(text()).toContain('x/\\u001b[31m\\u009b31m\\u007f')
+    expect(text().includes('\u001b]') || text().includes('\u009b') || text().includes('\u007f')).toBe(false)
+  })
+
   test('in pretty form is readable text', () => {
     const { log, text } = logTo({ format: 'pretty' })
     log.info('listening', { port: 8787 })

@@ -8,8 +8,17 @@ import {
   requestObject,
   requestWhole,
 } from '../../../http/v1/account/request-views.ts'
+import { visibleInLine } from '../../terminal-text.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../../observe/request-log.ts'
-import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  jsonLine,
+  print,
+  table,
+  usageFault,
+} from '../../context.ts'
 import { momentOf } from '../../values.ts'
 import { accountOf, type ReadableStore, withStore } from '../../with-store.ts'
 
@@ -51,7 +60,7 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
       const fresh = await rowsSince(store, filter, last)
       for (const row of fresh)
         context.io.out(
-          context.json ? `${JSON.stringify(requestObject(row))}\n` : `${lineOf(row).join('  ')}\n`,
+          context.json ? jsonLine(requestObject(row)) : `${lineOf(row).map(visibleInLine).join('  ')}\n`,
         )
       last = fresh.at(-1) ?? last
       await Bun.sleep(tailEveryMs)

@@ -3,6 +3,7 @@
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
 import { reasonOf } from '../../../config.ts'
+import { visible } from '../../terminal-text.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { gatewayAddress } from '../../gateway-address.ts'
 
@@ -45,7 +46,7 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
   const id = response.headers.get('x-request-id')
   if (!context.json) {
     context.io.out(reply.text.endsWith('\n') ? '' : '\n')
-    context.io.err(`${renderReceipt(reply, id)}\n`)
+    context.io.err(`${visible(renderReceipt(reply, id))}\n`)
     return
   }
   const { text, model: answered, finishReason, usage } = reply
@@ -126,8 +127,8 @@ function take(context: Context, reply: Reply, data: string): void {
     reply.text += delta?.content ?? ''
     reply.finishReason = finish_reason ?? reply.finishReason
     if (context.json) continue
-    if (delta?.reasoning_content) context.io.err(delta.reasoning_content)
-    if (delta?.content) context.io.out(delta.content)
+    if (delta?.reasoning_content) context.io.err(visible(delta.reasoning_content))
+    if (delta?.content) context.io.out(context.io.terminal === true ? visible(delta.content) : delta.content)
   }
 }
 

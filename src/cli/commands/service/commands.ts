@@ -88,7 +88,10 @@ function deployment(weir: Command, io: Io): void {
   const health = weir
     .command('healthcheck')
     .description('exit with 0 when the running gateway is ready, with 1 otherwise')
-    .option('--url <address>', 'the base URL of the gateway (the configured address)')
+    .option(
+      '--url <address>',
+      'the base URL of the gateway (that of the server of the data directory, or the configured address)',
+    )
   ready(health, io, async (...given) => (await import('./healthcheck.ts')).healthcheck(...given))
   weir
     .command('completions')

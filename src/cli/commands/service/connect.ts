@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   writeFileSync,
 } from 'node:fs'
@@ -65,7 +66,7 @@ function writeFor(context: Context, invocation: Invocation, { id, files }: Conne
   const key = keyOf(context, invocation)
   if (key === undefined && named.some(({ text }) => text.includes('{{key}}')))
     throw usageFault('its file holds the key: give one with --key or in WEIR_API_KEY (weir keys create)')
-  const home = context.env['HOME'] ?? homedir()
+  const home = context.env['HOME'] || homedir()
   const written = named.map((file) => {
     const path = join(home, file.path!.replace(/^~\//, ''))
     return { path, backup: writeMerged(path, file, withValues(file, key ?? '', modelOf(invocation))) }
@@ -93,8 +94,10 @@ function writeMerged(path: string, { language }: ClientText, addition: string): 
     copyFileSync(path, backup)
     chmodSync(backup, 0o600)
   }
-  writeFileSync(`${path}.new`, text, { mode: 0o600 })
-  renameSync(`${path}.new`, path)
+  // A link stays one: people keep such files elsewhere.
+  const place = isNew ? path : realpathSync(path)
+  writeFileSync(`${place}.new`, text, { mode: 0o600 })
+  renameSync(`${place}.new`, place)
   return isNew ? null : backup
 }
 

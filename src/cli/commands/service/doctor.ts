@@ -77,10 +77,10 @@ async function database(context: Context): Promise<readonly Finding[]> {
     detail: sound ? version : `${version} is older than ${oldestSqlite}`,
   }
   const { hasStore } = await import('../../../store/open.ts')
-  if (!hasStore(context.config.data_dir)) {
-    return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
-  }
   try {
+    if (!hasStore(context.config.data_dir)) {
+      return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
+    }
     const since = context.io.clock() - unpaidDays * 86_400_000
     const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
       writable: store.ledger.writable(),
@@ -94,8 +94,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
     const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
     return [sqlite, { check: 'database', state, detail }, ...facts]
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown)
-    return [sqlite, { check: 'database', state: 'bad', detail: reason }]
+    return [sqlite, { check: 'database', state: 'bad', detail: messageOf(thrown) }]
   }
 }
 
@@ -202,7 +201,16 @@ async function reachability(
 
 const oldPricesDays = 90
 
-async function catalog({ config, io }: Context): Promise<readonly Finding[]> {
+async function catalog(context: Context): Promise<readonly Finding[]> {
+  try {
+    return catalogFindings(context)
+  } catch (thrown) {
+    // An imported catalog that is damaged or cannot be read: the server does not start with it either.
+    return [{ check: 'catalog', state: 'bad', detail: messageOf(thrown) }]
+  }
+}
+
+function catalogFindings({ config, io }: Context): readonly Finding[] {
   const known = catalogInUse(config, io.clock)
   const sold = known.list()
   const ageDays = Math.floor((io.clock() - Date.parse(known.date)) / 86_400_000)
@@ -219,4 +227,8 @@ async function catalog({ config, io }: Context): Promise<readonly Finding[]> {
     detail: `${id}: ${reason}`,
   }))
   return [prices, ...unsold]
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
 }

@@ -1,6 +1,7 @@
 // `weir healthcheck`: whether the gateway of this configuration is ready, for container health checks without a shell.
 
 import { baseUrlOf } from '../../../serve/banner.ts'
+import { runningServer } from '../../../serve/running-server.ts'
 import { reasonOf } from '../../../config.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
@@ -9,8 +10,9 @@ const patienceMs = 3_000
 
 /** Asks `GET /readyz`. Throws CommandFailure (exit code 1) if nobody answers, or the answer is not "ready". */
 export async function healthcheck(context: Context, invocation: Invocation): Promise<void> {
-  const { host, port } = context.config.server
-  const given = invocation.option('url') ?? baseUrlOf(host, port)
+  const { data_dir, server } = context.config
+  // A server that was given its port by a flag is at another than the configured address.
+  const given = invocation.option('url') ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
   const origin = URL.parse(given)?.origin
   if (origin === undefined || origin === 'null') throw new CommandFailure(`${given} is no http address`)
   const address = `${origin}/readyz`

@@ -1,0 +1,52 @@
+// A data directory that cannot be used, or holds something broken, is explained as what it is.
+
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tempDir } from '../support/tmp.ts'
+import { serveWeir } from '../support/serve-weir.ts'
+import { run } from './run.ts'
+
+const dir = tempDir('weir-data-dir-')
+afterAll(() => dir.remove())
+const env = { WEIR_LOCAL_SERVERS_DISCOVER: 'false', HOME: dir.path }
+const machine = (name: string) => {
+  mkdirSync(dir.join(name), { recursive: true })
+  return { cwd: dir.join(name), env }
+}
+
+test('one that may not be looked into is not taken for an empty one', async () => {
+  const { cwd } = machine('loop')
+  symlinkSync('weir-data', `${cwd}/weir-data`)
+  const { code, err } = await run({ cwd, env }, 'accounts', 'list')
+  expect(code).toBe(1)
+  expect(err).toContain('cannot be used: ELOOP')
+  expect(err).not.toContain('there is no database')
+})
+
+test('a file in its place holds no database', async () => {
+  const { cwd } = machine('file')
+  writeFileSync(`${cwd}/weir-data`, '')
+  expect((await run({ cwd, env }, 'accounts', 'list')).err).toContain('there is no database')
+})
+
+describe('weir doctor', () => {
+  test('names a damaged catalog beside all else that it finds', async () => {
+    const at = machine('catalog')
+    mkdirSync(`${at.cwd}/weir-data`)
+    writeFileSync(`${at.cwd}/weir-data/catalog.json`, '{"date":')
+    const { code, out } = await run(at, 'doctor', '--json')
+    expect(code).toBe(1)
+    const { findings } = JSON.parse(out) as { findings: { check: string; state: string; detail: string }[] }
+    expect(findings.filter(({ state }) => state === 'bad')).toEqual([
+      { check: 'catalog', state: 'bad', detail: expect.stringContaining('catalog.json is not JSON') },
+    ])
+    expect(findings.map(({ check }) => check)).toContainValues(['database', 'open_page'])
+  })
+})
+
+test('weir healthcheck finds the server of its data directory, wherever it listens', async () => {
+  await using weir = await serveWeir()
+  const found = await weir.command('healthcheck', '--json')
+  expect(found).toMatchObject({ code: 0 })
+  expect(JSON.parse(found.stdout)).toEqual({ status: 'ready', url: `${weir.origin}/readyz` })
+})
