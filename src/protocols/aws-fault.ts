@@ -2,7 +2,7 @@
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from './faults.ts'
-import { isObject, nonEmpty, parseJson } from './json.ts'
+import { entryOf, isObject, nonEmpty, parseJson } from './json.ts'
 import { retryAfterMs } from './retry-after.ts'
 
 /** By type in lower case: streams and statuses capitalise the names differently. */
@@ -56,7 +56,7 @@ export function faultOfException(type: string, data: string): Fault {
 }
 
 function kindOf(type: string | undefined, message: string): FaultKind | undefined {
-  const byType = type === undefined ? undefined : kindOfType[type.toLowerCase()]
+  const byType = type === undefined ? undefined : entryOf(kindOfType, type.toLowerCase())
   const speaks = byType === undefined || byType === 'invalid-request' || byType === 'rate-limited'
   const byWords = speaks ? kindOfWords.find(([words]) => words.test(message))?.[1] : undefined
   return byWords ?? byType

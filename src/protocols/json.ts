@@ -12,6 +12,11 @@ export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
+/** What a table holds for a word from outside, which may be `constructor`; undefined where it holds nothing. */
+export function entryOf<T>(table: Readonly<Record<string, T>>, word: string): T | undefined {
+  return Object.hasOwn(table, word) ? table[word] : undefined
+}
+
 /** Parses a text; undefined if it is not JSON, or its shape is not safe to parse. */
 export function parseJson(text: string): unknown {
   if (shapeFault(text) !== undefined) return undefined

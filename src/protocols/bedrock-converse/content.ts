@@ -1,6 +1,7 @@
 // Translates parts of a message to content blocks. Media are bytes, never addresses.
 
 import type { CacheMark, ContentPart, JsonObject } from '../../conversation/request.ts'
+import { entryOf } from '../json.ts'
 import { isBlank, refusePart } from '../lowering.ts'
 import type { DocumentNames } from './names.ts'
 
@@ -76,11 +77,11 @@ function mediaBlock(
   if (part.source.kind !== 'base64') return refusePart(part, param, takes)
   const { data: bytes } = part.source
   const mediaType = part.source.mediaType.split(';')[0]!.trim().toLowerCase()
-  const image = imageFormats[mediaType]
+  const image = entryOf(imageFormats, mediaType)
   if (image !== undefined) return { image: { format: image, source: { bytes } } }
-  const video = videoFormats[mediaType]
+  const video = entryOf(videoFormats, mediaType)
   if (video !== undefined) return { video: { format: video, source: { bytes } } }
-  const document = documentFormats[mediaType] ?? (mediaType.startsWith('text/') ? 'txt' : undefined)
+  const document = entryOf(documentFormats, mediaType) ?? (mediaType.startsWith('text/') ? 'txt' : undefined)
   if (document === undefined || part.kind === 'image') {
     return refusePart(part, param, `${takes} of the usual types (not ${mediaType})`)
   }

@@ -5,7 +5,7 @@ import { answerTool, reasoningFormat } from '../claude/names.ts'
 import { exceptionPrefix } from '../framing/aws-event-stream.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../claude/content-blocks.ts'
 import { fault } from '../faults.ts'
-import { isObject, parseJson } from '../json.ts'
+import { entryOf, isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import { faultOfException } from '../aws-fault.ts'
@@ -182,7 +182,7 @@ function startBlock(
     choice: 0,
     call,
     id: toolUse.toolUseId,
-    name: toolNames[toolUse.name] ?? toolUse.name,
+    name: entryOf(toolNames, toolUse.name) ?? toolUse.name,
     thoughtSignature: undefined,
   }
   return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
@@ -325,7 +325,12 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
     return [{ ...state, ended: true }, [...events, { kind: 'error', fault: error }]]
   }
   const finished: ChatEvent[] = [
-    { kind: 'choice-finish', choice: 0, reason: finishReasonOf(reasons[native] ?? 'stop', state), native },
+    {
+      kind: 'choice-finish',
+      choice: 0,
+      reason: finishReasonOf(entryOf(reasons, native) ?? 'stop', state),
+      native,
+    },
     { kind: 'finish' },
   ]
   return [{ ...state, ended: true }, [...events, ...finished]]

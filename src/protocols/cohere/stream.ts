@@ -4,7 +4,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
 import { CollectedText } from '../collected-text.ts'
-import { isObject, parseJson } from '../json.ts'
+import { entryOf, isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import type { Frame } from '../framing/sse.ts'
@@ -105,6 +105,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
   ]
   let state = initial()
   return wire.flatMap((event) => {
+    if (state.ended) return []
     const [next, made] = stepEvent(state, event)
     state = next
     return made
@@ -122,8 +123,9 @@ function stepEvent(state: CohereState, event: unknown): Step {
     const failure = faultInside(event) ?? fault('broken', 'a stream event has no type')
     return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
   }
-  if (!Object.hasOwn(steps, type)) return [state, []]
-  return steps[type]?.(state, event) ?? failed(state, `${type} cannot be read`)
+  const step = entryOf(steps, type)
+  if (step === undefined) return [state, []]
+  return step(state, event) ?? failed(state, `${type} cannot be read`)
 }
 
 /** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
@@ -284,7 +286,7 @@ function finish(state: CohereState, end: WireEnd): Step {
     const error = faultOfFinish(native, end.error ?? undefined, end.error_type ?? undefined)
     return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
   }
-  const reason = reasons[native] ?? 'stop'
+  const reason = entryOf(reasons, native) ?? 'stop'
   const texts = state.arguments
   const text = state.text.toString()
   // Calls must be answered whatever the reason; only the token limit can have cut one off.

@@ -4,7 +4,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
 import { counter, disjoint } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
-import { isObject, parseJson } from '../json.ts'
+import { entryOf, isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import { faultIn } from './fault.ts'
@@ -115,7 +115,7 @@ const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 
 function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
   const native = line.done_reason ?? 'stop'
   // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
-  const reason = state.calls.size > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
+  const reason = state.calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'stop')
   const counted = line.eval_count != null || line.prompt_eval_count != null
   const usage = disjoint({ prompt: counter(line.prompt_eval_count), completion: counter(line.eval_count) })
   return [

@@ -2,7 +2,7 @@
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
-import { isObject, parseJson } from '../../json.ts'
+import { entryOf, isObject, parseJson } from '../../json.ts'
 
 const kindOfType: Readonly<Record<string, FaultKind>> = {
   invalid_request_error: 'invalid-request',
@@ -44,7 +44,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
 /** The fault of an `error` event inside a stream with status 200. */
 export function faultOfEvent(type: string | undefined, message: string | undefined): Fault {
   const words = message ?? 'the provider reported an error'
-  const kind = wordsKind(words) ?? (type === undefined ? undefined : kindOfType[type]) ?? 'broken'
+  const kind = wordsKind(words) ?? (type === undefined ? undefined : entryOf(kindOfType, type)) ?? 'broken'
   return fault(kind, words, { providerCode: type })
 }
 
@@ -52,7 +52,7 @@ function kindOf(status: number, type: string | undefined, message: string): Faul
   const byWords = status < 500 && status !== 401 && status !== 404 ? wordsKind(message) : undefined
   if (byWords !== undefined) return byWords
   const byStatus = kindOfStatus(status)
-  const byType = type === undefined ? undefined : kindOfType[type]
+  const byType = type === undefined ? undefined : entryOf(kindOfType, type)
   if (byStatus === 'invalid-request') return byType ?? byStatus
   return byStatus === 'broken' && (byType === 'overloaded' || byType === 'timeout') ? byType : byStatus
 }

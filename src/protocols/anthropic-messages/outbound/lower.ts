@@ -1,7 +1,7 @@
 // Translates a chat request to Anthropic's Messages API.
 
 import type { ChatRequest, Json, JsonObject } from '../../../conversation/request.ts'
-import { isObject } from '../../json.ts'
+import { entryOf, isObject } from '../../json.ts'
 import {
   asksNothing,
   defined,
@@ -163,7 +163,7 @@ function labelsOf(request: ChatRequest, rest: JsonObject, warn: Warn): JsonObjec
   const { user, safetyIdentifier, serviceTier } = request.labels
   const { prompt_cache_key, verbosity, store, metadata } = unknownLabels(request)
   warnOfForeign({ prompt_cache_key, verbosity, store, metadata }, warn)
-  const tier = serviceTier === undefined ? undefined : serviceTiers[serviceTier]
+  const tier = serviceTier === undefined ? undefined : entryOf(serviceTiers, serviceTier)
   if (serviceTier !== undefined && tier === undefined) warn('service_tier', 'The provider has no such tier.')
   const userId = user ?? safetyIdentifier
   return {

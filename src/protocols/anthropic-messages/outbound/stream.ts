@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
 import { count } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
-import { isJson, isObject, parseJson } from '../../json.ts'
+import { entryOf, isJson, isObject, parseJson } from '../../json.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
@@ -93,9 +93,10 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
   ])
 }
 
-/** What these events of a stream that has just begun mean together. */
+/** What these events of a whole answer mean together. */
 function eventsOf(wire: readonly unknown[]): readonly ChatEvent[] {
-  return stepAll(initialState, wire)[1]
+  const [state, events] = stepAll(initialState, wire)
+  return state.ended ? events : [...events, ...fail(state, 'the answer has no stop reason')[1]]
 }
 
 function stepAll(before: ParserState, wire: readonly unknown[]): Step {
@@ -348,7 +349,7 @@ function finish(state: ParserState): Step {
       {
         kind: 'choice-finish',
         choice: 0,
-        reason: finishReasonOf(finishReasons[state.stopReason] ?? 'stop', state),
+        reason: finishReasonOf(entryOf(finishReasons, state.stopReason) ?? 'stop', state),
         native: state.stopReason,
         ...(state.stopReason === 'pause_turn' && { paused: true }),
       },

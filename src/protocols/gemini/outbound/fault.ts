@@ -2,7 +2,7 @@
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
-import { parseJson } from '../../json.ts'
+import { entryOf, parseJson } from '../../json.ts'
 import type { ValueRead } from '../../lenient.ts'
 import { readError } from './schema.ts'
 
@@ -77,7 +77,7 @@ function kindOf(error: GoogleError, status: number | undefined, reason: string |
   if (contextOverflow.test(message)) return 'context-length'
   if (outOfCredit.test(message)) return 'quota'
   if (status === 429 && hasDailyQuota(error)) return 'quota'
-  return kindOfStatus(status ?? statusOfName[error.status ?? ''] ?? 500, ownStatuses)
+  return kindOfStatus(status ?? entryOf(statusOfName, error.status ?? '') ?? 500, ownStatuses)
 }
 
 /** A daily quota is not restored within the life of a request. */

@@ -2,6 +2,7 @@
 
 import type { ContentPart, JsonObject, MediaSource } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import { entryOf } from '../../json.ts'
 import type { GeminiQuirks } from './quirks.ts'
 
 type Media = Extract<ContentPart, { kind: 'image' | 'audio' | 'file' | 'video' }>
@@ -88,5 +89,5 @@ const audioTypes: Readonly<Record<string, string>> = {
 }
 
 function audioType(format: string): string {
-  return audioTypes[format] ?? `audio/${format}`
+  return entryOf(audioTypes, format) ?? `audio/${format}`
 }

@@ -5,6 +5,7 @@ import type { ChatResult } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
+import { entryOf } from '../../json.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
@@ -109,7 +110,9 @@ export function listedItems(items: readonly InputItem[], requestId: string): Jso
   return items.map((item, at): JsonObject => {
     const kind = kindOf(item)
     const id =
-      typeof item['id'] === 'string' ? item['id'] : inputItemId(idPrefixes[kind] ?? 'item', requestId, at)
+      typeof item['id'] === 'string'
+        ? item['id']
+        : inputItemId(entryOf(idPrefixes, kind) ?? 'item', requestId, at)
     const { content, role } = item as { content?: unknown; role?: unknown }
     const parts: JsonObject =
       kind === 'message' && typeof content === 'string'

@@ -3,7 +3,7 @@
 import type { ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { fault } from '../../faults.ts'
-import { isObject, nonEmpty, parseJson } from '../../json.ts'
+import { entryOf, isObject, nonEmpty, parseJson } from '../../json.ts'
 import {
   callsAreWhole,
   type CallsState,
@@ -120,7 +120,7 @@ class ResponseParser implements StreamParser {
         return this.#ending(this.whole({ ...response, status: status ?? type.slice('response.'.length) }))
       }
       default:
-        deltas[type]?.(this.#output, event)
+        entryOf(deltas, type)?.(this.#output, event)
         return this.#output.events()
     }
   }
