@@ -5,6 +5,7 @@ import { errorResponse } from '../intake/error-response.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
+import type { GatewayApi } from './api.ts'
 import { sessionHeader, withSession } from './running-calls.ts'
 
 /** Serves every protocol version. Other methods are for sessions and server-initiated messages. */
@@ -34,12 +35,15 @@ async function serve(parts: HttpParts, call: Call): Promise<Response> {
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const { gatewayServer } = await import('./server.ts')
   const { ownApi } = await import('./api.ts')
-  const signal = parts.mcpCalls.signalFor(json, {
+  const running = parts.mcpCalls.begin(json, {
     account: caller.account.id,
     session: request.headers.get(sessionHeader),
     gone: request.signal,
   })
-  const handler = createMcpHandler(() => gatewayServer(ownApi(parts, request.url, caller, signal)), {
+  const ask = ownApi(parts, request.url, caller, running.signal)
+  // A tool is one request to the API: once that is answered nothing is left to cancel.
+  const api: GatewayApi = (...asked) => ask(...asked).finally(running.end)
+  const handler = createMcpHandler(() => gatewayServer(api), {
     // Nothing here changes while a client listens.
     maxSubscriptions: 0,
     onerror: (error) => parts.log.debug('a request to the MCP server failed', { error }),

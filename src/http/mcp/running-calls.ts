@@ -1,5 +1,5 @@
-// Calls of tools by clients of the protocol before 2026-07: they cancel one by a request of its own, which names it by
-// its id. Ids count from 0 in every client, so each has a session of its own; nothing else is kept of it.
+// Running calls of tools by clients of the protocol before 2026-07: they cancel one by a request of its own, which names
+// it by its id. Ids count from 0 in every client, so each has a session of its own; nothing else is kept of it.
 
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -21,6 +21,13 @@ const initialized = z.object({ method: z.literal('initialize') })
 
 export const sessionHeader = 'mcp-session-id'
 
+export interface RunningCall {
+  /** Aborts when the work for the message is to end. */
+  readonly signal: AbortSignal
+  /** To be called when it has ended. */
+  end(): void
+}
+
 export class RunningCalls {
   readonly #running = new LRUCache<string, AbortController>(atMost(mostRunning))
 
@@ -28,19 +35,27 @@ export class RunningCalls {
    * What ends the work for this message: its client's disconnection, or a later message of the session that cancels it.
    * Such a message is carried out here. `session` is what the client sent as its session, `account` whose key it has.
    */
-  signalFor(
+  begin(
     message: unknown,
     { account, session, gone }: { account: string; session: string | null; gone: AbortSignal },
-  ): AbortSignal {
-    if (session === null || session.length > longestSession) return gone
+  ): RunningCall {
+    const alone = { signal: gone, end: () => undefined }
+    if (session === null || session.length > longestSession) return alone
     const keyOf = (id: string | number) => JSON.stringify([account, session, id])
     const end = cancelled.safeParse(message)
     if (end.success) this.#running.get(keyOf(end.data.params.requestId))?.abort()
     const call = called.safeParse(message)
-    if (!call.success) return gone
+    if (!call.success) return alone
+    const key = keyOf(call.data.id)
     const controller = new AbortController()
-    this.#running.set(keyOf(call.data.id), controller)
-    return AbortSignal.any([gone, controller.signal])
+    this.#running.set(key, controller)
+    return {
+      signal: AbortSignal.any([gone, controller.signal]),
+      // Its signal would keep alive whatever listens to it: all of the call.
+      end: () => {
+        if (this.#running.peek(key) === controller) this.#running.delete(key)
+      },
+    }
   }
 }
 
