@@ -94,7 +94,8 @@ function toolOf({ name, description, inputSchema, annotations }: RawTool): Liste
 }
 
 function described(text: string): string {
-  return text.length <= most.description ? text : `${text.slice(0, most.description).toWellFormed()}…`
+  const shown = text.length <= most.description ? text : `${text.slice(0, most.description)}…`
+  return shown.toWellFormed()
 }
 
 const types = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])

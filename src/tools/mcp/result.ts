@@ -20,8 +20,13 @@ export interface CallResult {
   readonly structured: Json | undefined
 }
 
-/** Image types that models accept. Other media are named in the text. */
-const imageTypes = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
+/** How images begin that models accept, as Latin-1. Other media are named in the text. */
+const imageSignatures: readonly (readonly [mediaType: string, signature: RegExp])[] = [
+  ['image/png', /^\x89PNG\r\n/],
+  ['image/jpeg', /^\xff\xd8\xff/],
+  ['image/gif', /^GIF8[79]a/],
+  ['image/webp', /^RIFF[^]{4}WEBP/],
+]
 
 export function callResult({ content, structuredContent, isError }: CallToolResult): CallResult {
   const images: ToolImage[] = []
@@ -30,7 +35,8 @@ export function callResult({ content, structuredContent, isError }: CallToolResu
   if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent))
   if (texts.length === 0) texts.push(images.length > 0 ? '(see image)' : '(the tool gave no output)')
   const structured = structuredContent as Json | undefined
-  return { text: cut(texts.join('\n')), images, isError: isError === true, structured }
+  // Half a character would make the provider refuse the whole request.
+  return { text: cut(texts.join('\n')).toWellFormed(), images, isError: isError === true, structured }
 }
 
 function textOf(block: ContentBlock, images: ToolImage[]): string {
@@ -47,7 +53,7 @@ function textOf(block: ContentBlock, images: ToolImage[]): string {
       const { resource } = block
       if ('text' in resource) return `${plain(resource.uri)}:\n${resource.text}`
       const mediaType = resource.mimeType ?? 'application/octet-stream'
-      return imageTypes.has(mediaType)
+      return /^image\//i.test(mediaType)
         ? imageOf(mediaType, resource.blob, images)
         : leftOut('resource', mediaType, resource.blob)
     }
@@ -57,12 +63,16 @@ function textOf(block: ContentBlock, images: ToolImage[]): string {
 }
 
 function imageOf(mediaType: string, data: string, images: ToolImage[]): string {
-  const type = mediaType.toLowerCase()
-  if (!imageTypes.has(type) || images.length >= mostImages || !isBase64(data)) {
-    return leftOut('image', mediaType, data)
-  }
+  const type = isBase64(data) ? imageTypeOf(data) : undefined
+  if (type === undefined || images.length >= mostImages) return leftOut('image', mediaType, data)
   images.push({ mediaType: type, data })
   return ''
+}
+
+/** What an image is. Servers name wrong types, for which providers refuse the whole request; undefined for no image. */
+function imageTypeOf(data: string): string | undefined {
+  const start = Buffer.from(data.slice(0, 16), 'base64').toString('latin1')
+  return imageSignatures.find(([, signature]) => signature.test(start))?.[0]
 }
 
 function isBase64(text: string): boolean {
@@ -75,5 +85,5 @@ function leftOut(kind: string, mediaType: string, data: string): string {
 
 function cut(text: string): string {
   if (text.length <= mostCharacters) return text
-  return `${text.slice(0, mostCharacters).toWellFormed()}\n(cut after ${mostCharacters} of ${text.length} characters)`
+  return `${text.slice(0, mostCharacters)}\n(cut after ${mostCharacters} of ${text.length} characters)`
 }

@@ -78,6 +78,9 @@ describe('what a server lists', () => {
   })
 })
 
+/** The first bytes of one. */
+const png = 'iVBORw0KGgoAAAANSUhEUg=='
+
 describe('what a call of a tool gives', () => {
   const contents: [string, JsonObject, object][] = [
     [
@@ -92,14 +95,30 @@ describe('what a call of a tool gives', () => {
     ],
     [
       'an image',
-      { content: [{ type: 'image', mimeType: 'image/png', data: 'aGVsbG8=' }] },
-      { output: '(see image)', images: [{ mediaType: 'image/png', data: 'aGVsbG8=' }] },
+      { content: [{ type: 'image', mimeType: 'image/png', data: png }] },
+      { output: '(see image)', images: [{ mediaType: 'image/png', data: png }] },
+    ],
+    [
+      'an image under the name of another type',
+      { content: [{ type: 'image', mimeType: 'image/jpeg', data: png }] },
+      { images: [{ mediaType: 'image/png', data: png }] },
+    ],
+    [
+      'an image in a resource',
+      { content: [{ type: 'resource', resource: { uri: 'demo://a', mimeType: 'IMAGE/PNG', blob: png } }] },
+      { images: [{ mediaType: 'image/png', data: png }] },
     ],
     [
       'an image of a type that no model reads',
       { content: [{ type: 'image', mimeType: 'image/tiff', data: 'aGVsbG8=' }] },
       { output: '(image of type image/tiff, 6 bytes, left out)' },
     ],
+    [
+      'something that is said to be an image',
+      { content: [{ type: 'image', mimeType: 'image/png', data: 'aGVsbG8=' }] },
+      { output: '(image of type image/png, 6 bytes, left out)' },
+    ],
+    ['half a character', { content: [{ type: 'text', text: 'a\ud83d b' }] }, { output: 'a\ufffd b' }],
     [
       'audio',
       { content: [{ type: 'audio', mimeType: 'audio/wav', data: 'aGVsbG8=' }] },
