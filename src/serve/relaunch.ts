@@ -17,6 +17,15 @@ const poolName = 'UV_THREADPOOL_SIZE'
 /** Threads for blocking work. At most two hash passwords, for 70 ms each, so ledger syncs do not wait for those. */
 const leastThreads = 4
 
+/**
+ * How much a function runs before it is compiled, and before it is optimised; by default 500 and 1,000. Most of what a
+ * start runs, it runs a few dozen times: compiling that took a quarter of the time to the first answer on one core.
+ */
+const compileLater = {
+  BUN_JSC_thresholdForJITAfterWarmUp: '2000',
+  BUN_JSC_thresholdForOptimizeAfterWarmUp: '4000',
+}
+
 /** Bun's maximum. The actual limit is `limits.max_connections_upstream`. */
 const mostRequests = '65336'
 
@@ -36,6 +45,7 @@ export function raiseFetchLimit(env: Environment): void {
   if (env[limitName] || typeof process.execve !== 'function' || process.platform === 'win32') return
   const given = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
   process.execve(process.execPath, [...ownCommand(), ...process.argv.slice(2)], {
+    ...compileLater,
     ...Object.fromEntries(given),
     [limitName]: mostRequests,
     [poolName]: env[poolName] ?? `${Math.max(leastThreads, availableParallelism())}`,
