@@ -4,6 +4,8 @@
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../src/conversation/event.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
+import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { listedItems } from '../../src/protocols/openai-responses/inbound/inbound.ts'
 import type { ProtocolId, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
@@ -73,6 +75,40 @@ test.each(words)('an error of the type %p is one of its status', (word) => {
 test.each(words)('an input item of the type %p is listed under an id like the others', (word) => {
   const [item] = listedItems([{ type: word }], 'req_0')
   expect(item).toMatchObject({ type: word, id: 'item_0_in0' })
+})
+
+// JSON may name `toString` what is no function: such an object has no text, and asking for one throws.
+const textless: JsonObject = { toString: null }
+
+test('an object without a text is no text of an error', () => {
+  const { fault } = outbounds['openai-chat']
+  const target = targetOf('openai-chat')
+  const read = (detail: Json) => fault(422, new Headers(), JSON.stringify({ detail }), target)
+  const listed = read([{ loc: ['body', 'n', textless, 0], msg: textless }, { msg: 'too many' }])
+  expect(listed).toMatchObject({ kind: 'invalid-request', message: 'too many', param: 'n.0' })
+  expect(read(['too many', textless])).toMatchObject({ message: 'too many' })
+})
+
+test('an object without a text in the history of a client is no failure of the gateway', () => {
+  const user = { role: 'user', content: 'Go on.' }
+  const mcp_calls = [{ type: textless }]
+  const asked = { model: 'a/b', messages: [{ role: 'assistant', content: 'Hi', mcp_calls }, user] }
+  expect(chat.parse(asked).toChatRequest().messages).toHaveLength(2)
+  const use = { type: 'server_tool_use', id: 'srvtoolu_weir_1', name: textless, input: {} }
+  const page = { title: textless, url: textless, encrypted_content: null }
+  const results = [
+    { type: 'mcp_tool_use', id: 'srvtoolu_weir_2', name: 'find', server_name: textless, input: {} },
+    { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_weir_2', content: [page] },
+  ]
+  const content = [{ type: 'text', text: 'Hi' }, use, ...results]
+  const body = {
+    model: 'a/b',
+    max_tokens: 9,
+    messages: [{ role: 'assistant', content }, user],
+    tools: [{ type: 'web_search_20250305', name: 'web_search' }],
+  }
+  const said = messages.parse(body).toChatRequest().messages
+  expect(said.map(({ role }) => role)).toEqual(['assistant', 'tool', 'user'])
 })
 
 // It would be charged, and then not be given to the client.

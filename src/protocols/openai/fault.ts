@@ -120,12 +120,12 @@ function validationEnvelope(body: JsonObject): Envelope | undefined {
   if (typeof detail === 'string') return envelope({ ...body, message: detail })
   if (isObject(detail)) return envelopeOf(detail)
   if (!Array.isArray(detail)) return undefined
-  if (typeof detail[0] === 'string') return envelope({ ...body, message: detail.join('; ') })
+  if (typeof detail[0] === 'string') return envelope({ ...body, message: textsIn(detail).join('; ') })
   const found = detail.filter(isObject)
   const path = Array.isArray(found[0]?.loc)
-    ? found[0].loc.filter((step) => step !== 'body').join('.')
+    ? textsIn(found[0].loc.filter((step) => step !== 'body')).join('.')
     : undefined
-  return envelope({ message: found.map((item) => String(item.msg ?? '')).join('; '), param: path ?? null })
+  return envelope({ message: textsIn(found.map((item) => item.msg ?? '')).join('; '), param: path ?? null })
 }
 
 function envelope(error: JsonObject): Envelope {
@@ -170,6 +170,11 @@ function waitIn({ headers }: JsonObject): number | undefined {
 function statusCode(value: unknown): number | undefined {
   const number = typeof value === 'string' ? Number(value) : value
   return typeof number === 'number' && number >= 400 && number <= 599 ? number : undefined
+}
+
+/** What can be read of a list: an object may have no text at all (`{"toString":null}`). */
+function textsIn(values: readonly Json[]): string[] {
+  return values.flatMap((value) => text(value) ?? [])
 }
 
 function text(value: unknown): string | undefined {

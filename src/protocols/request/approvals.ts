@@ -116,7 +116,8 @@ function notRun(answer: JsonObject | undefined): string {
 
 /** Whether an item was made by the model, or by the gateway for it: whatever was answered before has been read then. */
 function isOfModel({ type, role }: JsonObject): boolean {
-  return type === 'message' ? role === 'assistant' : modelItems.has(String(type))
+  if (type === 'message') return role === 'assistant'
+  return typeof type === 'string' && modelItems.has(type)
 }
 
 const modelItems = new Set(['function_call', 'mcp_call', 'mcp_list_tools', 'reasoning', 'web_search_call'])

@@ -144,10 +144,10 @@ export function isSearchBlock(block: { readonly [field: string]: unknown }): boo
 
 export function readGatewayCall(block: JsonObject): ToolCall | undefined {
   const { type, id, name, input, server_name: serverLabel } = block
-  const tool = String(name)
+  const tool = textIn(name)
   const origin: ToolOrigin | undefined =
     type === 'mcp_tool_use'
-      ? { kind: 'mcp', serverLabel: String(serverLabel), tool }
+      ? { kind: 'mcp', serverLabel: textIn(serverLabel), tool }
       : tool === 'web_search'
         ? { kind: 'web-search' }
         : tool === 'web_fetch'
@@ -156,7 +156,7 @@ export function readGatewayCall(block: JsonObject): ToolCall | undefined {
   if (origin === undefined) return undefined
   const called = origin.kind === 'open-page' ? 'open_page' : tool
   return {
-    id: String(id),
+    id: textIn(id),
     name: called,
     arguments: JSON.stringify(input ?? {}),
     thoughtSignature: undefined,
@@ -171,7 +171,7 @@ export function readGatewayResult(block: JsonObject): Extract<Message, { role: '
   const text = isError ? errorText(content) : resultText(content)
   return {
     role: 'tool',
-    toolCallId: String(block['tool_use_id']),
+    toolCallId: textIn(block['tool_use_id']),
     content: [{ kind: 'text', text: text === '' ? 'The result has not been kept.' : text, cache: undefined }],
     isError,
   }
@@ -193,10 +193,15 @@ function resultText(content: Json | undefined): string {
   return content
     .filter(isObject)
     .map(({ type, text, title, url, encrypted_content: sealed }) => {
-      if (type === 'text') return String(text)
+      if (type === 'text') return textIn(text)
       if (typeof sealed === 'string' && sealed !== '') return Buffer.from(sealed, 'base64').toString('utf8')
-      return sealed === '' ? '' : `${String(title)}\n${String(url)}`
+      return sealed === '' ? '' : `${textIn(title)}\n${textIn(url)}`
     })
     .filter((each) => each !== '')
     .join('\n')
+}
+
+/** A client's text; empty for anything else, which may have no text at all (`{"toString":null}`). */
+function textIn(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
 }

@@ -61,7 +61,8 @@ export function reasoningPartText(part: JsonObject): string {
  * so only another part of the same id continues it.
  */
 function keyOf(raw: JsonObject, fresh: number): string {
-  if (raw.type !== 'reasoning.encrypted') return `${raw.type}/${raw.index ?? 0}`
+  if (raw.type !== 'reasoning.encrypted')
+    return `${raw.type}/${typeof raw.index === 'number' ? raw.index : 0}`
   return typeof raw.id === 'string' ? `encrypted/${raw.id}` : `encrypted#${fresh}`
 }
 
