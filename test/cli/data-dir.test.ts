@@ -1,7 +1,7 @@
 // A data directory that cannot be used, or holds something broken, is explained as what it is.
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tempDir } from '../support/tmp.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { run } from './run.ts'
@@ -49,4 +49,11 @@ test('weir healthcheck finds the server of its data directory, wherever it liste
   const found = await weir.command('healthcheck', '--json')
   expect(found).toMatchObject({ code: 0 })
   expect(JSON.parse(found.stdout)).toEqual({ status: 'ready', url: `${weir.origin}/readyz` })
+})
+
+test('one that an imported catalog makes is for its owner alone', async () => {
+  const at = machine('import')
+  expect((await run(at, 'catalog', 'export', 'mine.json')).code).toBe(0)
+  expect((await run(at, 'catalog', 'import', 'mine.json')).code).toBe(0)
+  expect(statSync(`${at.cwd}/weir-data`).mode & 0o777).toBe(0o700)
 })

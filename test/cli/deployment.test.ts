@@ -50,6 +50,15 @@ describe('weir service print', () => {
     expect(ran).toMatchObject({ code: 2, out: '' })
     expect(ran.err).toContain('--exec')
   })
+
+  test('lets a data directory of its own be written, and says how to make it', async () => {
+    const words = ['--exec', '/usr/bin/weir', '--data-dir', '/srv/a $b']
+    const { out, err } = await run(machine, 'service', 'print', ...words)
+    expect(out).toContain('ReadWritePaths="/srv/a $b"\n')
+    expect(out).toContain('ExecStart=/usr/bin/weir serve --data-dir "/srv/a $$b"\n')
+    expect(out).not.toContain('StateDirectory')
+    expect(err).toContain("install -d -m 700 -o weir '/srv/a $b'\n")
+  })
 })
 
 describe('weir healthcheck', () => {

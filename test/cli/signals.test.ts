@@ -1,9 +1,11 @@
 // What ends a gateway, what does not, and what it says when it cannot listen.
 
 import { expect, test } from 'bun:test'
+import { closeSync, openSync } from 'node:fs'
 import { listenFault } from '../../src/serve/listen-fault.ts'
 import { eventually, post } from '../support/call-gateway.ts'
-import { startWeir } from '../support/run-weir.ts'
+import { startWeir, weirCommand } from '../support/run-weir.ts'
+import { tempDir } from '../support/tmp.ts'
 
 test('a terminal that is closed does not end the gateway', async () => {
   await using weir = await startWeir()
@@ -31,3 +33,39 @@ test.each([
 ])('that port %p cannot be listened on is explained', (port, cause, words) => {
   expect(listenFault({ host: '0.0.0.0', port }, cause).message).toMatch(words)
 })
+
+interface StartFacts {
+  readonly base_url: string
+  readonly owner: { readonly key: string }
+}
+
+test('a reader of the log that hangs does not keep a gateway from ending', async () => {
+  using home = tempDir()
+  const pipe = home.join('log')
+  expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
+  // Open for reading and writing, so that opening it waits for nobody. It is never read.
+  const log = openSync(pipe, 'r+')
+  try {
+    const data = home.join('data')
+    const child = Bun.spawn([...weirCommand, 'serve', '--port', '0', '--data-dir', data, '--json'], {
+      cwd: home.path,
+      env: { PATH: process.env['PATH'] ?? '', WEIR_LOCAL_SERVERS_DISCOVER: 'no' },
+      stdio: ['ignore', 'pipe', log],
+    })
+    const reader = child.stdout.getReader()
+    const facts = JSON.parse(new TextDecoder().decode((await reader.read()).value)) as StartFacts
+    const call = { method: 'POST', body: '{"model":"x/none","messages":[{"role":"user","content":"Hello"}]}' }
+    const headers = { authorization: `Bearer ${facts.owner.key}`, 'content-type': 'application/json' }
+    // More lines than a pipe holds.
+    for (let round = 0; round < 20; round++)
+      await Promise.all(
+        Array.from({ length: 20 }, async () =>
+          (await fetch(`${facts.base_url}/chat/completions`, { ...call, headers })).text(),
+        ),
+      )
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  } finally {
+    closeSync(log)
+  }
+}, 30_000)

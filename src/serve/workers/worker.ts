@@ -6,6 +6,7 @@ import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
 import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
 import { liveOf } from '../gateway/live.ts'
 import { requestLimits } from '../gateway/serving.ts'
+import { endSoon } from '../end-soon.ts'
 import { listen, type Server } from '../listen.ts'
 import { listenFault } from '../listen-fault.ts'
 import { stopServing } from '../stop.ts'
@@ -68,6 +69,7 @@ export async function runWorker(clock: () => number): Promise<void> {
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
   process.on('SIGTERM', () => void stop())
   await ended.promise
+  endSoon()
 }
 
 interface Working {

@@ -30,7 +30,8 @@ export async function monthlyStatement(context: Context, invocation: Invocation)
   if (month === undefined)
     throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
   const [csv, html] = [invocation.flag('csv'), invocation.flag('html')]
-  if (csv && html) throw usageFault('a statement is either --csv or --html')
+  if ([csv, html, context.json].filter(Boolean).length > 1)
+    throw usageFault('a statement is --csv, --html or --json')
   const view = await withStore(context, async (store): Promise<StatementView> => {
     const account = await accountOf(store, invocation.option('account') ?? '')
     const [sums, entries] = [new MonthlySums(), [] as StatementEntry[]]

@@ -32,7 +32,7 @@ export async function importCatalog(context: Context, invocation: Invocation): P
   const { data_dir } = context.config
   const changes = fileChanges(catalogFileInUse(data_dir), file)
   const target = importedCatalogPath(data_dir)
-  mkdirSync(data_dir, { recursive: true })
+  mkdirSync(data_dir, { recursive: true, mode: 0o700 })
   writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
   // A rename replaces the old file atomically: a start meanwhile reads one or the other.
   renameSync(`${target}.new`, target)

@@ -66,7 +66,7 @@ function writeFor(context: Context, invocation: Invocation, { id, files }: Conne
   const key = keyOf(context, invocation)
   if (key === undefined && named.some(({ text }) => text.includes('{{key}}')))
     throw usageFault('its file holds the key: give one with --key or in WEIR_API_KEY (weir keys create)')
-  const home = context.env['HOME'] || homedir()
+  const home = context.env['HOME'] || homeOfUser()
   const written = named.map((file) => {
     const path = join(home, file.path!.replace(/^~\//, ''))
     return { path, backup: writeMerged(path, file, withValues(file, key ?? '', modelOf(invocation))) }
@@ -79,6 +79,15 @@ function writeFor(context: Context, invocation: Invocation, { id, files }: Conne
     json: { id, files: written },
     text: [...lines, ...(rest.length === 0 ? [] : ['then:', ...rest])].join('\n'),
   })
+}
+
+/** Throws a usage fault for a user who has none, as in a container. */
+function homeOfUser(): string {
+  try {
+    return homedir()
+  } catch {
+    throw usageFault('this user has no home directory to write into: set HOME')
+  }
 }
 
 /** Writes a file atomically, readable only for its owner. Returns the path of a copy of the old file; null if new. */

@@ -2,6 +2,7 @@
 
 import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
 import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
+import { endSoon } from '../../../serve/end-soon.ts'
 import { type Context, contextFor, type Invocation, type Io } from '../../context.ts'
 
 /** Runs the gateway until a signal stops it. */
@@ -22,6 +23,7 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   await stopSignal(log)
   await gateway.stop()
   log.info('stopped')
+  endSoon()
 }
 
 /** The log of a configuration: on standard error, so that standard output stays free for the banner. */

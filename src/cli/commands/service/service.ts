@@ -8,7 +8,7 @@ export function printService(context: Context, invocation: Invocation): void {
   const executable = invocation.option('exec') ?? ownExecutable()
   if (!executable.startsWith('/')) throw usageFault('--exec takes the full path of the executable')
   const user = invocation.option('user') ?? 'weir'
-  const config = invocation.option('config')
+  const [config, dataDir] = [invocation.option('config'), invocation.option('dataDir')]
   const { port } = context.config.server
   const shutdownSeconds = Math.ceil(context.config.timeouts.shutdown_ms / 1000)
   context.io.out(
@@ -16,11 +16,12 @@ export function printService(context: Context, invocation: Invocation): void {
       executable,
       user,
       config: config === undefined ? undefined : resolve(context.io.cwd, config),
+      dataDir: dataDir === undefined ? undefined : resolve(context.io.cwd, dataDir),
       lowPort: port > 0 && port < 1024,
       shutdownSeconds,
     }),
   )
-  context.io.err(installHelp(user))
+  context.io.err(installHelp(user, dataDir && resolve(context.io.cwd, dataDir)))
 }
 
 /** The running executable. Throws a usage fault if run from source. */
@@ -37,14 +38,20 @@ interface Unit {
   readonly user: string
   /** Undefined for /etc/weir/weir.yaml, which need not exist. */
   readonly config: string | undefined
+  /** Undefined for /var/lib/weir, which systemd makes. */
+  readonly dataDir: string | undefined
   /** Whether only privileged programs may listen on the port. */
   readonly lowPort: boolean
   /** How long the calls in flight may take to end, seconds. */
   readonly shutdownSeconds: number
 }
 
-function unitOf({ executable, user, config, lowPort, shutdownSeconds }: Unit): string {
+function unitOf({ executable, user, config, dataDir, lowPort, shutdownSeconds }: Unit): string {
   const named = config === undefined ? '' : ` --config ${quoted(config)}`
+  const data =
+    dataDir === undefined
+      ? 'StateDirectory=weir\nStateDirectoryMode=0700'
+      : `ReadWritePaths=${quotedPath(dataDir)}`
   const capability = lowPort ? 'CAP_NET_BIND_SERVICE' : ''
   return `[Unit]
 Description=Weir, a gateway for language models
@@ -55,9 +62,8 @@ Wants=network-online.target
 User=${user}
 ConfigurationDirectory=weir
 WorkingDirectory=/etc/weir
-StateDirectory=weir
-StateDirectoryMode=0700
-ExecStart=${quoted(executable)} serve${named} --data-dir /var/lib/weir
+${data}
+ExecStart=${quoted(executable)} serve${named} --data-dir ${quoted(dataDir ?? '/var/lib/weir')}
 # Provider keys, a NAME=value in each line; may be absent.
 EnvironmentFile=-/etc/weir/weir.env
 Restart=on-failure
@@ -96,19 +102,23 @@ WantedBy=multi-user.target
 `
 }
 
-/** An argument of ExecStart, with % and $ escaped, which are special in systemd. */
+/** An argument of ExecStart, in which systemd replaces $ as well. */
 function quoted(word: string): string {
-  const escaped = word
-    .replace(/%/g, '%%')
-    .replace(/\$/g, '$$$$')
-    .replace(/(["\\])/g, '\\$1')
-  return /[\s"'\\;]/.test(word) ? `"${escaped}"` : escaped
+  return quotedPath(word.replace(/\$/g, '$$$$'))
 }
 
-function installHelp(user: string): string {
+/** A path, with % escaped, which is special in systemd. */
+function quotedPath(path: string): string {
+  const escaped = path.replace(/%/g, '%%').replace(/(["\\])/g, '\\$1')
+  return /[\s"'\\;]/.test(path) ? `"${escaped}"` : escaped
+}
+
+function installHelp(user: string, dataDir: string | undefined): string {
+  const ownDirectory =
+    dataDir === undefined ? '' : `# install -d -m 700 -o ${user} '${dataDir.replaceAll("'", "'\\''")}'\n`
   return `
 # useradd --system --no-create-home ${user}
-# weir service print > /etc/systemd/system/weir.service
+${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 # systemctl daemon-reload && systemctl enable --now weir
 # journalctl -u weir        the first start prints the owner's API key there, once
 `
