@@ -70,7 +70,9 @@ interface Turn {
   readonly content: ContentPart[]
   readonly reasoning: ReasoningDetail[]
   readonly toolCalls: ToolCall[]
-  /** Results of those of its calls that the gateway ran. */
+  /** Ids of its calls that the gateway ran. */
+  readonly ran: Set<string>
+  /** Their results. */
   readonly results: ToolMessage[]
 }
 
@@ -84,7 +86,7 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
   const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
   const turns: Turn[] = []
   const begin = (): Turn => {
-    const turn = { content: [], reasoning: [], toolCalls: [], results: [] }
+    const turn: Turn = { content: [], reasoning: [], toolCalls: [], ran: new Set(), results: [] }
     turns.push(turn)
     return turn
   }
@@ -99,20 +101,25 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
     if (turn.results.length > 0 && block.type !== 'tool_use') turn = begin()
     readAssistantBlock(block, at, turn)
   })
-  return turns.flatMap(({ results, toolCalls: called, ...said }) => {
+  return turns.flatMap(({ content: parts, reasoning, results, toolCalls: called }) => {
     // There may be no result if the answer was cut off.
-    const toolCalls = called.filter(
-      ({ id, origin }) => origin === undefined || results.some(({ toolCallId }) => toolCallId === id),
-    )
-    return [{ role: 'assistant', ...said, toolCalls } as const, ...results]
+    const answered = new Set(results.map(({ toolCallId }) => toolCallId))
+    const toolCalls = called.filter(({ id, origin }) => origin === undefined || answered.has(id))
+    // Providers refuse a message of nothing, which is what may be left of one.
+    if (blocks.length > 0 && parts.length + reasoning.length + toolCalls.length === 0) return []
+    return [{ role: 'assistant', content: parts, reasoning, toolCalls } as const, ...results]
   })
 }
 
-function readRun(block: JsonObject, { toolCalls, results }: Turn): void {
-  if (typeof block['tool_use_id'] !== 'string') {
-    const call = readGatewayCall(block)
-    if (call) toolCalls.push(call)
-  } else if (toolCalls.some(({ id }) => id === block['tool_use_id'])) results.push(readGatewayResult(block))
+function readRun(block: JsonObject, { toolCalls, ran, results }: Turn): void {
+  if (typeof block['tool_use_id'] === 'string') {
+    if (ran.has(block['tool_use_id'])) results.push(readGatewayResult(block))
+    return
+  }
+  const call = readGatewayCall(block)
+  if (!call) return
+  toolCalls.push(call)
+  ran.add(call.id)
 }
 
 function readAssistantBlock(block: ClientBlock, at: string, { content, reasoning, toolCalls }: Turn): void {
