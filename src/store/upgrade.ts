@@ -41,6 +41,8 @@ export function upgrade(dataDir: string, options: UpgradeOptions, locked: boolea
   if (schema === undefined) return
   const lock = locked ? undefined : lockBeside(dataDir, options, schema)
   try {
+    // Another command may have upgraded it meanwhile: its copy is the one to keep.
+    if (olderSchema(databasePath(dataDir)) !== schema) return
     const copy = keptCopy(dataDir, schema, options)
     options.notice?.('the database is brought to the schema of this version; a copy of it was made before', {
       from: schema,
@@ -76,7 +78,7 @@ function lockBeside(dataDir: string, { clock }: UpgradeOptions, schema: number):
   const name = lock.processId === null ? 'another process' : `process ${lock.processId}`
   throw new StoreOpenError(
     `${name} serves ${dataDir} with an older version of Weir (schema ${schema}, this program has ${schemaVersion}): ` +
-      'stop it first, or use the program of its version',
+      'stop it first, or use the program of its version. If it is a command that upgrades the database, wait for it',
   )
 }
 

@@ -62,6 +62,22 @@ describe('G16: a database of an older schema', () => {
     },
   )
 
+  test('is not copied again by a command that comes second', () => {
+    const dataDir = olderData()
+    let isFirst = true
+    // Asked before the lock is taken, when another command gets ahead.
+    const late = () => {
+      if (isFirst) {
+        isFirst = false
+        upgrade(dataDir, { clock }, false)
+      }
+      return later
+    }
+    upgrade(dataDir, { clock: late }, false)
+    expect(schemaOf(join(dataDir, 'weir.db'))).toBe(schemaVersion)
+    expect(schemaOf(copyOf(dataDir))).toBe(6)
+  })
+
   test('comes back whole from the copy', async () => {
     const dataDir = olderData()
     await (await openStore(dataDir, { clock, serveAs: 'a' })).close()
