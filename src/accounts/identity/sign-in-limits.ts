@@ -23,21 +23,20 @@ export class WindowLimit {
 
   /** Counts an event, or returns how long to wait instead, milliseconds; 0 if it was counted. */
   take(name: string): number {
-    const now = this.#clock()
-    const open = this.#counts.get(name)
-    if (!open || now - open.since >= this.#ms) {
-      this.#counts.set(name, { count: 1, since: now })
+    const open = this.#open(name)
+    if (!open) {
+      this.#counts.set(name, { count: 1, since: this.#clock() })
       return 0
     }
-    if (open.count >= this.#most) return open.since + this.#ms - now
+    if (open.count >= this.#most) return open.since + this.#ms - this.#clock()
     open.count++
     return 0
   }
 
   /** How long until another event may be counted, milliseconds. */
   waitMs(name: string): number {
-    const open = this.#counts.get(name)
-    return open && open.count >= this.#most ? Math.max(0, open.since + this.#ms - this.#clock()) : 0
+    const open = this.#open(name)
+    return open && open.count >= this.#most ? open.since + this.#ms - this.#clock() : 0
   }
 
   /** Takes back a counted event. */
@@ -45,6 +44,16 @@ export class WindowLimit {
     const open = this.#counts.get(name)
     if (open && open.count > 0) open.count--
   }
+
+  #open(name: string) {
+    const open = this.#counts.get(name)
+    return open && isWithin(this.#clock() - open.since, this.#ms) ? open : undefined
+  }
+}
+
+/** A clock that was set back makes a window begin later than now: that is over, or nobody could enter for so long. */
+function isWithin(ageMs: number, windowMs: number): boolean {
+  return ageMs >= 0 && ageMs < windowMs
 }
 
 const failureWindowMs = 15 * 60_000
@@ -87,7 +96,7 @@ export class Failures {
 
   #open(name: string) {
     const open = this.#failures.get(name)
-    return open && this.#clock() - open.last < failureWindowMs ? open : undefined
+    return open && isWithin(this.#clock() - open.last, failureWindowMs) ? open : undefined
   }
 }
 
