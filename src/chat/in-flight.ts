@@ -23,6 +23,8 @@ export interface LiveCall {
 /** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
   readonly #calls = new ShortLivedMap<string, LiveCall>()
+  /** What waits for the end of a call, by its request id. */
+  readonly #ends = new ShortLivedMap<string, () => void>()
   /** In order of arrival. */
   readonly #perAccount = new ShortLivedMap<string, LiveCall[]>()
   readonly #watchers = new Map<string, number>()
@@ -118,5 +120,12 @@ export class InFlight {
     others.splice(others.indexOf(call), 1)
     if (others.length === 0) this.#perAccount.take(call.account)
     this.#left(requestId)
+    this.#ends.take(requestId)?.()
+  }
+
+  /** Calls `act` when the call has ended, before the end of its answer is sent; at once if it is not in flight. */
+  whenLeft(requestId: string, act: () => void): void {
+    if (this.#calls.has(requestId)) this.#ends.set(requestId, act)
+    else act()
   }
 }

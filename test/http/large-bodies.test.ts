@@ -101,6 +101,7 @@ describe('a request', () => {
     turns: new Turns(),
     largeBodies,
     keepOpen: (request: Request) => void kept.push(request),
+    closeWhenIdle: () => undefined,
   })
   const post = (content: string | ReadableStream) =>
     new Request('http://gw/', { method: 'POST', body: content })

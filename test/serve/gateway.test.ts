@@ -16,6 +16,8 @@ let store: Store
 let gateway: Gateway
 let key: string
 let account: string
+/** How long the connections of requests were allowed to be idle, seconds, one after the other. */
+const idle: number[] = []
 
 beforeAll(async () => {
   const loaded = loadConfig({
@@ -53,7 +55,7 @@ beforeAll(async () => {
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     clock: () => now,
     owner: 'gateway_test',
-    server: () => undefined,
+    server: () => ({ port: 8787, timeout: (_, seconds) => void idle.push(seconds), requestIP: () => null }),
   })
 })
 
@@ -62,12 +64,21 @@ afterAll(async () => {
   home.remove()
 })
 
-const ask = () =>
+const ask = (more: object = {}, headers: Readonly<Record<string, string>> = {}) =>
   gateway.fetch(
     new Request('http://weir.example/v1/chat/completions', {
       method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', host: 'weir.example' },
-      body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'over the river' }] }),
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        host: 'weir.example',
+        ...headers,
+      },
+      body: JSON.stringify({
+        model: 'sim/echo',
+        messages: [{ role: 'user', content: 'over the river' }],
+        ...more,
+      }),
     }),
   )
 
@@ -76,6 +87,29 @@ test('a call is answered and charged, though nothing listens', async () => {
   expect(await response.json()).toMatchObject({ choices: [{ message: { content: 'over the river' } }] })
   const id = response.headers.get('x-request-id') ?? ''
   expect(await store.ledger.call(account, id)).toMatchObject({ state: 'settled' })
+})
+
+test.each([
+  ['a whole answer', {}, {}],
+  ['a refusal', { model: 'sim/none' }, {}],
+  ['a kept answer', {}, { 'idempotency-key': 'once' }],
+  ['the same again', {}, { 'idempotency-key': 'once' }],
+])('the connection of %s may be idle for ever until it is there, and no longer', async (_, more, headers) => {
+  idle.length = 0
+  await ask(more, headers)
+  expect(idle).toEqual([0, 255])
+})
+
+test.each([
+  ['a stream', {}],
+  ['a stream that is kept', { 'idempotency-key': 'streamed' }],
+])('the connection of %s may be idle for ever until it ends', async (_, headers) => {
+  idle.length = 0
+  const response = await ask({ stream: true }, headers)
+  expect(idle).toEqual([0])
+  // After its end the runtime does not listen.
+  for await (const bytes of response.body!) if (Buffer.from(bytes).includes('[DONE]')) break
+  expect(idle).toEqual([0, 255])
 })
 
 test('a key expires by the clock of the gateway', async () => {

@@ -11,6 +11,7 @@ import { stringEnd } from '../../json/shape.ts'
 import { atOnce, isSteps, type Steps, stepCharacters } from '../../json/steps.ts'
 import { isObject } from '../../protocols/json.ts'
 import { colonsIn, maxParts } from './body-shape.ts'
+import { type ConnectionParts, whileOpen } from './connection.ts'
 import { largeBytes, type LargeBodies } from './large-bodies.ts'
 
 export interface BodyLimits {
@@ -25,10 +26,8 @@ export interface BodyParts {
   readonly turns: Pick<Turns, 'run' | 'through'>
 }
 
-export interface CallBodyParts extends BodyParts {
+export interface CallBodyParts extends BodyParts, ConnectionParts {
   readonly largeBodies: LargeBodies
-  /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
-  readonly keepOpen: (request: Request) => void
 }
 
 export interface ReadBody {
@@ -50,10 +49,7 @@ export async function readCall(
   const bytes = await bodyBytes(request, parts.body)
   if (bytes.length >= largeBytes) {
     const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
-    if (turn) {
-      parts.keepOpen(request)
-      await turn
-    }
+    if (turn) await whileOpen(parts, request, () => turn)
   }
   const json = parsed(parts, bytes, maxCommas)
   return { json: json instanceof Promise ? await json : json, bytes: bytes.length }

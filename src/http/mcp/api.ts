@@ -19,7 +19,7 @@ const routes: readonly Route[] = [createChatCompletion, createResponse, estimate
 /** The API as `caller`, for a request to the gateway's address `base`; `gone` aborts when nobody waits any more. */
 export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: AbortSignal): GatewayApi {
   // The outer request has its idle timeout lifted already.
-  const within: HttpParts = { ...parts, keepOpen: () => undefined }
+  const within: HttpParts = { ...parts, keepOpen: () => undefined, closeWhenIdle: () => undefined }
   return async (path, body, signal) => {
     const url = new URL(path, base)
     const route = routes.find((each) => each.path === url.pathname)!

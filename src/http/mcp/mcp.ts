@@ -2,6 +2,7 @@
 
 import { GatewayError } from '../../errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
+import { closedWhenIdle } from '../intake/connection.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
@@ -48,7 +49,8 @@ async function serve(parts: HttpParts, call: Call): Promise<Response> {
     maxSubscriptions: 0,
     onerror: (error) => parts.log.debug('a request to the MCP server failed', { error }),
   })
-  return withSession(json, await handler.fetch(request, { parsedBody: json }))
+  const answer = withSession(json, await handler.fetch(request, { parsedBody: json }))
+  return closedWhenIdle(parts, request, answer)
 }
 
 /** Required by the specification, against DNS rebinding. */

@@ -11,6 +11,7 @@ import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 import { signedIn } from '../app/signed-in.ts'
 import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
+import { whileOpen } from '../intake/connection.ts'
 import { pageLimit, parsed, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { topUpBody, type TopUpView } from './wire.ts'
@@ -26,8 +27,8 @@ export const createTopUp: Route = {
     const { account } = await caller()
     const body = parsed(topUpBody, await smallJson(parts, request))
     // A processor may take longer than the idle timeout.
-    parts.keepOpen(request)
-    return Response.json(await opened(parts, account, body, request.headers), { status: 201 })
+    const topUp = await whileOpen(parts, request, () => opened(parts, account, body, request.headers))
+    return Response.json(topUp, { status: 201 })
   },
   operation: async () => (await import('./documentation.ts')).createTopUpOperation,
 }
@@ -38,8 +39,8 @@ export const getTopUp: Route = {
   identify: signedIn,
   handle: async (parts, { request, params, caller }) => {
     const { account } = await caller()
-    parts.keepOpen(request)
-    return Response.json(viewOf(await parts.payments.look(account.id, params['id'] ?? '')))
+    const look = () => parts.payments.look(account.id, params['id'] ?? '')
+    return Response.json(viewOf(await whileOpen(parts, request, look)))
   },
   operation: async () => (await import('./documentation.ts')).getTopUpOperation,
 }
@@ -78,10 +79,8 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       body: topUpBody,
       errors: ['payment_processor_error', 'idempotency_conflict'],
     },
-    ({ parts, account, body, request }) => {
-      parts.keepOpen(request)
-      return opened(parts, account, body, request.headers)
-    },
+    ({ parts, account, body, request }) =>
+      whileOpen(parts, request, () => opened(parts, account, body, request.headers)),
   ),
   ownRoute(
     {
@@ -90,10 +89,8 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       summary: 'A top-up as its processor has it',
       errors: ['not_found'],
     },
-    async ({ parts, account, params, request }) => {
-      parts.keepOpen(request)
-      return viewOf(await parts.payments.look(account.id, params['id'] ?? ''))
-    },
+    async ({ parts, account, params, request }) =>
+      viewOf(await whileOpen(parts, request, () => parts.payments.look(account.id, params['id'] ?? ''))),
   ),
   ownRoute(
     {

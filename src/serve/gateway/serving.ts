@@ -48,6 +48,12 @@ export interface CallStore {
   readonly ended: EndedCalls
 }
 
+/**
+ * How long a connection may be idle after a slow answer: the longest that the runtime takes, since the end of the answer
+ * may still be on its way to a slow client.
+ */
+const longestIdleSeconds = 255
+
 /** Where calls are noted when they have ended. */
 export interface EndedCalls {
   append(row: RequestLogRow): void
@@ -175,6 +181,7 @@ export function servingOf(source: ServingSource): Serving {
     publicUrl,
     reachableHosts: config.egress.allow_hosts,
     keepOpen: (request) => source.server()?.timeout(request, 0),
+    closeWhenIdle: (request) => source.server()?.timeout(request, longestIdleSeconds),
   }
   return {
     parts,

@@ -231,3 +231,9 @@ test('live shows a call from its hold to its end, to its account alone', async (
   expect(text).not.toContain('Where does it run?')
   expect(theirs).toContain('{"calls":[]}')
 }, 30_000)
+
+test('the headers of live are answered at once', async () => {
+  const options = { method: 'HEAD', headers: { cookie: anna.cookie }, signal: AbortSignal.timeout(4_000) }
+  const response = await fetch(`${lab.weir.origin}/console/api/live`, options)
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+})

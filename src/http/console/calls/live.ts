@@ -19,6 +19,13 @@ export const liveRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'live', summary: 'Its calls in flight, as events whenever they change' },
     ({ parts, account, request, session }) => {
+      const headers = {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      }
+      // The answer to HEAD would not come before the end of the events.
+      if (request.method === 'HEAD') return new Response(null, { headers })
       const { inFlight } = parts.chat
       const endWatch = inFlight.watch(account.id, mostStreams)
       if (!endWatch)
@@ -31,15 +38,13 @@ export const liveRoutes: readonly ConsoleRoute[] = [
         const now = await parts.accounts.findSession(session.id)
         return !parts.ready() || now?.revokedAt !== null || now.expiresAt <= parts.now()
       }
+      const ended = () => {
+        endWatch()
+        parts.closeWhenIdle(request)
+      }
       return new Response(
-        liveEvents(() => parts.callsOf(account.id), isOver, endWatch, request.signal),
-        {
-          headers: {
-            'content-type': 'text/event-stream',
-            'cache-control': 'no-store',
-            'x-accel-buffering': 'no',
-          },
-        },
+        liveEvents(() => parts.callsOf(account.id), isOver, ended, request.signal),
+        { headers },
       )
     },
   ),
@@ -49,7 +54,7 @@ export const liveRoutes: readonly ConsoleRoute[] = [
 function liveEvents(
   callsNow: () => Awaitable<readonly Readonly<LiveCall>[]>,
   isOver: () => Promise<boolean>,
-  endWatch: () => void,
+  ended: () => void,
   signal: AbortSignal,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
@@ -62,7 +67,7 @@ function liveEvents(
     if (timer === undefined) return
     clearInterval(timer)
     timer = undefined
-    endWatch()
+    ended()
   }
   return new ReadableStream({
     start(controller) {

@@ -85,6 +85,8 @@ export async function servePaid(
   } catch (thrown) {
     note(parts, paid, thrown)
     throw thrown
+  } finally {
+    parts.chat.inFlight.whenLeft(requestId, () => parts.closeWhenIdle(request))
   }
 }
 
