@@ -1,5 +1,6 @@
 // A worker process, from the ledger's process.
 
+import { existsSync } from 'node:fs'
 import type { Environment } from '../../config/read/environment.ts'
 import { ownCommand } from '../relaunch.ts'
 import { connectLink } from './link/connect.ts'
@@ -25,7 +26,8 @@ const settleMs = 1_000
 
 /** Starts a worker process, which then waits for `start`. */
 export async function spawnWorker({ env, handlers, failed }: SpawnParts): Promise<WorkerProcess> {
-  const child = Bun.spawn([...ownCommand(), 'worker'], {
+  const [program, ...before] = ownCommand()
+  const child = Bun.spawn([runningProgram() ?? program, ...before, 'worker'], {
     // With `--no-orphans` the worker exits if this process is killed.
     env: { ...env, BUN_OPTIONS: [env['BUN_OPTIONS'], '--no-orphans'].filter(Boolean).join(' ') },
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
@@ -45,4 +47,13 @@ export async function spawnWorker({ env, handlers, failed }: SpawnParts): Promis
     return String(child.signalCode ?? `exit code ${child.exitCode}`)
   })
   return { pid: child.pid, link, ended, kill: () => child.kill('SIGKILL') }
+}
+
+/**
+ * This program as it runs: its file may have been replaced by that of another version, whose workers would speak and
+ * charge differently. Undefined where the system does not show it.
+ */
+function runningProgram(): string | undefined {
+  const running = `/proc/${process.pid}/exe`
+  return existsSync(running) ? running : undefined
 }
