@@ -151,6 +151,43 @@ describe('an instance', () => {
     )
   })
 
+  // Every value of the instance may repeat what the schema holds once: 5 kB of tools took seconds and gigabytes.
+  test.each([
+    ['long strings', { type: 'string', minLength: 4096 }],
+    ['a long name', { type: 'object', properties: { ['n'.repeat(50_000)]: { type: 'integer' } } }],
+    ['a long required name', { type: 'object', required: ['n'.repeat(50_000)] }],
+    ['a long constant', { const: 'c'.repeat(50_000) }],
+    ['a long choice', { enum: [['c'.repeat(50_000)]] }],
+    ['a long pattern', { pattern: 'p'.repeat(4_000) }],
+  ] as [string, JsonObject][])('with %s everywhere is not larger than a long answer', (_, items) => {
+    const schema: JsonObject = {
+      type: 'array',
+      minItems: 64,
+      items: { type: 'array', minItems: 30, items: { $ref: '#/$defs/each' } },
+      $defs: { each: items },
+    }
+    expect(JSON.stringify(instanceOf(schema)).length).toBeLessThan(300_000)
+  })
+
+  test('is made without reading members of the schema for every value', () => {
+    const member = (at: number): [string, Json] => [`m${at}`, { type: 'integer' }]
+    const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => member(at)))
+    const nested = (depth: number): JsonObject =>
+      depth === 0 ? { $ref: '#/$defs/many' } : { type: 'array', minItems: 8, items: nested(depth - 1) }
+    const schema = { ...nested(6), $defs: { many: { type: 'object', properties: many } } }
+    let reads = 0
+    const counted = new Proxy(many, {
+      ownKeys: (target) => {
+        reads += 1
+        return Reflect.ownKeys(target)
+      },
+    })
+    schema.$defs.many.properties = counted
+    instanceOf(schema)
+    expect(reads).toBeGreaterThan(0)
+    expect(reads).toBeLessThan(100)
+  })
+
   test('cannot pollute a prototype', () => {
     const schema = JSON.parse(
       '{"type":"object","properties":{"__proto__":{"const":{"polluted":1}}},"allOf":[{"__proto__":{"x":1}}]}',

@@ -134,6 +134,20 @@ describe('an answer', () => {
     expect(body.usage?.completion_tokens).toBe(6)
   })
 
+  test('are together no longer than the longest answer', async () => {
+    const asked = { model: 'long', messages: user('x'), max_tokens: 131_072, n: 128 }
+    const { choices, usage } = await whole(asked)
+    expect(usage?.completion_tokens).toBe(131_072)
+    expect(new Set(choices.map(({ finish_reason }) => finish_reason))).toEqual(new Set(['length']))
+  })
+
+  test('with log probabilities is no longer than the longest answer', async () => {
+    const asked = { model: 'echo', messages: user(' a'.repeat(131_073)), logprobs: true }
+    const { choices, usage } = await whole(asked)
+    expect(usage?.completion_tokens).toBe(131_072)
+    expect(choices[0]?.finish_reason).toBe('length')
+  })
+
   test('has the probability of each token when that is asked for', async () => {
     const body = await whole({ model: 'echo', messages: user('one two'), logprobs: true })
     expect(body.choices[0]?.logprobs?.content.map((each) => each.token)).toEqual(['one', ' two'])

@@ -38,7 +38,7 @@ export interface AnswerUsage {
   readonly reasoning: number
 }
 
-/** The limit of an answer, in tokens of each choice. */
+/** The limit of what a model writes at length, in tokens: of all choices together where there are several. */
 const longestAnswer = 131_072
 const usualLength = 2_000
 
@@ -164,7 +164,7 @@ export function answer(
 
 /** Reasoning, text and arguments share one budget, in this order. */
 function cutToLimits(plan: Plan, request: SimRequest) {
-  let left = request.maxTokens ?? Number.POSITIVE_INFINITY
+  let left = mostTokens(request)
   let short = plan.open ?? false
   const take = (pieces: readonly string[]): readonly string[] => {
     const taken = pieces.length <= left ? pieces : pieces.slice(0, left)
@@ -184,6 +184,15 @@ function cutToLimits(plan: Plan, request: SimRequest) {
   }
   const finish: AnswerChoice['finish'] = calls.length > 0 ? 'tool_calls' : short ? 'length' : 'stop'
   return { reasoning, content, calls, finish }
+}
+
+/**
+ * The tokens of each choice. An answer with several, or with log probabilities, takes many times the memory of its text,
+ * so that those have a limit of their own.
+ */
+function mostTokens({ maxTokens, n, logprobs }: SimRequest): number {
+  const asked = maxTokens ?? Number.POSITIVE_INFINITY
+  return n === 1 && !logprobs ? asked : Math.min(asked, Math.floor(longestAnswer / n))
 }
 
 /** The text up to the first stop string, which is not part of the answer. */

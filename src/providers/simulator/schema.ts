@@ -11,19 +11,35 @@ const mostItems = 64
 const mostCharacters = 4096
 /** The limit for values of one instance: nested items would otherwise multiply. */
 const mostValues = 2_000
+/**
+ * The limit for the characters of one instance, and for the members and characters of the schema that are read for it:
+ * a long name, constant or pattern may be used for every value.
+ */
+const mostWork = 131_072
 
 /**
  * A value that the schema allows, the same for the same schema. Takes a schema from any client: keywords it
  * does not know are ignored, and references are resolved inside the schema only. `name` colours the strings.
  */
 export function instanceOf(schema: Json | undefined, name = 'value'): Json {
-  return fill(schema, { root: schema ?? true, budget: { left: mostValues }, depth: 0, name, item: 0 })
+  return fill(schema, {
+    root: schema ?? true,
+    budget: { values: mostValues, work: mostWork },
+    depth: 0,
+    name,
+    item: 0,
+  })
+}
+
+/** What is left for the whole instance. */
+interface Budget {
+  values: number
+  work: number
 }
 
 interface Place {
   readonly root: Json
-  /** The number of values left for the whole instance. */
-  readonly budget: { left: number }
+  readonly budget: Budget
   readonly depth: number
   readonly name: string
   /** Position in an array, so that the items of a set differ. */
@@ -31,14 +47,28 @@ interface Place {
 }
 
 function fill(given: Json | undefined, place: Place): Json {
-  place.budget.left -= 1
-  if (place.budget.left < 0) return null
+  place.budget.values -= 1
+  if (isSpent(place)) return null
   if (!isObject(given) || place.depth > deepest) return sampleText({}, place)
   const schema = flatten(given, place)
-  if (schema['const'] !== undefined) return schema['const']
+  if (schema['const'] !== undefined) return paid(schema['const'], place)
   const choices = schema['enum']
-  if (Array.isArray(choices) && choices.length > 0) return choices[place.item % choices.length]!
+  if (Array.isArray(choices) && choices.length > 0) return paid(choices[place.item % choices.length]!, place)
   return makers[typeOf(schema)](schema, place)
+}
+
+function isSpent({ budget }: Place): boolean {
+  return budget.values < 0 || budget.work < 0
+}
+
+function spend({ budget }: Place, work: number): void {
+  budget.work -= work
+}
+
+/** The value, if the instance has room for it. */
+function paid(value: Json, place: Place): Json {
+  spend(place, typeof value === 'string' ? value.length : JSON.stringify(value).length)
+  return isSpent(place) ? null : value
 }
 
 type TypeName = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null'
@@ -58,11 +88,14 @@ function flatten(given: JsonObject, place: Place): JsonObject {
   let schema = given
   // Each round takes one keyword away; a chain of references longer than this is a circle.
   for (let round = 0; round < 32; round++) {
+    if (isSpent(place)) return {}
     const { $ref: ref, allOf, anyOf, oneOf, ...rest } = schema
+    spend(place, membersOf(schema))
     if (typeof ref === 'string') {
+      spend(place, ref.length)
       schema = merge(rest, resolve(ref, place.root), { allOf, anyOf, oneOf })
     } else if (Array.isArray(allOf) && allOf.length > 0) {
-      place.budget.left -= allOf.length
+      place.budget.values -= allOf.length
       schema = merge(rest, ...allOf, { anyOf, oneOf })
     } else if (Array.isArray(anyOf) && anyOf.length > 0) {
       schema = merge(rest, branch(anyOf, place), { oneOf })
@@ -75,8 +108,19 @@ function flatten(given: JsonObject, place: Place): JsonObject {
   return {}
 }
 
+/** How many members merging the schema copies. */
+function membersOf(schema: JsonObject): number {
+  const { properties, required } = schema
+  return (
+    Object.keys(schema).length +
+    (isObject(properties) ? Object.keys(properties).length : 0) +
+    (Array.isArray(required) ? required.length : 0)
+  )
+}
+
 /** The first branch that is not null; at depth the last, which in recursive types usually ends the recursion. */
 function branch(branches: readonly Json[], place: Place): Json {
+  spend(place, branches.length)
   if (place.depth > optionalDepth) {
     return branches.find((each) => isObject(each) && each['type'] === 'null') ?? branches.at(-1)!
   }
@@ -135,14 +179,16 @@ function fillObject(schema: JsonObject, place: Place): Json {
   const required = new Set(Array.isArray(schema['required']) ? schema['required'] : [])
   const filled: [string, Json][] = []
   for (const [key, property] of Object.entries(properties)) {
-    if (place.budget.left < 0) break
+    if (isSpent(place)) break
     if (place.depth >= optionalDepth && !required.has(key)) continue
+    spend(place, key.length)
     filled.push([key, fill(property, { ...place, depth: place.depth + 1, name: key })])
   }
   const more = isObject(schema['additionalProperties']) ? schema['additionalProperties'] : true
   for (const key of required) {
-    if (place.budget.left < 0) break
+    if (isSpent(place)) break
     if (typeof key !== 'string' || Object.hasOwn(properties, key)) continue
+    spend(place, key.length)
     filled.push([key, fill(more, { ...place, depth: place.depth + 1, name: key })])
   }
   const wanted = Math.min(numberAt(schema, 'minProperties') ?? 0, mostItems)
@@ -179,12 +225,13 @@ const formats: Readonly<Record<string, string>> = {
 function sampleText(schema: JsonObject, place: Place): Json {
   const format = schema['format']
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]!
-  const pattern = schema['pattern']
-  const matching = typeof pattern === 'string' ? sampleOf(pattern) : undefined
-  if (matching !== undefined) return matching
+  const pattern = typeof schema['pattern'] === 'string' ? schema['pattern'] : ''
+  spend(place, pattern.length)
+  const matching = pattern === '' || isSpent(place) ? undefined : sampleOf(pattern)
+  if (matching !== undefined) return paid(matching, place)
   const text = place.item === 0 ? `sample ${place.name}` : `sample ${place.name} ${place.item + 1}`
   const least = Math.min(numberAt(schema, 'minLength') ?? 0, mostCharacters)
-  return text.padEnd(least, '.').slice(0, numberAt(schema, 'maxLength') ?? text.length + least)
+  return paid(text.padEnd(least, '.').slice(0, numberAt(schema, 'maxLength') ?? text.length + least), place)
 }
 
 /** The smallest allowed number from 1 up, or the largest allowed one if that is less than 1. */
