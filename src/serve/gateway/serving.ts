@@ -35,6 +35,7 @@ import { baseUrlOf } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog } from './live.ts'
+import { steadyClock } from './steady-clock.ts'
 import { toolSourcesOf } from './tool-sources.ts'
 
 /** What calls need of what is kept: the store of this process, or another's across a socket. */
@@ -139,8 +140,8 @@ export function servingOf(source: ServingSource): Serving {
       redact: secretFilter(secretsOf(config)),
       media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
       inFlight,
-      health: new Health(clock),
-      retryBudget: new RetryBudget(clock),
+      health: new Health(steadyClock(clock)),
+      retryBudget: new RetryBudget(steadyClock(clock)),
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),
       connections: new ConnectionLimit(config.limits.max_connections_upstream),

@@ -34,7 +34,7 @@ export interface RemoteParts {
   /** Counts the requests of this process. */
   readonly inFlight: InFlight
   readonly limits: RequestLimits
-  /** Milliseconds. */
+  /** Milliseconds; never goes back. */
   readonly clock: () => number
 }
 

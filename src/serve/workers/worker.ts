@@ -6,6 +6,7 @@ import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
 import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
 import { liveOf } from '../gateway/live.ts'
 import { requestLimits } from '../gateway/serving.ts'
+import { steadyClock } from '../gateway/steady-clock.ts'
 import { endSoon } from '../end-soon.ts'
 import { listen, type Server } from '../listen.ts'
 import { listenFault } from '../listen-fault.ts'
@@ -90,7 +91,8 @@ async function startWorking(
   if (failpoint) armFailpoint(failpoint)
   const live = liveOf(config, servers, catalog)
   const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
-  const remote = remoteOf(link, { inFlight, limits: requestLimits(config), clock })
+  const limits = requestLimits(config)
+  const remote = remoteOf(link, { inFlight, limits, clock: steadyClock(clock) })
   let listening: Server | undefined
   const server = () => listening
   const servant = createWorkerGateway({
