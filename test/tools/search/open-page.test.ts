@@ -243,15 +243,22 @@ describe('hostile pages', () => {
     })
   })
 
-  test('one that takes too long to read is ended with its worker, and the next one is read', async () => {
+  test('one that takes too long to read is read as text by another worker, and then the next one', async () => {
     using reader = { it: new PageReader(200), [Symbol.dispose]: () => reader.it.stop() }
     const { signal } = new AbortController()
     expect(reader.it.running).toBe(false)
-    const slow = reader.it.extract(`<p>${'&amp;'.repeat(200_000)}</p>`, 'https://a.example/', signal)
+    const slow = reader.it.extract(`<p>${'<i>word</i> '.repeat(20_000)}</p>`, 'https://a.example/', signal)
     const next = reader.it.extract('<p>words</p>', 'https://a.example/', signal)
-    expect(await slow.catch((error: unknown) => error)).toBeInstanceOf(UnreadablePage)
+    expect((await slow).markdown).toStartWith('word word word')
     expect((await next).markdown).toBe('words')
     expect(reader.it.running).toBe(true)
+  })
+
+  test('one that takes too long even so is given up', async () => {
+    using reader = { it: new PageReader(1), [Symbol.dispose]: () => reader.it.stop() }
+    const { signal } = new AbortController()
+    const slow = reader.it.extract('<p>a'.repeat(400_000), 'https://a.example/', signal)
+    expect(await slow.catch((error: unknown) => error)).toBeInstanceOf(UnreadablePage)
   })
 
   test('those that wait do not pile up, and who gives up waits no longer', async () => {

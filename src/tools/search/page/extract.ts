@@ -80,7 +80,7 @@ function absolute(href: string, address: string): string | undefined {
 }
 
 /** The text between the tags, in one linear pass. */
-function plainText(html: string): Extracted {
+export function plainText(html: string): Extracted {
   const parts: string[] = []
   let hidden: string | undefined
   for (let at = 0; at < html.length;) {

@@ -1,5 +1,6 @@
 // Converts pages to markdown in a worker, so that a hostile page cannot block calls. The worker is started for the
-// first page, handles one at a time, and ends when a page takes too long or when idle.
+// first page, handles one at a time, and ends when a page takes too long or when idle. A page that takes too long as
+// markdown is then read as plain text.
 
 import { Worker } from 'node:worker_threads'
 import type { Extracted } from './extract.ts'
@@ -9,6 +10,7 @@ export interface ToExtract {
   readonly job: number
   readonly html: string
   readonly address: string
+  readonly as: 'markdown' | 'text'
 }
 
 /** From the worker: that it has started, then one page per job. */
@@ -18,6 +20,7 @@ export type FromWorker = { readonly started: true } | ({ readonly job: number } 
 export class UnreadablePage extends Error {}
 
 interface Job extends ToExtract {
+  readonly signal: AbortSignal
   readonly resolve: (extracted: Extracted) => void
   readonly reject: (reason: unknown) => void
 }
@@ -40,7 +43,7 @@ export class PageReader {
   #idle: ReturnType<typeof setTimeout> | undefined
   #deadline: ReturnType<typeof setTimeout> | undefined
 
-  /** @param timeoutMs how long one page may take, milliseconds; starting the worker is not counted. */
+  /** @param timeoutMs how long a page may take, each way, milliseconds; starting the worker is not counted. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs
   }
@@ -55,7 +58,7 @@ export class PageReader {
     signal.throwIfAborted()
     if (this.#waiting.length >= mostWaiting) return Promise.reject(new UnreadablePage('too many pages wait'))
     const { promise, resolve, reject } = Promise.withResolvers<Extracted>()
-    const job = { job: ++this.#last, html, address, resolve, reject }
+    const job: Job = { job: ++this.#last, html, address, as: 'markdown', signal, resolve, reject }
     const give = () => {
       const at = this.#waiting.indexOf(job)
       if (at >= 0) this.#waiting.splice(at, 1)
@@ -85,14 +88,20 @@ export class PageReader {
     else this.#start()
   }
 
-  #send({ job, html, address }: Job): void {
+  #send({ job, html, address, as }: Job): void {
     clearTimeout(this.#deadline)
-    this.#worker?.postMessage({ job, html, address } satisfies ToExtract)
-    this.#failAfter(this.#timeoutMs, `it takes longer than ${this.#timeoutMs} ms to read`)
+    this.#worker?.postMessage({ job, html, address, as } satisfies ToExtract)
+    this.#deadline = setTimeout(() => this.#late(), this.#timeoutMs)
   }
 
-  #failAfter(ms: number, reason: string): void {
-    this.#deadline = setTimeout(() => this.#fail(new UnreadablePage(reason)), ms)
+  /** The worker is still busy with the page: it is ended, and another reads the page as text. */
+  #late(): void {
+    const late = this.#running
+    if (late?.as !== 'markdown' || late.signal.aborted)
+      return this.#fail(new UnreadablePage(`it takes longer than ${this.#timeoutMs} ms to read`))
+    this.stop()
+    this.#running = { ...late, as: 'text' }
+    this.#start()
   }
 
   /** The worker's current page is abandoned with it. */
@@ -132,7 +141,7 @@ export class PageReader {
     // A process that exits does not wait for the worker.
     worker.unref()
     this.#worker = worker
-    this.#failAfter(startMs, 'the reader did not start')
+    this.#deadline = setTimeout(() => this.#fail(new UnreadablePage('the reader did not start')), startMs)
   }
 }
 
