@@ -10,7 +10,8 @@ const { runCli } = await import('./cli/program.ts')
 
 // A reader that has seen enough (`weir models | head`) is no failure.
 process.stdout.on('error', (error: Error & { code?: string }) => {
-  process.exit(error.code === 'EPIPE' ? 0 : 1)
+  if (error.code === 'EPIPE') process.exit(0)
+  process.stderr.write(`weir: standard output cannot be written: ${error.message}\n`, () => process.exit(1))
 })
 
 // A closed terminal must not end calls either: the log just goes unread.

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { closeSync, openSync } from 'node:fs'
 import { listenFault } from '../../src/serve/listen-fault.ts'
 import { eventually, post } from '../support/call-gateway.ts'
-import { startWeir, weirCommand } from '../support/run-weir.ts'
+import { freePort, startWeir, weirCommand } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
 test('a terminal that is closed does not end the gateway', async () => {
@@ -32,6 +32,30 @@ test.each([
   [80, thrown('EADDRINUSE', 'Failed to start server.'), /another program uses the port/],
 ])('that port %p cannot be listened on is explained', (port, cause, words) => {
   expect(listenFault({ host: '0.0.0.0', port }, cause).message).toMatch(words)
+})
+
+test('a reader of the banner that has gone does not end the gateway', async () => {
+  using home = tempDir()
+  const port = await freePort()
+  const [program, ...script] = weirCommand
+  const child = Bun.spawn(['sh', '-c', 'exec "$0" "$@" > /dev/full', program!, ...script, 'serve'], {
+    cwd: home.path,
+    env: { WEIR_PORT: String(port), WEIR_LOCAL_SERVERS_DISCOVER: 'no' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const ready = async () => (await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined))?.status
+  expect(await eventually(ready, (status) => status === 200)).toBe(200)
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+  expect(await new Response(child.stderr).text()).toContain('the banner could not be written')
+}, 30_000)
+
+test('a command whose output has no room says so', async () => {
+  const [program, ...script] = weirCommand
+  const shell = ['sh', '-c', 'exec "$0" "$@" > /dev/full', program!, ...script, 'version']
+  const { exitCode, stderr } = Bun.spawnSync(shell, { env: {} })
+  expect(exitCode).toBe(1)
+  expect(stderr.toString()).toContain('standard output cannot be written')
 })
 
 interface StartFacts {

@@ -17,10 +17,19 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const { shownSettings } = await import('../../../config.ts')
   const { loaded } = context
   const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
+  // Before the start: clients are served as soon as the port is there.
+  const stopped = stopSignal(log)
+  // Its clients do not depend on whoever reads the banner.
+  process.stdout.removeAllListeners('error')
+  process.stdout.on('error', (error) =>
+    log.warn('the banner could not be written; weir keys create and weir accounts link give what it showed', {
+      error,
+    }),
+  )
   const gateway = await startGateway(context.config, log, settings, context.env)
   const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
-  await stopSignal(log)
+  await stopped
   await gateway.stop()
   log.info('stopped')
   endSoon()
