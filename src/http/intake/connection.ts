@@ -25,12 +25,16 @@ export async function whileOpen<T>(
 }
 
 /** The answer, after which the connection is closed when idle. */
-export function closedWhenIdle(parts: ConnectionParts, request: Request, answer: Response): Response {
-  const { status, headers, body } = answer
+export function closedWhenIdle(
+  parts: Pick<ConnectionParts, 'closeWhenIdle'>,
+  request: Request,
+  answer: Response,
+): Response {
+  const { status, statusText, headers, body } = answer
   if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) {
     parts.closeWhenIdle(request)
     return answer
   }
   const flush = () => parts.closeWhenIdle(request)
-  return new Response(body.pipeThrough(new TransformStream({ flush })), { status, headers })
+  return new Response(body.pipeThrough(new TransformStream({ flush })), { status, statusText, headers })
 }

@@ -1,6 +1,7 @@
 // Forwards requests for what a worker does not serve to the ledger's process.
 
 import { GatewayError } from '../../errors.ts'
+import { closedWhenIdle } from '../../http/intake/connection.ts'
 import { readRaw } from '../../http/intake/read-body.ts'
 
 /** The client's address in forwarded requests. It can be trusted: only workers reach the socket. */
@@ -43,9 +44,12 @@ export async function forward(parts: ForwardParts, request: Request): Promise<Re
     throw new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
   }
   const { status, statusText } = answer
-  const isEndless = answer.headers.get('content-type')?.startsWith('text/event-stream') === true
-  if (!isEndless) parts.allowIdle(request, parts.idleSeconds)
   const passed = new Headers(answer.headers)
   for (const name of ofConnection) passed.delete(name)
-  return new Response(answer.body, { status, statusText, headers: passed })
+  const closeWhenIdle = () => parts.allowIdle(request, parts.idleSeconds)
+  return closedWhenIdle(
+    { closeWhenIdle },
+    request,
+    new Response(answer.body, { status, statusText, headers: passed }),
+  )
 }

@@ -16,6 +16,8 @@ beforeAll(() => {
       if (pathname === '/packed')
         return new Response(Bun.gzipSync('packed'), { headers: { 'content-encoding': 'gzip', etag: '"1"' } })
       if (pathname === '/moved') return new Response(null, { status: 302, headers: { location: '/console' } })
+      if (pathname === '/events')
+        return new Response('data: 1\n\n', { headers: { 'content-type': 'text/event-stream' } })
       if (pathname === '/endless')
         return new Response(
           new ReadableStream({
@@ -71,6 +73,14 @@ describe('a request that is passed on', () => {
     expect(Buffer.from(Bun.gunzipSync(await packed.bytes())).toString()).toBe('packed')
     const moved = await send('/moved')
     expect([moved.status, moved.headers.get('location')]).toEqual([302, '/console'])
+  })
+
+  test('keeps its connection open until its events end, and no longer', async () => {
+    idle.length = 0
+    const events = await send('/events')
+    expect(idle).toEqual([0])
+    expect(await events.text()).toBe('data: 1\n\n')
+    expect(idle).toEqual([0, 10])
   })
 
   test('is given up when its client disconnects', async () => {
