@@ -127,6 +127,8 @@ describe('models', () => {
     const response = await fetch(`${weir.baseUrl}/models/sim/echo`)
     expect(await response.json()).toMatchObject({ object: 'model' })
     expect(response.headers.get('vary')).toContain('anthropic-version')
+    // Google's clients get a list of their own at the same address.
+    expect(response.headers.get('vary')).toContain('x-goog-api-key')
   })
 })
 

@@ -141,4 +141,4 @@ async function tagged(request: Request, body: string): Promise<Response> {
 }
 
 /** What an answer depends on beside its address. */
-const vary = 'accept-encoding, anthropic-version, x-api-key'
+const vary = 'accept-encoding, anthropic-version, x-api-key, x-goog-api-key'
