@@ -76,13 +76,16 @@ function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
     request.headers.has('content-length') || request.body === null
       ? request.bytes()
       : countedBytes(request.body, limits)
-  return arriving.catch(brokenOff)
+  return arriving.catch(refuse)
+}
+
+function refuse(cause: unknown): never {
+  throw cause instanceof GatewayError ? cause : brokenOff(cause)
 }
 
 /** The client disconnected, or its chunks are malformed: not an error of the gateway. */
-function brokenOff(cause: unknown): never {
-  if (cause instanceof GatewayError) throw cause
-  throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
+export function brokenOff(cause?: unknown): GatewayError {
+  return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
 function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
@@ -95,7 +98,7 @@ function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number
 export async function readRaw(request: Request, maxBytes: number): Promise<Uint8Array> {
   const limits = { maxBodyBytes: maxBytes }
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(limits)
-  return request.body === null ? new Uint8Array() : countedBytes(request.body, limits).catch(brokenOff)
+  return request.body === null ? new Uint8Array() : countedBytes(request.body, limits).catch(refuse)
 }
 
 async function countedBytes(
@@ -127,7 +130,7 @@ export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
   }
 }
 
-function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
+export function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 

@@ -2,7 +2,7 @@
 
 import { GatewayError } from '../../errors.ts'
 import { closedWhenIdle } from '../../http/intake/connection.ts'
-import { readRaw } from '../../http/intake/read-body.ts'
+import { brokenOff, tooLarge } from '../../http/intake/read-body.ts'
 
 /** The client's address in forwarded requests. It can be trusted: only workers reach the socket. */
 export const clientAddressHeader = 'x-weir-client'
@@ -31,17 +31,22 @@ export async function forward(parts: ForwardParts, request: Request): Promise<Re
   const headers = new Headers(request.headers)
   for (const name of ofConnection) headers.delete(name)
   headers.set(clientAddressHeader, parts.peerOf(request))
-  const body = request.body && new Uint8Array(await readRaw(request, parts.maxBodyBytes))
-  // The ledger's process has time limits of its own.
-  parts.allowIdle(request, 0)
-  let answer: Response
+  const { maxBodyBytes } = parts
+  if (Number(headers.get('content-length') ?? 0) > maxBodyBytes) throw tooLarge({ maxBodyBytes })
+  let answer: Response | undefined
+  // While its body arrives a connection may be idle no longer than any. Then the ledger's process has its own limits.
+  const arrived = () => {
+    if (answer === undefined) parts.allowIdle(request, 0)
+  }
+  const { body, fault } = passedOn(request, maxBodyBytes, arrived)
+  if (!body) arrived()
   try {
     const options = { unix: parts.socket, decompress: false, redirect: 'manual', timeout: false } as const
     // Without a Host header, which some load balancers leave out, the URL is only a path.
     const address = URL.canParse(url) ? url : `http://localhost${url}`
     answer = await fetch(address, { method, headers, body, signal, ...options })
   } catch (cause) {
-    throw new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
+    throw fault() ?? new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
   }
   const { status, statusText } = answer
   const passed = new Headers(answer.headers)
@@ -52,4 +57,26 @@ export async function forward(parts: ForwardParts, request: Request): Promise<Re
     request,
     new Response(answer.body, { status, statusText, headers: passed }),
   )
+}
+
+/**
+ * The body as it arrives: who sends it is not known yet, and read ahead the bodies of many would fill the memory. Calls
+ * `arrived` at its end. `fault` is why it ended early, once it has.
+ */
+function passedOn({ body, signal }: Request, maxBodyBytes: number, arrived: () => void) {
+  let size = 0
+  let refused: GatewayError | undefined
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      size += chunk.length
+      if (size <= maxBodyBytes) return controller.enqueue(chunk)
+      refused = tooLarge({ maxBodyBytes })
+      controller.error(refused)
+    },
+    flush: arrived,
+  })
+  return {
+    body: body && body.pipeThrough(counted),
+    fault: () => refused ?? (signal.aborted ? brokenOff() : undefined),
+  }
 }

@@ -18,6 +18,7 @@ beforeAll(() => {
       if (pathname === '/moved') return new Response(null, { status: 302, headers: { location: '/console' } })
       if (pathname === '/events')
         return new Response('data: 1\n\n', { headers: { 'content-type': 'text/event-stream' } })
+      if (pathname === '/refused') return new Response(null, { status: 401 })
       if (pathname === '/endless')
         return new Response(
           new ReadableStream({
@@ -90,6 +91,24 @@ describe('a request that is passed on', () => {
     expect(new TextDecoder().decode((await reader.read()).value)).toBe('begun')
     client.abort()
     await left.promise
+  })
+
+  test('is not read ahead: what nobody reads stays with its client', async () => {
+    idle.length = 0
+    let sent = 0
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent >= 50_000_000) return controller.close()
+        sent += 65_536
+        controller.enqueue(new Uint8Array(65_536))
+      },
+    })
+    const request = new Request('http://gateway.example/refused', { method: 'POST', body })
+    const answer = await forward({ ...parts, maxBodyBytes: 100_000_000 }, request)
+    expect(answer.status).toBe(401)
+    expect(sent).toBeLessThan(10_000_000)
+    // Its connection has not been allowed to be idle for longer than others.
+    expect(idle).toEqual([10])
   })
 
   test('is refused when it is too large, before anybody else has to read it', async () => {
