@@ -13,6 +13,8 @@ export interface ClosedSchema {
 
 /** Limit of schemas per conversion; Claude's grammar compiler gives up long before. */
 const maxSchemas = 4000
+/** The longest chain of references; a longer one is taken for a circle. */
+const longestChain = 32
 
 /** Keywords with the same meaning there; those that contain schemas are converted below. */
 const kept: ReadonlySet<string> = new Set([
@@ -28,7 +30,7 @@ const kept: ReadonlySet<string> = new Set([
 /** Keywords that constrain nothing, or are said anew. */
 const silent: ReadonlySet<string> = new Set(['$anchor', '$comment', '$id', '$schema', 'additionalProperties'])
 const named: ReadonlySet<string> = new Set(['$defs', 'definitions', 'properties'])
-const lists: Readonly<Record<string, string>> = { anyOf: 'anyOf', oneOf: 'anyOf' }
+const lists: ReadonlySet<string> = new Set(['anyOf', 'oneOf'])
 /** A schema without any of these is empty, and refused. */
 const telling = ['$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties']
 const formats: readonly unknown[] = [
@@ -77,8 +79,8 @@ function convert(wrapped: Json, walk: Walk): JsonObject {
   for (const [keyword, value] of Object.entries(withoutSiblings(schema))) {
     if (kept.has(keyword) || isEnforced(keyword, value)) result[keyword] = value
     else if (named.has(keyword) && isObject(value)) result[keyword] = convertNamed(value, walk)
-    else if (lists[keyword] !== undefined && Array.isArray(value)) {
-      result[lists[keyword]] = value.map((each) => convert(each, walk))
+    else if (lists.has(keyword) && Array.isArray(value)) {
+      result['anyOf'] = value.map((each) => convert(each, walk))
     } else if (keyword === 'items' && isObject(value)) result[keyword] = convert(value, walk)
     else if (!silent.has(keyword)) {
       walk.described.add(keyword)
@@ -151,7 +153,7 @@ function isRecursive(root: JsonObject): boolean {
     return (typeof pointer === 'string' && follows(pointer)) || Object.values(members).some(leadsBack)
   }
   const follows = (pointer: string): boolean => {
-    if (open.has(pointer)) return true
+    if (open.has(pointer) || open.size > longestChain) return true
     if (done.has(pointer)) return false
     const target = targetOf(root, pointer)
     if (target === undefined) return false

@@ -1,6 +1,7 @@
 // Converts tool argument schemas for Claude and older Geminis: an object at the root, without alternatives.
 
 import type { FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
 import type { Warn } from '../lowering.ts'
 import { targetOf } from './closed-schema.ts'
@@ -13,54 +14,114 @@ export interface RootObject {
 
 /** The deepest nesting of alternatives, or of references to references. */
 const maxDepth = 5
+/** The limit of what is read for one schema, in characters and names: a reference repeats what it refers to. */
+const mostWork = 4_000_000
 
-/** Accepts any object if the client gave no object schema. */
+interface Walk {
+  readonly root: JsonObject
+  work: number
+  /** What a reference leads to, by the reference and the depth: read each time, nested references would multiply. */
+  readonly read: Map<string, JsonObject>
+}
+
+/** Accepts any object if the client gave no object schema. Throws GatewayError `invalid_request` for one beyond reason. */
 export function rootObjectOf(parameters: JsonObject | undefined): RootObject {
   if (parameters === undefined) return { schema: { type: 'object', properties: {} }, merged: false }
   const { anyOf, oneOf, allOf } = parameters
   const merged = [anyOf, oneOf, allOf].some(Array.isArray)
-  const schema = merged ? flattened(parameters, parameters, maxDepth) : parameters
+  const walk: Walk = { root: parameters, work: mostWork, read: new Map() }
+  const schema = merged ? flattened(parameters, walk, maxDepth) : parameters
   return { schema: { ...schema, type: 'object' }, merged }
 }
 
+function spend(walk: Walk, work: number): void {
+  walk.work -= work
+  if (walk.work >= 0) return
+  const message = 'The schema of a tool has alternatives that repeat each other more often than can be read.'
+  throw new GatewayError('invalid_request', { message, param: 'tools' })
+}
+
 /** The schema without alternatives: all of their members; required is what every alternative requires. */
-function flattened(schema: JsonObject, root: JsonObject, depth: number): JsonObject {
+function flattened(schema: JsonObject, walk: Walk, depth: number): JsonObject {
   const { anyOf, oneOf, allOf, ...own } = schema
   const flat = (list: Json | undefined): JsonObject[] =>
-    Array.isArray(list) ? list.filter(isObject).map((each) => followed(each, root, depth)) : []
+    Array.isArray(list) ? distinct(list.filter(isObject)).map((each) => followed(each, walk, depth)) : []
   const parts = flat(allOf)
   const choices = [...flat(anyOf), ...flat(oneOf)]
-  const properties: Record<string, Json> = {}
-  for (const each of [...choices, ...parts, own]) {
-    if (isObject(each['properties'])) lay(properties, each['properties'])
-  }
-  const always = [own, ...parts].flatMap(requiredBy)
-  const required = [...new Set([...always, ...sharedBy(choices.map(requiredBy))])]
+  const members = new Members(walk)
+  for (const each of [...choices, ...parts, own]) if (isObject(each.properties)) members.lay(each.properties)
+  const requiredOf = (each: JsonObject) => requiredBy(each, walk)
+  const always = [own, ...parts].flatMap(requiredOf)
+  const required = [...new Set([...always, ...sharedBy(choices.map(requiredOf))])]
   return {
     ...own,
-    properties,
+    properties: members.properties,
     ...(required.length === 0 ? {} : { required }),
   }
 }
 
-function followed(schema: JsonObject, root: JsonObject, depth: number): JsonObject {
-  if (depth <= 0) return {}
-  const pointer = schema['$ref']
-  const target = typeof pointer === 'string' ? targetOf(root, pointer) : schema
-  if (!isObject(target)) return {}
-  return typeof target['$ref'] === 'string'
-    ? followed(target, root, depth - 1)
-    : flattened(target, root, depth - 1)
+/** Without the references that are there twice. */
+function distinct(schemas: readonly JsonObject[]): readonly JsonObject[] {
+  const pointers = new Set<Json>()
+  return schemas.filter(({ $ref: pointer }) => {
+    if (typeof pointer !== 'string') return true
+    const isNew = !pointers.has(pointer)
+    pointers.add(pointer)
+    return isNew
+  })
 }
 
-/** Merges the members of an alternative; a member of several may match any of them. */
-function lay(properties: Record<string, Json>, more: JsonObject): void {
-  for (const [name, schema] of Object.entries(more)) {
-    const known = Object.hasOwn(properties, name) ? properties[name]! : undefined
-    const same = known === undefined || JSON.stringify(known) === JSON.stringify(schema)
-    const value = same ? schema : { anyOf: [...(alternativesIn(known) ?? [known]), schema] }
-    Object.defineProperty(properties, name, { value, enumerable: true, configurable: true, writable: true })
+function followed(schema: JsonObject, walk: Walk, depth: number): JsonObject {
+  if (depth <= 0) return {}
+  const { $ref: pointer } = schema
+  if (typeof pointer !== 'string') return flattened(schema, walk, depth - 1)
+  const place = `${depth} ${pointer}`
+  const known = walk.read.get(place)
+  if (known !== undefined) return known
+  spend(walk, pointer.length)
+  const target = targetOf(walk.root, pointer)
+  const found = isObject(target) ? behind(target, walk, depth - 1) : {}
+  walk.read.set(place, found)
+  return found
+}
+
+function behind(target: JsonObject, walk: Walk, depth: number): JsonObject {
+  return typeof target['$ref'] === 'string' ? followed(target, walk, depth) : flattened(target, walk, depth)
+}
+
+/** The members of all alternatives by their names; a member of several may match any of them. */
+class Members {
+  readonly #walk: Walk
+  readonly #members = new Map<string, { readonly texts: Set<string>; readonly schemas: Json[] }>()
+
+  constructor(walk: Walk) {
+    this.#walk = walk
   }
+
+  lay(properties: JsonObject): void {
+    for (const [name, schema] of Object.entries(properties)) {
+      const text = JSON.stringify(schema)
+      spend(this.#walk, name.length + text.length)
+      const known = this.#members.get(name)
+      if (known === undefined) this.#members.set(name, { texts: new Set([text]), schemas: [schema] })
+      else if (!known.texts.has(text)) {
+        known.texts.add(text)
+        known.schemas.push(schema)
+      }
+    }
+  }
+
+  get properties(): JsonObject {
+    // Own properties even for `__proto__`.
+    return Object.fromEntries(Array.from(this.#members, ([name, { schemas }]) => [name, oneOfThem(schemas)]))
+  }
+}
+
+function oneOfThem(schemas: readonly Json[]): Json {
+  const [only, ...others] = schemas
+  return others.length === 0
+    ? only!
+    : { anyOf: schemas.flatMap((schema) => alternativesIn(schema) ?? [schema]) }
 }
 
 function alternativesIn(schema: Json): readonly Json[] | undefined {
@@ -68,13 +129,16 @@ function alternativesIn(schema: Json): readonly Json[] | undefined {
   return Array.isArray(schema['anyOf']) ? schema['anyOf'] : undefined
 }
 
-function requiredBy({ required }: JsonObject): string[] {
-  return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+function requiredBy({ required }: JsonObject, walk: Walk): string[] {
+  const names = Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+  spend(walk, names.length)
+  return names
 }
 
 function sharedBy(lists: readonly (readonly string[])[]): readonly string[] {
   const [first = [], ...others] = lists
-  return first.filter((name) => others.every((list) => list.includes(name)))
+  const sets = others.map((list) => new Set(list))
+  return first.filter((name) => sets.every((names) => names.has(name)))
 }
 
 /** A tool's argument schema; warns of alternatives at the root that Claude cannot be shown. */

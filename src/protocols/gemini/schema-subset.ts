@@ -12,6 +12,17 @@ export interface Subset {
 
 /** Limit of schemas per conversion: references can double at every level. */
 const maxSchemas = 4000
+/** Limit for all conversions of a request. */
+const maxSchemasInAll = 40_000
+
+/** What is left for the conversions of a request. */
+export interface SubsetBudget {
+  schemas: number
+}
+
+export function subsetBudget(): SubsetBudget {
+  return { schemas: maxSchemasInAll }
+}
 /** How often a reference may be nested in itself before it becomes a plain object. */
 const maxRecursion = 2
 
@@ -76,14 +87,18 @@ interface Walk {
 }
 
 /** The schema in the subset. Never throws: references that cannot be resolved become plain objects, with a warning. */
-export function toSubset(schema: JsonObject): Subset {
-  const walk: Walk = { root: schema, dropped: new Set(), left: maxSchemas }
-  return { schema: convert(schema, walk, []), dropped: [...walk.dropped].toSorted() }
+export function toSubset(schema: JsonObject, budget: SubsetBudget = subsetBudget()): Subset {
+  const most = Math.min(maxSchemas, budget.schemas)
+  const walk: Walk = { root: schema, dropped: new Set(), left: most }
+  const converted = convert(schema, walk, [])
+  budget.schemas -= most - Math.max(0, walk.left)
+  return { schema: converted, dropped: [...walk.dropped].toSorted() }
 }
 
 function convert(value: Json | undefined, walk: Walk, refs: readonly string[]): JsonObject {
   if (!isObject(value)) return { type: 'string' }
-  if (walk.left-- <= 0) return drop(walk, 'nesting')
+  if (walk.left <= 0) return drop(walk, 'nesting')
+  walk.left -= weightOf(value)
   const pointer = value['$ref']
   if (typeof pointer === 'string') return convertRef(value, pointer, walk, refs)
   const schema = mergeAllOf(value, walk, refs)
@@ -123,15 +138,29 @@ function resolve(root: JsonObject, pointer: string): JsonObject | undefined {
   return isObject(at) ? at : undefined
 }
 
+/** As how many schemas one counts: one, or more if it has many members or long texts, which references repeat. */
+function weightOf(schema: JsonObject): number {
+  let members = 0
+  let characters = 0
+  for (const keyword in schema) {
+    const value = schema[keyword]!
+    members += 1
+    if (typeof value === 'string') characters += value.length
+    else if (Array.isArray(value)) members += value.length
+    else if (isObject(value)) members += Object.keys(value).length
+  }
+  return 1 + Math.floor(members / 50) + Math.floor(characters / 1000)
+}
+
 /** The subset has no `allOf`: its members are merged. */
 function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
   const members = schema['allOf']
   if (!Array.isArray(members)) return schema
   const { allOf: _, ...own } = schema
-  let merged: JsonObject = {}
+  const merged = new Merged()
   for (const member of [...members, own]) {
     if (!isObject(member)) continue
-    if (walk.left-- <= 0) {
+    if (walk.left <= 0) {
       walk.dropped.add('nesting')
       break
     }
@@ -139,29 +168,46 @@ function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): Js
     const recursive = typeof pointer === 'string' && refs.includes(pointer)
     const target = typeof pointer === 'string' && !recursive ? resolve(walk.root, pointer) : member
     if (target === undefined || recursive) {
+      walk.left -= 1
       walk.dropped.add('$ref')
       continue
     }
-    merged = overlaid(merged, target)
+    walk.left -= weightOf(target)
+    merged.lay(target)
   }
+  const whole = merged.schema
   // A member may itself be merged; the limit of schemas bounds the depth.
-  return Array.isArray(merged['allOf']) && walk.left > 0 ? mergeAllOf(merged, walk, refs) : merged
+  return Array.isArray(whole['allOf']) && walk.left > 0 ? mergeAllOf(whole, walk, refs) : whole
 }
 
-function overlaid(under: JsonObject, over: JsonObject): JsonObject {
-  return {
-    ...under,
-    ...over,
-    ...both(under, over, 'properties', (a, b) => (isObject(a) && isObject(b) ? { ...a, ...b } : b)),
-    ...both(under, over, 'required', (a, b) =>
-      Array.isArray(a) && Array.isArray(b) ? [...new Set([...a, ...b])] : b,
-    ),
+/** Schemas laid over one another: a later keyword replaces an earlier one, but members and what is required add up. */
+class Merged {
+  readonly #keywords = new Map<string, Json>()
+  readonly #properties = new Map<string, Json>()
+  readonly #required = new Set<Json>()
+
+  lay(schema: JsonObject): void {
+    for (const [keyword, value] of Object.entries(schema)) {
+      this.#keywords.set(keyword, value)
+      if (keyword === 'properties' && isObject(value))
+        for (const [name, member] of Object.entries(value)) this.#properties.set(name, member)
+      else if (keyword === 'required' && Array.isArray(value))
+        for (const name of value) this.#required.add(name)
+    }
   }
-}
 
-function both(a: JsonObject, b: JsonObject, key: string, join: (a: Json, b: Json) => Json): JsonObject {
-  const [left, right] = [a[key], b[key]]
-  return left === undefined || right === undefined ? {} : { [key]: join(left, right) }
+  get schema(): JsonObject {
+    const { properties, required, ...others } = Object.fromEntries(this.#keywords) as JsonObject
+    return {
+      ...others,
+      ...(properties === undefined
+        ? {}
+        : { properties: isObject(properties) ? Object.fromEntries(this.#properties) : properties }),
+      ...(required === undefined
+        ? {}
+        : { required: Array.isArray(required) ? [...this.#required] : required }),
+    }
+  }
 }
 
 function typeOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {

@@ -7,7 +7,7 @@ import { outputBoundOf, unknownLabels, type Warn, warnInto, warnOfUnknown } from
 import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
 import { type NameRule, toolNamesOf, type WireNames } from '../../wire-names.ts'
 import { formatInWords, generationConfigOf, schemaWarning } from './generation-config.ts'
-import { toSubset } from '../schema-subset.ts'
+import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import { type GeminiQuirks, type Traits, traitsFor } from './quirks.ts'
 import { turnsOf } from './turns.ts'
 
@@ -70,9 +70,10 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
       message: 'The provider does not enforce schemas of tools; dropped.',
     })
   }
+  const budget = subsetBudget()
   const functionDeclarations = declared.map((tool) => ({
     name: names.of(tool.name),
-    ...declarationOf(tool, traits, warnings),
+    ...declarationOf(tool, traits, budget, warnings),
   }))
   const mode = callingMode(request, names)
   return {
@@ -82,13 +83,18 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
 }
 
 /** A function's description and parameters. */
-function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]): JsonObject {
+function declarationOf(
+  tool: FunctionTool,
+  traits: Traits,
+  budget: SubsetBudget,
+  warnings: Warning[],
+): JsonObject {
   const declaration: JsonObject = tool.description === undefined ? {} : { description: tool.description }
   if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
   // Gemini requires an object without alternatives at the root.
   const root = rootObjectOf(tool.parameters)
-  const { schema, dropped } = toSubset(root.schema)
+  const { schema, dropped } = toSubset(root.schema, budget)
   const lost = root.merged ? [...dropped, 'alternatives at the root'] : dropped
   // The subset has no object without members.
   if (isObject(schema['properties']) && Object.keys(schema['properties']).length === 0) return declaration
