@@ -15,6 +15,7 @@ import { joinedPrompt, promptParts } from '../../protocols/request/prompt-parts.
 import type { CallTools } from '../../tools/call-tools.ts'
 import type { OfferedTool } from '../../tools/names.ts'
 import type { IncomingCall } from '../call.ts'
+import { asObject } from './round-events.ts'
 
 /** How free the model is to call tools in a round. */
 type Freedom =
@@ -161,13 +162,14 @@ export class ToolConversation {
     return this.#tools.tools.filter(allows).map(({ name }) => name)
   }
 
-  /** A message whose gateway tool calls have the names that the tools are offered under now. */
+  /** A message whose gateway tool calls have the names that the tools are offered under now, and can be sent. */
   #renamed(message: Message): Message {
     if (message.role !== 'assistant' || message.toolCalls.every(({ origin }) => origin === undefined))
       return message
     const toolCalls = message.toolCalls.map((call) => {
-      const offered = call.origin && this.#tools.ofOrigin(call.origin)
-      return offered === undefined ? call : { ...call, name: offered.name }
+      if (call.origin === undefined) return call
+      const { name } = this.#tools.ofOrigin(call.origin) ?? call
+      return { ...call, name, arguments: asObject(call.arguments) }
     })
     return { ...message, toolCalls }
   }

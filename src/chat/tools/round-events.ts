@@ -4,6 +4,7 @@
 import { type CollectedCall, type FinishReason, joinReasoning } from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '../../conversation/request.ts'
+import { isObject, parseJson } from '../../protocols/json.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
 import type { OfferedTool } from '../../tools/names.ts'
 
@@ -124,7 +125,7 @@ export class RoundEvents {
     const toolCalls = [...this.#calls.values()].map((call): ToolCall => ({
       id: call.id,
       name: call.name,
-      arguments: argumentsOf(call),
+      arguments: call.offered ? asObject(argumentsOf(call)) : argumentsOf(call),
       thoughtSignature: call.thoughtSignature,
     }))
     const reasoning = [...this.#reasoning.values()]
@@ -151,4 +152,9 @@ export class RoundEvents {
 /** A call without arguments gets an empty object. */
 function argumentsOf({ arguments: json }: { readonly arguments: string }): string {
   return json.trim() === '' ? '{}' : json
+}
+
+/** The arguments of a call that the gateway has run, for the next request: servers that parse them refuse any other. */
+export function asObject(json: string): string {
+  return isObject(parseJson(json)) ? json : JSON.stringify({ invalid_arguments: json })
 }

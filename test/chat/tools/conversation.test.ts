@@ -134,11 +134,11 @@ describe('the next round', () => {
   )
 })
 
-test('a call of the history has the name that its tool is offered under now', async () => {
+test('a call of the history has the name that its tool is offered under now, and arguments that are JSON', async () => {
   const tools = await toolsOf()
   const asked = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] })
   const origin = { kind: 'web-search' } as const
-  const before = { id: 'x', name: 'search_2', arguments: '{}', thoughtSignature: undefined, origin }
+  const before = { id: 'x', name: 'search_2', arguments: '{"query": x', thoughtSignature: undefined, origin }
   const request: ChatRequest = {
     ...asked.request.toChatRequest(),
     messages: [{ role: 'assistant', content: [], reasoning: [], toolCalls: [before] }],
@@ -146,7 +146,8 @@ test('a call of the history has the name that its tool is offered under now', as
   const { messages } = new ToolConversation(request, tools, {})
     .round(asked, undefined)
     .request.toChatRequest()
-  expect(messages[0]).toMatchObject({ toolCalls: [{ name: 'web_search' }] })
+  const json = JSON.stringify({ invalid_arguments: '{"query": x' })
+  expect(messages[0]).toMatchObject({ toolCalls: [{ name: 'web_search', arguments: json }] })
 })
 
 test('the results of approved calls follow the turns that made them, however many they are', async () => {

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { usd } from '../../../src/credits/money.ts'
+import { failed } from '../../../src/tools/run-tool.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 
 const search = { type: 'web_search' }
@@ -181,6 +182,20 @@ describe.each([
       cost_details: { tools: '0' },
       server_tool_use: { web_search_requests: 0 },
     })
+  })
+
+  test('goes on after arguments that are no JSON, which nobody is sent as they are', async () => {
+    const given: string[] = []
+    const tool = toolOf((json) => {
+      given.push(json)
+      return Promise.resolve(failed('invalid_arguments', 'No JSON.'))
+    })
+    const wrong = { calls: [{ name: 'web_search', arguments: '{"query": rivers' }] }
+    await using lab = await toolLab({ turns: [wrong, answer], tools: [tool] })
+    expect((await lab.ask(how)).content).toBe('The river runs.')
+    expect(given).toEqual(['{"query": rivers'])
+    const json = JSON.stringify({ invalid_arguments: '{"query": rivers' })
+    expect(lab.asked[1]!.at(-2)).toMatchObject({ tool_calls: [{ function: { arguments: json } }] })
   })
 
   test('ends by a result that says so when all calls are used up', async () => {

@@ -1,6 +1,8 @@
-// Blocks of the gateway's own tools in a client's history.
+// Blocks of the gateway's own tools, in answers and in a client's history.
 
 import { expect, test } from 'bun:test'
+import type { AnswerContext } from '../../../src/protocols/protocol.ts'
+import { EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/encode.ts'
 import { readAssistant } from '../../../src/protocols/anthropic-messages/inbound/read-blocks.ts'
 import type { ClientContent } from '../../../src/protocols/anthropic-messages/inbound/schema.ts'
 
@@ -12,6 +14,27 @@ function read(blocks: readonly object[], runs: 'read' | 'left-out') {
 }
 
 const [a, b, c] = ['srvtoolu_weir_a', 'srvtoolu_weir_b', 'srvtoolu_weir_c'] as const
+
+test.each([
+  ['{"query":"rivers"}', { query: 'rivers' }],
+  ['{"query": rivers', { invalid_arguments: '{"query": rivers' }],
+  ['[1]', { invalid_arguments: '[1]' }],
+])('the input %s of a call is an object that clients can parse', (json, input) => {
+  const context = {
+    id: 'msg_1',
+    model: 'm',
+    created: 1,
+    includeUsage: true,
+    extra: {},
+  } as unknown as AnswerContext
+  const call = { id: '1', origin: { kind: 'web-search' }, name: 'web_search', arguments: json } as const
+  const frames = new EventEncoder(context).event({ kind: 'gateway-call', choice: 0, call })
+  const deltas = frames.flatMap((frame) => {
+    const { delta } = JSON.parse('data' in frame ? frame.data : '') as { delta?: { partial_json: string } }
+    return delta ? [delta.partial_json] : []
+  })
+  expect(JSON.parse(deltas.join(''))).toEqual(input)
+})
 
 test('a call is read with its result, and neither without the other', () => {
   const messages = read(

@@ -13,7 +13,7 @@ import { isJson } from '../../json.ts'
 import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
-import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
+import { citation, inputOf, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
 import {
   callBlock,
   resultBlock,
@@ -167,7 +167,11 @@ export class EventEncoder implements StreamEncoder {
       case 'gateway-call':
         return [
           ...this.#start(undefined, callBlock(event.call)),
-          this.#delta({ type: 'input_json_delta', partial_json: event.call.arguments }),
+          // Clients end the stream over arguments that are no JSON.
+          this.#delta({
+            type: 'input_json_delta',
+            partial_json: JSON.stringify(inputOf(event.call.arguments)),
+          }),
           ...this.#stop(),
         ]
       case 'gateway-run':

@@ -5,11 +5,10 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
-import { isObject, parseJson } from '../../json.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
 import { forOtherProtocols } from './other-protocols.ts'
-import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
+import { citation, inputOf, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from '../../claude/carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
 import {
@@ -185,10 +184,4 @@ function contentOf(choice: Choice, { id }: AnswerContext): Json[] {
 function searchBlocks(item: JsonObject, id: string): JsonObject[] {
   if (item['type'] !== 'web_search_call') return []
   return [{ ...searchBlock(id), input: inputOf(searchInput(item)) }, searchResultBlock(id, item)]
-}
-
-/** The arguments as an object; if they are not one (cut by the token limit), as text. */
-function inputOf(text: string): JsonObject {
-  const input = parseJson(text)
-  return isObject(input) ? input : { invalid_arguments: text }
 }
