@@ -58,6 +58,27 @@ search: { backend: tavily }
       'payments: { fx: { inr_per_usd: "89" }, stripe: { secret_key: pk_live_a } }',
       'payments.stripe.secret_key: is the publishable key: the secret one begins with sk_ or rk_',
     ],
+    [
+      'bootstrap: { credit_usd: "1000001" }',
+      'bootstrap.credit_usd: must be at most "1000000", which is the largest grant, not "1000001"',
+    ],
+    [
+      'subscriptions: { products: { a: { credit_usd: "0", months: 1 } } }',
+      'subscriptions.products.a.credit_usd: must be above "0", not "0"',
+    ],
+    ...['http://0.0.0.0', '0.0.0.0:8787', '127.0.0.1 '].map((host): [string, string] => [
+      `server: { host: "${host}" }`,
+      `server.host: must be an address or a name to listen on, without a scheme and a port, not "${host}"`,
+    ]),
+    [
+      'secrets: { master_key: short }',
+      'secrets.master_key: must be at least 32 random characters, as from `openssl rand -base64 32`',
+    ],
+    ['providers: { openai: { api_key: "" } }', 'providers.openai.api_key: must be at least 1 characters'],
+    [
+      'models: [{ id: a/b, price: Free }]',
+      'models[0].price: give at least input and output as strings of USD per million tokens, or the word free, not "Free"',
+    ],
     ['log: { level: trace }', 'log.level: must be one of debug, info, warn, error, not "trace"'],
     ['log: { prompts: maybe }', 'log.prompts: must be true or false, not "maybe"'],
     ['bootstrap: { credit_usd: 5 }', 'bootstrap.credit_usd: must be written as a string, "0.10", not 5'],

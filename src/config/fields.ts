@@ -1,7 +1,8 @@
 // The kinds of settings that the schema is written with.
 
+import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
-import { parseUsd } from '../credits/money.ts'
+import { largestLot, parseUsd } from '../credits/money.ts'
 
 /** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
 export interface SettingMeta {
@@ -63,6 +64,11 @@ export function usdAmount(description: string, fallback: string) {
   return note(usdText.default(fallback), description)
 }
 
+/** An amount that becomes one grant. */
+export const grantedUsd = usdText.refine((text) => (parseUsd(text) ?? 0n) <= largestLot, {
+  error: 'must be at most "1000000", which is the largest grant',
+})
+
 export const secret = z.string().min(1)
 
 /** It has no default: one that can be guessed would be useless. */
@@ -75,6 +81,9 @@ export const listenHost = z
   .string()
   .min(1)
   .transform((text) => /^\[(.+)\]$/.exec(text)?.[1] ?? text)
+  .refine((host) => /^[^\s/:]+$/.test(host) || ipaddr.IPv6.isValid(host), {
+    error: 'must be an address or a name to listen on, without a scheme and a port',
+  })
 
 /** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
 export const baseUrl = z

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { parseUsd } from '../credits/money.ts'
-import { baseUrl, note, secret, whole, wholeBetween } from './fields.ts'
+import { baseUrl, grantedUsd, note, secret, whole, wholeBetween } from './fields.ts'
 
 /** "89.015": what parseRate of payments/exchange.ts takes. */
 const rate = z
@@ -116,9 +116,7 @@ const hookSecret = secret.refine(
 )
 
 const product = z.strictObject({
-  credit_usd: z
-    .string('must be written as a string, "5"')
-    .refine((text) => (parseUsd(text) ?? 0n) > 0n, 'must be a decimal string of US dollars, "5"'),
+  credit_usd: grantedUsd.refine((text) => (parseUsd(text) ?? 1n) > 0n, 'must be above "0"'),
   months: wholeBetween(1, 120),
 })
 

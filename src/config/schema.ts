@@ -10,11 +10,11 @@ import { accountSettings, creditSettings, mailSettings, networkRange } from './a
 import {
   baseUrl,
   day,
+  grantedUsd,
   listenHost,
   masterKey,
   milliseconds,
   note,
-  usdAmount,
   whole,
   wholeBetween,
 } from './fields.ts'
@@ -69,9 +69,9 @@ export const configSchema = z.strictObject({
   data_dir: note(z.string().min(1).default('./weir-data'), 'Where the database and all state live'),
   bootstrap: z
     .strictObject({
-      credit_usd: usdAmount(
+      credit_usd: note(
+        grantedUsd.default('100'),
         'Purchased credit that the first run grants to the owner account, US dollars',
-        '100',
       ),
     })
     .prefault({}),

@@ -7,6 +7,7 @@ import { tempDir } from '../support/tmp.ts'
 import { run } from './run.ts'
 
 const config = `
+server: { public_url: "https://models.example/v1/" }
 local_servers: { discover: false }
 providers:
   lab: { protocol: openai-chat, base_url: "http://127.0.0.1:9/v1/chat/completions", api_key: k }
@@ -21,6 +22,7 @@ models:
 `
 
 const expected = [
+  [/server\.public_url/, /ends in \/v1/],
   [/providers\.lab\.base_url/, /ends in \/chat\/completions/],
   [/providers\.claude\.base_url/, /ends in \/messages/],
   [/models\[3\]\.id/, /lab\/priced is declared twice: it overrides models\[1\]/],

@@ -9,6 +9,7 @@ import { settingAt } from '../settings.ts'
 
 /** Notes every combination of settings that cannot work. */
 export function checkTogether(draft: Draft, known: readonly KnownProvider[]): void {
+  checkPublicUrl(draft)
   checkProviders(draft, known)
   checkModels(draft)
   checkSearch(draft)
@@ -23,6 +24,12 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
       `must be at least three times stream.checkpoint_ms (${3 * checkpoint})`,
     )
   }
+}
+
+function checkPublicUrl(draft: Draft): void {
+  const url = draft.get(['server', 'public_url'])
+  const added = typeof url === 'string' && /\/(v1|console)\/*$/.exec(URL.parse(url)?.pathname ?? '')?.[0]
+  if (added) draft.warn('server.public_url', `ends in ${added}, which is added to it: leave it out`)
 }
 
 function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {

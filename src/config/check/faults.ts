@@ -21,12 +21,19 @@ export function noteIssues(draft: Draft, issues: readonly Issue[], above: Path =
   }
 }
 
-/** The issues of the form that a value was most likely meant to have: the one that was understood the furthest. */
+/** What is wrong with a value of the right type. */
+const ofValue: ReadonlySet<string> = new Set(['custom', 'too_small', 'too_big'])
+
+/**
+ * The issues of the form that a value was most likely meant to have: the one that was understood the furthest, or whose
+ * type it has.
+ */
 function branchMeant(issue: Issue & { code: 'invalid_union' }): Issue[] | undefined {
   const depth = (issues: Issue[]) =>
     Math.max(...issues.map(({ code, path }) => path.length + (code === 'unrecognized_keys' ? 1 : 0)))
   const deepest = issue.errors.toSorted((a, b) => depth(b) - depth(a))[0]
-  return deepest && depth(deepest) > 0 ? deepest : undefined
+  if (deepest && depth(deepest) > 0) return deepest
+  return issue.errors.find((issues) => issues.every(({ code }) => ofValue.has(code)))
 }
 
 /** A suggestion from the keys allowed there; otherwise from settings that end so (`port` means `server.port`). */
@@ -41,8 +48,7 @@ function problemOf(issue: Issue, value: unknown, secret: boolean): string {
   switch (issue.code) {
     case 'invalid_type':
       // A message of the schema's own says more than the type that was expected.
-      if (!issue.message.startsWith('Invalid input'))
-        return `${absent(value)}${issue.message}${got(value, secret)}`
+      if (!isGeneral(issue)) return `${absent(value)}${issue.message}${got(value, secret)}`
       return `${absent(value)}must be ${nouns[issue.expected] ?? issue.expected}${got(value, secret)}`
     case 'too_small':
       return `must be at least ${issue.minimum}${units[issue.origin] ?? ''}${got(value, secret)}`
@@ -51,7 +57,7 @@ function problemOf(issue: Issue, value: unknown, secret: boolean): string {
     case 'invalid_value':
       return `must be one of ${issue.values.map(String).join(', ')}${got(value, secret)}`
     case 'invalid_union':
-      return `is not of an allowed form${got(value, secret)}`
+      return `${isGeneral(issue) ? 'is not of an allowed form' : issue.message}${got(value, secret)}`
     case 'invalid_key':
       return issue.issues[0]?.message ?? 'is not an allowed name'
     case 'invalid_format':
@@ -60,6 +66,11 @@ function problemOf(issue: Issue, value: unknown, secret: boolean): string {
     default:
       return issue.message
   }
+}
+
+/** Whether a message is not of the schema, but the library's own. */
+function isGeneral({ message }: Issue): boolean {
+  return message.startsWith('Invalid input')
 }
 
 const nouns: Readonly<Record<string, string>> = {
