@@ -1,7 +1,7 @@
 // A data directory that cannot be used, or holds something broken, is explained as what it is.
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tempDir } from '../support/tmp.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { run } from './run.ts'
@@ -56,4 +56,19 @@ test('one that an imported catalog makes is for its owner alone', async () => {
   expect((await run(at, 'catalog', 'export', 'mine.json')).code).toBe(0)
   expect((await run(at, 'catalog', 'import', 'mine.json')).code).toBe(0)
   expect(statSync(`${at.cwd}/weir-data`).mode & 0o777).toBe(0o700)
+})
+
+test('a catalog that has a model twice is not imported', async () => {
+  const at = machine('twice')
+  await run(at, 'catalog', 'export', 'mine.json')
+  const mine = JSON.parse(readFileSync(`${at.cwd}/mine.json`, 'utf8')) as { models: { id: string }[] }
+  const [first] = mine.models
+  writeFileSync(
+    `${at.cwd}/mine.json`,
+    JSON.stringify({ ...mine, models: [...mine.models, { ...first, price: { input: '0', output: '0' } }] }),
+  )
+  const { code, err } = await run(at, 'catalog', 'import', 'mine.json')
+  expect(code).toBe(1)
+  expect(err).toContain(`has models twice: ${first!.id}`)
+  expect(existsSync(`${at.cwd}/weir-data/catalog.json`)).toBe(false)
 })

@@ -20,9 +20,15 @@ export async function diffCatalog(context: Context, invocation: Invocation): Pro
   print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
 }
 
-/** Replaces the catalog with a file. Refused as a whole if one of its prices cannot be charged exactly. */
+/**
+ * Replaces the catalog with a file. Refused as a whole if one of its prices cannot be charged exactly, or a model is in
+ * it twice: nobody could say at which price it is sold.
+ */
 export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
+  const twice = file.models.map(({ id }) => id).filter((id, at, ids) => ids.indexOf(id) < at)
+  if (twice.length > 0)
+    throw new CommandFailure(`${path} has models twice: ${[...new Set(twice)].slice(0, 10).join(', ')}`)
   const faults = file.models.flatMap(priceFaults)
   if (faults.length > 0) {
     throw new CommandFailure(
