@@ -73,7 +73,7 @@ export class Oidc {
   /**
    * The result of a browser's return with this query. `state` is from the browser's cookie, `signedIn` the account of
    * its session. Throws `invalid_ticket` for an unknown, used or expired state, `wrong_credentials` for a code that
-   * the issuer rejects, `identity_not_linked` and `sign_up_closed`.
+   * the issuer rejects, `overloaded` if it cannot be reached, `identity_not_linked` and `sign_up_closed`.
    */
   async finish(
     query: URLSearchParams,
@@ -114,7 +114,7 @@ export class Oidc {
       const claims = (await client.authorizationCodeGrant(issuer, back, checks)).claims()
       if (claims) return claims
     } catch (cause) {
-      throw new GatewayError('wrong_credentials', { cause })
+      throw isUnavailable(cause) ? unreachable(cause) : new GatewayError('wrong_credentials', { cause })
     }
     throw new GatewayError('wrong_credentials')
   }
@@ -157,8 +157,7 @@ export class Oidc {
       return await this.#issuer
     } catch (cause) {
       this.#issuer = undefined
-      const message = 'The single sign-on cannot be reached.'
-      throw new GatewayError('overloaded', { message, cause, retryAfterMs: 5_000 })
+      throw unreachable(cause)
     }
   }
 
@@ -171,6 +170,20 @@ export class Oidc {
     const authentication = clientSecret === undefined ? None() : undefined
     return discovery(url, clientId, clientSecret, authentication, { execute, timeout: timeoutSeconds })
   }
+}
+
+/** What the library says when the issuer has not decided: no answer in time, or one with another status or form. */
+const undecided = new Set(['OAUTH_TIMEOUT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])
+
+/** The library's errors have codes of its own; those of the network do not. */
+function isUnavailable(cause: unknown): boolean {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  return typeof code !== 'string' || !code.startsWith('OAUTH_') || undecided.has(code)
+}
+
+function unreachable(cause: unknown): GatewayError {
+  const message = 'The single sign-on cannot be reached.'
+  return new GatewayError('overloaded', { message, cause, retryAfterMs: 5_000 })
 }
 
 function hasClaim(claims: IDToken, wanted: string | undefined): boolean {

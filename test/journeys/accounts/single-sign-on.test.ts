@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Provider } from 'oidc-provider'
+import { eventually } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { freePort, type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
@@ -218,5 +219,45 @@ test('an issuer that is gone stops no start, and is tried again', async () => {
     }
   } finally {
     await here.stop()
+  }
+})
+
+test('an issuer that is gone while somebody signs in is no wrong password, and the log says why', async () => {
+  const dying = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: ({ url }) => {
+      const { origin: at } = new URL(url)
+      const [authorize, token, keys] = ['authorize', 'token', 'keys'].map((path) => `${at}/${path}`)
+      return Response.json({
+        issuer: at,
+        authorization_endpoint: authorize,
+        token_endpoint: token,
+        jwks_uri: keys,
+        response_types_supported: ['code'],
+      })
+    },
+  })
+  const oidc = { issuer: dying.url.origin, client_id: 'weir' }
+  const config = JSON.stringify({ local_servers: { discover: false }, accounts: { oidc } })
+  const here = await startWeir({ config })
+  try {
+    const start = await fetch(`${here.origin}/console/api/oidc/start`, { redirect: 'manual' })
+    const state = new URL(start.headers.get('location')!).searchParams.get('state')!
+    await dying.stop(true)
+    const answer = await fetch(`${here.origin}/console/api/oidc/callback?code=any&state=${state}`, {
+      redirect: 'manual',
+      headers: { cookie: `weir_oidc=${state}` },
+    })
+    expect(answer.headers.get('location')).toBe('/console/sign-in#error=overloaded')
+    const log = await eventually(
+      async () => here.output(),
+      (text) => text.includes('a single sign-on failed'),
+    )
+    expect(log).toContain('a single sign-on failed')
+    expect(log).not.toContain(state)
+  } finally {
+    await here.stop()
+    await dying.stop(true)
   }
 })

@@ -59,16 +59,19 @@ async function callback(asked: Asked<undefined>): Promise<Response> {
   return redirect('/console', [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
 }
 
-/** Redirects to the sign-in page with the error; internal errors are passed on to be logged. */
+/** Redirects to the sign-in page with the error, and logs why; internal errors are passed on to be logged. */
 async function onPage(
-  { parts: { site } }: Asked<undefined>,
+  { parts: { site, log }, requestId }: Asked<undefined>,
   work: () => Promise<Response>,
 ): Promise<Response> {
   try {
     return await work()
   } catch (thrown) {
-    const { code } = asGatewayError(thrown)
+    const { code, details } = asGatewayError(thrown)
     if (code === 'internal_error' || code === 'not_found') throw thrown
+    const failed = { request_id: requestId, code }
+    if (details.cause === undefined) log.info('a single sign-on was refused', failed)
+    else log.warn('a single sign-on failed', { ...failed, error: thrown })
     return redirect(`/console/sign-in#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
   }
 }
