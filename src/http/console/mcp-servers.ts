@@ -120,6 +120,8 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
       } catch (error) {
         // A person is looking at this in a browser: JSON would not help them.
         if (!(asked.request.headers.get('accept') ?? '').includes('text/html')) throw error
+        const { parts, requestId } = asked
+        parts.log.info('an MCP server could not be authorised', { request_id: requestId, error })
         return toServersPage('refused')
       }
     },

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import OpenAI from 'openai'
 import { accountWith } from '../../support/call-gateway.ts'
+import { eventually } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { anySchema, mcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
@@ -252,6 +253,12 @@ test('people are sent back to their servers, whatever came of it', async () => {
   const denied = 'mcp-servers/callback?error=access_denied&state=x'
   const back = await anna.send('GET', denied, undefined, inBrowser)
   expect([back.status, back.headers.get('location')]).toEqual([302, '/console/mcp?outcome=refused'])
+  const why = 'could not be authorised: access_denied'
+  const log = await eventually(
+    async () => weir.output(),
+    (text) => text.includes(why),
+  )
+  expect(log).toContain(why)
 })
 
 test('authorisation servers can read who the gateway is', async () => {
