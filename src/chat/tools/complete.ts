@@ -60,8 +60,15 @@ export async function completeWithTools(
     })
   } catch (error) {
     life.end()
-    throw error
+    throw refusalOf(parts, call, error)
   }
+}
+
+/** What a call is refused with, given what its work rejected with: that its signal aborted is no fault of the gateway. */
+function refusalOf(parts: ChatParts, call: IncomingCall, error: unknown): unknown {
+  if (parts.stopping.aborted) return shuttingDown()
+  if (!call.signal.aborted || error instanceof GatewayError || error instanceof DispatchFailed) return error
+  return new GatewayError('upstream_error', { message: 'The client disconnected.', cause: error })
 }
 
 /** What a call keeps open besides its providers, for as long as it runs. */
@@ -160,7 +167,7 @@ class ToolAnswer {
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
       await owe(call, hold, error)
-      throw parts.stopping.aborted ? shuttingDown() : error
+      throw refusalOf(parts, call, error)
     } finally {
       this.#life.end()
     }

@@ -37,7 +37,8 @@ describe.each(cases)('a %s answer', (_, how) => {
     client.abort()
     await left
     expect(await ended).toMatchObject({ ending: 'client-gone', promptTokens: 12, cost: 20_000_000n })
-    await response
+    // A disconnection is not logged as a fault of the gateway.
+    expect(await response).not.toMatchObject({ code: 'internal_error' })
     expect(await lab.receipt()).toMatchObject({ state: 'settled', ending: 'client-gone', charged: '0.00002' })
     expect([await lab.pinned(), lab.closed, lab.upstream.arrivals.length]).toEqual([0n, 1, 1])
   })
@@ -58,6 +59,26 @@ describe.each(cases)('a %s answer', (_, how) => {
     expect(lines.map(({ item }) => item)).toEqual(['input', 'output', 'call:web_search'])
     expect(charged).toBe('0.000020000007')
     expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
+  })
+
+  test('whose client disconnects while its tools are opened: nothing was asked, and nothing is charged', async () => {
+    await using lab = await toolLab({ turns: [answer] })
+    const client = new AbortController()
+    lab.parts.toolSources = {
+      ...lab.parts.toolSources,
+      webSearch: (_, __, { signal }) => ({
+        open: () => {
+          client.abort()
+          return Promise.reject(signal.reason)
+        },
+        close: () => Promise.resolve(),
+      }),
+    }
+    expect(await lab.open(how, client.signal).catch((error: unknown) => error)).toMatchObject({
+      code: 'upstream_error',
+      message: 'The client disconnected.',
+    })
+    expect([await lab.pinned(), lab.upstream.arrivals.length]).toEqual([0n, 0])
   })
 
   test('whose gateway stops while a tool runs', async () => {
