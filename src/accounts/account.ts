@@ -26,6 +26,8 @@ export interface NewAccount {
   readonly role?: Role
   /** Defaults to now: whoever creates the account vouches for its address. */
   readonly verifiedAt?: number | null
+  /** The hash of its password; none when left out. */
+  readonly password?: string
 }
 
 export interface AccountQuery {

@@ -77,16 +77,13 @@ export class Identities {
     attempts.signUp(visitor.network)
     const hash = await passwords.hash(password)
     if (await accounts.findAccount(address)) {
-      // Two durable writes, like opening an account and setting its password, so that both take the same time.
-      const { ticket } = mintTicket('verification', null, now())
-      await identities.insertTicket(ticket)
-      await identities.useTicket(ticket.id, ticket.hash, ticket.kind, now())
+      // One durable write, like opening an account, so that both take the same time. The ticket is good for nothing.
+      await identities.insertTicket(mintTicket('verification', null, now()).ticket)
       this.#mail(() => Promise.resolve(mails.known(address, this.#parts.consoleUrl())), address)
       return
     }
-    const account = await this.#opened(address)
+    const account = await this.#opened(address, hash)
     if (!account) return
-    await identities.setPassword(account.id, hash, now())
     this.#parts.admitted(account)
     this.#mail(async () => {
       const { url } = await this.linkFor('verification', account)
@@ -94,9 +91,10 @@ export class Identities {
     }, address)
   }
 
-  async #opened(address: string): Promise<Account | undefined> {
+  /** With its password in one write: an account without one could not be signed in to, and its address is taken. */
+  async #opened(address: string, password: string): Promise<Account | undefined> {
     try {
-      return await this.#parts.accounts.createAccount(address, { verifiedAt: null })
+      return await this.#parts.accounts.createAccount(address, { verifiedAt: null, password })
     } catch (error) {
       // Another request created the same address first.
       if (error instanceof GatewayError && error.code === 'invalid_request') return undefined

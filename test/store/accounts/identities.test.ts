@@ -169,6 +169,14 @@ test('an identity of an issuer belongs to one account', async () => {
   expect(await identities.findIdentity({ ...identity, issuer: 'https://other.example.org' })).toBeUndefined()
 })
 
+test('an account is opened with its password, in one write', async () => {
+  const { accounts, identities } = await open()
+  const anna = await accounts.createAccount('anna@example.org', { verifiedAt: null, password: 'a hash' })
+  expect(await identities.passwordOf(anna.id)).toBe('a hash')
+  const berta = await accounts.createAccount('berta@example.org')
+  expect(await identities.passwordOf(berta.id)).toBeNull()
+})
+
 test('a deleted account is gone with every way into it, and its address is free again', async () => {
   const store = await open()
   const { accounts, conversations, identities } = store

@@ -70,7 +70,8 @@ export class SqliteAccounts implements AccountStore {
 
   createAccount(email: string, more: NewAccount = {}): Account {
     const now = this.#clock()
-    const { role = 'user', verifiedAt = now } = more
+    const { role = 'user', verifiedAt = now, password = null } = more
+    const passwordAt = password === null ? null : now
     const account: Account = {
       id: `acct_${randomBytes(9).toString('hex')}`,
       email: normalized(email),
@@ -80,7 +81,10 @@ export class SqliteAccounts implements AccountStore {
       verifiedAt,
     }
     try {
-      writing(() => this.#sql().insertAccount.run(account.id, account.email, now, role, verifiedAt))
+      const { id } = account
+      writing(() =>
+        this.#sql().insertAccount.run(id, account.email, now, role, verifiedAt, password, passwordAt),
+      )
     } catch (error) {
       if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
       throw new GatewayError('invalid_request', {
@@ -287,7 +291,8 @@ function statements(database: Database) {
   return {
     dataVersion: database.prepare('PRAGMA data_version'),
     insertAccount: database.prepare(
-      'INSERT INTO account (id, email, created_at, suspended, role, email_verified_at) VALUES (?,?,?,0,?,?)',
+      `INSERT INTO account (id, email, created_at, suspended, role, email_verified_at, password, password_changed_at)
+       VALUES (?,?,?,0,?,?,?,?)`,
     ) as Statement,
     accountById: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE id = ?'),
     accountByEmail: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE email = ?'),
