@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams } from 'wouter'
 import { call } from '../api/call.ts'
+import { newId } from '../api/new-id.ts'
 import { poolNames } from '../pages/credits/pools.ts'
 import { moment, usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
@@ -124,7 +125,7 @@ function Grant({ path }: { path: string }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   // If the answer was lost, the same grant is sent again with this id and booked once.
-  const [id, setId] = useState(() => crypto.randomUUID())
+  const [id, setId] = useState(() => newId())
   const [granted, setGranted] = useState('')
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
@@ -143,7 +144,7 @@ function Grant({ path }: { path: string }) {
     void act(async () => {
       await elevated(() => call('POST', `${path}/grant`, body))
       setGranted(amount)
-      setId(crypto.randomUUID())
+      setId(newId())
       form.reset()
       await client.invalidateQueries({ queryKey: ['admin'] })
     })

@@ -1,9 +1,10 @@
 // Basic components of all pages.
 
-import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react'
+import { type ButtonHTMLAttributes, type MouseEvent, type ReactNode, useState } from 'react'
 import { faultIn } from '../api/call.ts'
 import { ago, moment, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
+import { copyText } from './copy-text.ts'
 
 type Look = 'primary' | 'plain' | 'danger' | 'quiet'
 
@@ -177,15 +178,14 @@ export function Time({ at, none = '–' }: { at: string | null; none?: string })
 
 /** Copies a text, and confirms it on screen and to screen readers. */
 export function Copy({ text, label, look = 'plain' }: { text: string; label?: string; look?: Look }) {
-  const [copied, setCopied] = useState(false)
-  const copy = async () => {
-    await navigator.clipboard.writeText(text)
-    setCopied(true)
-    setTimeout(() => setCopied(false), 2_000)
+  const [done, setDone] = useState<'Copied' | 'Not copied' | null>(null)
+  const copy = async ({ currentTarget }: MouseEvent<HTMLButtonElement>) => {
+    setDone((await copyText(text, currentTarget)) ? 'Copied' : 'Not copied')
+    setTimeout(() => setDone(null), 2_000)
   }
   return (
-    <Button small look={look} onClick={() => void copy()}>
-      <span aria-live="polite">{copied ? t('Copied') : (label ?? t('Copy'))}</span>
+    <Button small look={look} onClick={(event) => void copy(event)}>
+      <span aria-live="polite">{done === null ? (label ?? t('Copy')) : t(done)}</span>
     </Button>
   )
 }

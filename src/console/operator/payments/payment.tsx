@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useParams } from 'wouter'
 import { call } from '../../api/call.ts'
+import { newId } from '../../api/new-id.ts'
 import { inr, problems, processorNames, TopUpBadges } from '../../pages/payments/words.tsx'
 import { decimal, exact, plus } from '../../strings/exact.ts'
 import { moment, usd } from '../../strings/format.ts'
@@ -146,7 +147,7 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
 function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
   const client = useQueryClient()
   // If the answer was lost, the same refund is sent again with this id and made once.
-  const [id] = useState(() => crypto.randomUUID())
+  const [id] = useState(() => newId())
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const refund = async (given: FormData) => {
     const amount = textOf(given, 'amount') ?? rest

@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call, CallError } from '../../api/call.ts'
+import { newId } from '../../api/new-id.ts'
 import type { Page } from '../../api/wire.ts'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
@@ -108,7 +109,7 @@ const tenYearsMs = 3_650 * 86_400_000
 
 function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
   const client = useQueryClient()
-  const [subscription] = useState(() => `sub_${crypto.randomUUID().replaceAll('-', '').slice(0, 18)}`)
+  const [subscription] = useState(() => `sub_${newId().slice(0, 18)}`)
   const [typed, setTyped] = useState('')
   const accounts = useAccountsLike(typed)
   const grant = async (given: FormData) => {

@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { call, faultIn } from '../../api/call.ts'
+import { newId } from '../../api/new-id.ts'
 import { type ProcessorId, type TopUp, type TopUpTerms, useTopUpTerms } from '../../api/payments.ts'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
@@ -56,7 +57,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
     setTried(true)
     if (fault !== undefined || processor === undefined) return
     const of = `${amount} ${processor}`
-    if (attempt.current.of !== of) attempt.current = { of, key: crypto.randomUUID() }
+    if (attempt.current.of !== of) attempt.current = { of, key: newId() }
     void act(async () => {
       const body = { amount, currency: 'INR', processor }
       const headers = { 'idempotency-key': attempt.current.key }
