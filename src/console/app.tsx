@@ -3,6 +3,7 @@
 import { lazy, Suspense } from 'react'
 import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useSession } from './api/queries.ts'
+import { CrashGuard } from './crash-guard.tsx'
 import { SignedOut } from './session/signed-out.tsx'
 import { TicketPage, Welcome } from './session/ticket-page.tsx'
 import { Shell } from './shell.tsx'
@@ -27,19 +28,21 @@ export function App() {
   if (path === '/welcome') return <Welcome session={session} />
   return (
     <Shell session={session}>
-      <Suspense fallback={<Loading />}>
-        <Switch>
-          <Route path="/create-account">
-            <Redirect to="/" replace />
-          </Route>
-          <Route path="/reset">
-            <Redirect to="/" replace />
-          </Route>
-          <Route path="/chat/:id?" component={Chat} />
-          {session.role === 'operator' && <Route path="/operator/*?" component={OperatorPages} />}
-          <Route component={Pages} />
-        </Switch>
-      </Suspense>
+      <CrashGuard page={path}>
+        <Suspense fallback={<Loading />}>
+          <Switch>
+            <Route path="/create-account">
+              <Redirect to="/" replace />
+            </Route>
+            <Route path="/reset">
+              <Redirect to="/" replace />
+            </Route>
+            <Route path="/chat/:id?" component={Chat} />
+            {session.role === 'operator' && <Route path="/operator/*?" component={OperatorPages} />}
+            <Route component={Pages} />
+          </Switch>
+        </Suspense>
+      </CrashGuard>
     </Shell>
   )
 }

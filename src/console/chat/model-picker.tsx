@@ -3,6 +3,7 @@
 import { useDeferredValue, useState } from 'react'
 import type { ModelRow, NotCallable } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
+import { firstModel } from '../pages/first-model.ts'
 import { reasons } from '../pages/reasons.ts'
 import { Badge, Button } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -11,10 +12,7 @@ const item = 'weir.model'
 /** The limit of shown matches. */
 const most = 80
 
-/** The default if there is only the simulator: its other models fail or are slow. */
-const echo = 'sim/echo'
-
-/** The model last used in this browser, otherwise the first real one that daily credit pays for. */
+/** The model last used in this browser, otherwise the one to begin with. */
 export function usePickedModel(models: readonly ModelRow[] | undefined) {
   const [id, setId] = useState(lastPicked)
   const picked = pickedOf(models ?? [], id)
@@ -32,14 +30,7 @@ function lastPicked(): string {
 /** The picked model, or else the default; undefined if none can be called. */
 export function pickedOf(models: readonly ModelRow[], id = lastPicked()): ModelRow | undefined {
   const callable = models.filter((model) => model.callable.app === null && model.kind === 'chat')
-  const real = callable.filter((model) => !model.id.startsWith('sim/'))
-  return (
-    callable.find((model) => model.id === id) ??
-    real.find((model) => model.flash_class) ??
-    real[0] ??
-    callable.find((model) => model.id === echo) ??
-    callable[0]
-  )
+  return callable.find((model) => model.id === id) ?? firstModel(callable)
 }
 
 interface PickerProps {

@@ -8,6 +8,7 @@ import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Code, Copy, PageHead } from '../ui/basics.tsx'
 import { QueryState } from '../ui/query-state.tsx'
+import { firstModel } from './first-model.ts'
 import { KeyForm } from './keys/key-form.tsx'
 
 export function Connect() {
@@ -19,7 +20,7 @@ export function Connect() {
   const [chosen, setChosen] = useState('')
   const [model, setModel] = useState('')
   const callable = models?.filter((row) => row.callable.api === null && row.kind === 'chat') ?? []
-  const used = model === '' ? (callable[0]?.id ?? 'sim/echo') : model
+  const used = model === '' ? (firstModel(callable)?.id ?? 'sim/echo') : model
   const [making, setMaking] = useState(false)
   // Nothing but this page holds the text of the key.
   const [made, setMade] = useState<MadeKey | null>(null)
