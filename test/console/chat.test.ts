@@ -41,7 +41,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await say(page, 'Say nothing.')
     await page.getByText('The answer is being written.').waitFor({ state: 'attached' })
     await page.getByRole('button', { name: 'Stop' }).click()
-    await page.getByText('Stopped.').waitFor()
+    await page.getByText('Stopped.', { exact: true }).waitFor()
     expect((await restingCredits(console.weir)).held).toBe('0')
 
     await pick(page, 'sim/echo')

@@ -54,7 +54,7 @@ function Request({ request, decision, open, locked, onChoose }: RequestProps) {
     >
       <p className="text-[13px]">
         {t('The model wants to call a tool of {server}:', { server })}{' '}
-        <span className="font-mono font-medium break-all">{tool}</span>
+        <span className="font-mono font-medium break-all">{visible(tool)}</span>
       </p>
       <pre
         tabIndex={0}
@@ -62,7 +62,7 @@ function Request({ request, decision, open, locked, onChoose }: RequestProps) {
         aria-label={t('What it is called with')}
         className="mt-1 max-h-60 overflow-auto font-mono text-[12px] break-all whitespace-pre-wrap"
       >
-        {indented(request.arguments)}
+        {visible(indented(request.arguments))}
       </pre>
       <div className="mt-2 flex flex-wrap items-center gap-2">
         {decision === undefined && open && (
@@ -81,6 +81,14 @@ function Request({ request, decision, open, locked, onChoose }: RequestProps) {
         )}
       </div>
     </div>
+  )
+}
+
+/** Characters that are not seen but move or hide others are written out, so that what is shown is what will be sent. */
+function visible(text: string): string {
+  return text.replace(
+    /[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 }
 

@@ -3,7 +3,7 @@
 import type { Attachment } from './thread.ts'
 
 /** Requests are limited to 10 MiB by default, including the overhead of base64 and JSON. */
-const mostCharacters = 9_000_000
+export const mostCharacters = 9_000_000
 
 export function tooLarge(attachments: readonly Attachment[]): boolean {
   return attachments.reduce((sum, { data }) => sum + data.length, 0) > mostCharacters

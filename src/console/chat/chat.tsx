@@ -10,18 +10,19 @@ import { ago } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Loading } from '../ui/basics.tsx'
 import { saveFile } from '../ui/save-file.ts'
+import { useAct } from '../ui/use-act.ts'
 import { Composer } from './composer.tsx'
 import { asMarkdown } from './export.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { PoolMeter } from './pool-meter.tsx'
 import { Rename } from './rename.tsx'
-import type { Approval, Attachment, Turn } from './thread.ts'
+import type { Answer, Approval, Attachment, Turn } from './thread.ts'
 import { TurnView } from './turn.tsx'
 import { type Asked, useThread } from './use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
-  const { turns, title, rename, loading, error, send, stop } = useThread(id)
+  const { turns, title, rename, loading, error, send, startAnew, stop } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [draft, setDraft] = useState<Draft | null>(null)
@@ -46,14 +47,14 @@ export default function Chat() {
   return (
     <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
       <div className="hidden w-60 shrink-0 flex-col border-r border-line p-3 xl:flex">
-        <Conversations current={id} />
+        <Conversations current={id} onNew={startAnew} />
       </div>
       <div
         id={list}
         popover="auto"
         className="m-0 h-dvh w-72 flex-col border-r border-line bg-panel p-3 shadow-xl open:flex"
       >
-        <Conversations current={id} />
+        <Conversations current={id} onNew={startAnew} />
       </div>
       <div className="flex min-w-0 flex-1 flex-col">
         <div className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b border-line px-3 py-2">
@@ -64,7 +65,10 @@ export default function Chat() {
           >
             {t('Conversations')}
           </button>
-          <h1 className="min-w-0 flex-1 truncate font-medium max-sm:order-last max-sm:basis-full max-sm:px-2">
+          <h1
+            dir="auto"
+            className="min-w-0 flex-1 truncate font-medium max-sm:order-last max-sm:basis-full max-sm:px-2"
+          >
             {title || t('New chat')}
           </h1>
           {id !== undefined && title !== '' && <Rename title={title} onRename={rename} />}
@@ -105,7 +109,7 @@ export default function Chat() {
           </div>
         </div>
         <p role="status" className="sr-only">
-          {turns.length === 0 ? '' : busy ? t('The answer is being written.') : t('The answer is finished.')}
+          {turns.length === 0 ? '' : t(states[turns.at(-1)!.answer.state])}
         </p>
         <div className="border-t border-line">
           <div className="mx-auto max-w-3xl px-4 py-3">
@@ -130,6 +134,15 @@ export default function Chat() {
       </div>
     </div>
   )
+}
+
+/** What a screen reader says of the last answer; a failure is an alert of its own. */
+const states: Readonly<Record<Answer['state'], string>> = {
+  running: 'The answer is being written.',
+  done: 'The answer is finished.',
+  cut: 'The answer is finished.',
+  stopped: 'The answer was stopped.',
+  failed: '',
 }
 
 /** Approved calls can only run if their server is declared. */
@@ -173,7 +186,7 @@ function useStuckToEnd(turns: readonly unknown[]) {
   return { box, onScroll }
 }
 
-function Conversations({ current }: { current: string | undefined }) {
+function Conversations({ current, onNew }: { current: string | undefined; onNew: () => void }) {
   const { data, error } = useConversations()
   const client = useQueryClient()
   const [, navigate] = useLocation()
@@ -182,15 +195,18 @@ function Conversations({ current }: { current: string | undefined }) {
     () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
     [data, q],
   )
-  const remove = async ({ id }: Conversation) => {
-    await call('DELETE', `conversations/${encodeURIComponent(id)}`)
-    if (id === current) navigate('/chat')
-    await client.invalidateQueries({ queryKey: ['conversations'] })
-  }
+  const { error: refused, act } = useAct()
+  const remove = ({ id }: Conversation) =>
+    act(async () => {
+      await call('DELETE', `conversations/${encodeURIComponent(id)}`)
+      if (id === current) navigate('/chat')
+      await client.invalidateQueries({ queryKey: ['conversations'] })
+    })
   return (
     <>
       <Link
         href="/chat"
+        onClick={onNew}
         className="mb-2 inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
       >
         {t('New chat')}
@@ -203,7 +219,7 @@ function Conversations({ current }: { current: string | undefined }) {
         onChange={(event) => setQ(event.target.value)}
         className="control mb-2"
       />
-      {error && <Failure error={error} />}
+      {(refused ?? error) !== null && <Failure error={refused ?? error} />}
       <nav aria-label={t('Conversations')} className="flex-1 overflow-y-auto">
         <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
           {shown.map((conversation) => (
@@ -215,7 +231,9 @@ function Conversations({ current }: { current: string | undefined }) {
                   conversation.id === current ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
                 }`}
               >
-                <span className="block truncate">{conversation.title}</span>
+                <span dir="auto" className="block truncate">
+                  {conversation.title}
+                </span>
                 <span className="block text-[12px] text-muted">{ago(conversation.updated_at)}</span>
               </Link>
               <Button

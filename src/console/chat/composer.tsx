@@ -3,7 +3,7 @@
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
 import { t } from '../strings/text.ts'
 import { Button } from '../ui/basics.tsx'
-import { readAttachment, tooLarge } from './attachments.ts'
+import { mostCharacters, readAttachment, tooLarge } from './attachments.ts'
 import { Servers } from './servers.tsx'
 import type { Attachment } from './thread.ts'
 
@@ -37,6 +37,7 @@ export function Composer({
 }: ComposerProps) {
   const [text, setText] = useState(draft?.text ?? '')
   const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
+  const latest = useRef(attachments)
   const [refused, setRefused] = useState('')
   const box = useRef<HTMLTextAreaElement>(null)
   const picker = useId()
@@ -48,20 +49,31 @@ export function Composer({
   useEffect(() => {
     if (draft !== null) box.current!.focus()
   }, [draft])
+  const keep = (all: readonly Attachment[]) => {
+    latest.current = all
+    setAttachments(all)
+  }
   const add = async (files: Iterable<File>) => {
-    const read = await Promise.all([...files].map(readAttachment))
-    const all = [...attachments, ...read]
-    if (tooLarge(all)) setRefused(t('The files are larger than a request may be.'))
-    else {
+    const given = [...files]
+    const large = () => setRefused(t('The files are larger than a request may be.'))
+    // Before they are read: a file may be larger than the memory.
+    if (given.reduce((sum, { size }) => sum + size, 0) > mostCharacters) return large()
+    try {
+      const read = await Promise.all(given.map(readAttachment))
+      // Other files may have been added, or the question sent, since reading began.
+      const all = [...latest.current, ...read]
+      if (tooLarge(all)) return large()
       setRefused('')
-      setAttachments(all)
+      keep(all)
+    } catch {
+      setRefused(t('A file cannot be read. A folder cannot be attached.'))
     }
   }
   const send = () => {
     if (busy || !ready || (text.trim() === '' && attachments.length === 0)) return
     onSend(text.trim(), attachments)
     setText('')
-    setAttachments([])
+    keep([])
   }
   const onKey = (event: KeyboardEvent) => {
     if (event.key === 'Escape' && busy) onStop()
@@ -97,7 +109,7 @@ export function Composer({
                 small
                 look="quiet"
                 aria-label={t('Remove {name}', { name })}
-                onClick={() => setAttachments(attachments.filter((_, other) => other !== index))}
+                onClick={() => keep(attachments.filter((_, other) => other !== index))}
               >
                 ✕
               </Button>
@@ -108,6 +120,7 @@ export function Composer({
       <textarea
         ref={box}
         rows={1}
+        dir="auto"
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={onKey}

@@ -66,12 +66,14 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
   blocks.current = cut(blocks.current, text)
   const { done, start } = blocks.current
   return (
-    <div className="prose">
+    <div className="prose" dir="auto">
       {done.map((block, index) => (
         <Block key={index} text={block} />
       ))}
       {growing && text.length - start > longestOpen ? (
-        <p className="whitespace-pre-wrap">{text.slice(start)}</p>
+        <p dir="auto" className="whitespace-pre-wrap">
+          {text.slice(start)}
+        </p>
       ) : (
         <Block text={text.slice(start)} />
       )}
@@ -102,7 +104,13 @@ function CodeBlock({ text, language }: { text: string; language: string }) {
         <span className="flex-1 font-mono">{name || t('code')}</span>
         <Copy text={text} look="quiet" />
       </div>
-      <pre className="mt-0! rounded-t-none!" tabIndex={0} role="group" aria-label={name || t('code')}>
+      <pre
+        dir="ltr"
+        className="mt-0! rounded-t-none!"
+        tabIndex={0}
+        role="group"
+        aria-label={name || t('code')}
+      >
         <code>{text}</code>
       </pre>
     </div>

@@ -47,7 +47,8 @@ export interface Answer {
   readonly sources: readonly Source[]
   readonly state: 'running' | 'done' | 'cut' | 'stopped' | 'failed'
   readonly stored: boolean
-  readonly fault: { readonly code: string; readonly message: string } | null
+  /** `code` as in the error reference; null for a fault that the page found itself. */
+  readonly fault: { readonly code: string | null; readonly message: string } | null
   readonly cost: string | null
   readonly paidBy: readonly { readonly pool: string; readonly amount: string }[]
   readonly tokens: { readonly input: number; readonly output: number } | null
@@ -202,7 +203,7 @@ function requestOf(item: Item): ApprovalRequest | undefined {
 /** The sources with one more, if it is a page and not among them. */
 function cited(sources: readonly Source[], annotation: Annotation | undefined): readonly Source[] {
   const { type, url = '', title } = annotation ?? {}
-  if (type !== 'url_citation' || !/^https?:\/\//i.test(url)) return sources
+  if (type !== 'url_citation' || !/^https?:\/\//i.test(url) || !URL.canParse(url)) return sources
   return sources.some((known) => known.url === url) ? sources : [...sources, { url, title: title || url }]
 }
 
@@ -307,5 +308,7 @@ function userItem({ text, attachments }: Turn): object {
     if (data.startsWith('data:')) return { type: 'input_file', filename: name, file_data: data }
     return { type: 'input_text', text: `${name}:\n\n${data}` }
   })
-  return { type: 'message', role: 'user', content: [...parts, { type: 'input_text', text }] }
+  // Some providers refuse a text without a character.
+  const words = text === '' && parts.length > 0 ? [] : [{ type: 'input_text', text }]
+  return { type: 'message', role: 'user', content: [...parts, ...words] }
 }

@@ -77,9 +77,14 @@ function Question({ turn, locked, onEdit }: Pick<TurnProps, 'turn' | 'locked' | 
           ))}
         </ul>
       )}
-      <p className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap">
-        {text}
-      </p>
+      {text !== '' && (
+        <p
+          dir="auto"
+          className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap"
+        >
+          {text}
+        </p>
+      )}
       <Button small look="quiet" disabled={locked} onClick={onEdit}>
         {t('Edit')}
       </Button>
@@ -151,14 +156,16 @@ function End({ answer }: { answer: Answer }) {
     <div role="alert" className="mt-2 rounded-md bg-bad-soft px-3 py-2">
       <p>{message}</p>
       <p className="mt-1 flex flex-wrap gap-3 text-[13px]">
-        <a
-          className="font-mono text-bad underline"
-          href={`/docs/errors#${code}`}
-          target="_blank"
-          rel="noreferrer"
-        >
-          {code}
-        </a>
+        {code !== null && (
+          <a
+            className="font-mono text-bad underline"
+            href={`/docs/errors#${code}`}
+            target="_blank"
+            rel="noreferrer"
+          >
+            {code}
+          </a>
+        )}
         {answer.requestId !== null && (
           <Link href={`/requests/${answer.requestId}`} className="underline">
             {t('Why?')}

@@ -3,7 +3,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { useLocation } from 'wouter'
-import { call, faultIn } from '../api/call.ts'
+import { call, CallError } from '../api/call.ts'
+import { newId } from '../api/new-id.ts'
 import type { Conversation } from '../api/wire.ts'
 import { ask, noteConversation, settledReceipt } from './ask.ts'
 import {
@@ -28,6 +29,11 @@ export interface Asking {
   readonly servers: readonly string[]
 }
 
+/** A conversation while it is open; a new one gets its id with its first answer. */
+interface Place {
+  id: string | undefined
+}
+
 /** What is asked: a question, or that calls of tools go on or do not. */
 export type Asked = Pick<Turn, 'text' | 'attachments' | 'approvals'>
 
@@ -38,32 +44,47 @@ export function useThread(id: string | undefined) {
   const [loading, setLoading] = useState(id !== undefined)
   const [error, setError] = useState<unknown>(null)
   const [title, setTitle] = useState('')
-  /** The conversation whose turns are here; a new one gets its id with its first question. */
-  const open = useRef<string | undefined>(undefined)
+  const open = useRef<Place>({ id: undefined })
   const running = useRef<AbortController | null>(null)
   const client = useQueryClient()
   const [, navigate] = useLocation()
 
   useEffect(() => {
-    if (id === open.current && (id !== undefined || turns.length === 0)) return
-    running.current?.abort()
-    open.current = id
+    if (id === open.current.id && (id !== undefined || turns.length === 0)) return
+    const place = leaveFor(id)
     setTurns([])
     setError(null)
     setTitle('')
     setLoading(id !== undefined)
     if (id === undefined) return
-    load(id).catch((thrown: unknown) => {
-      if (open.current !== id) return
+    load(place, id).catch((thrown: unknown) => {
+      if (open.current !== place) return
       setLoading(false)
       setError(thrown)
     })
   }, [id])
-  useEffect(() => () => running.current?.abort(), [])
+  useEffect(() => () => void leaveFor(undefined), [])
 
-  async function load(wanted: string) {
+  /** Stops the answer that is being written, and opens another conversation in its place. */
+  function leaveFor(wanted: string | undefined): Place {
+    running.current?.abort()
+    running.current = null
+    open.current = { id: wanted }
+    return open.current
+  }
+
+  /** Leaves a conversation that has no address yet; one that has is left by going to another address. */
+  function startAnew() {
+    if (id !== undefined) return
+    leaveFor(undefined)
+    setTurns([])
+    setError(null)
+    setTitle('')
+  }
+
+  async function load(place: Place, wanted: string) {
     const kept = await call<KeptConversation>('GET', `conversations/${encodeURIComponent(wanted)}`)
-    if (open.current !== wanted) return
+    if (open.current !== place) return
     const loaded = kept.turns.map(({ response, input }) => keptTurn(response, input))
     setTitle(kept.title)
     setTurns(loaded)
@@ -91,8 +112,9 @@ export function useThread(id: string | undefined) {
     if (running.current) return
     const controller = new AbortController()
     running.current = controller
+    const place = open.current
     const turn: Turn = {
-      key: crypto.randomUUID(),
+      key: newId(),
       text,
       attachments,
       approvals,
@@ -102,11 +124,13 @@ export function useThread(id: string | undefined) {
     setTurns(asked)
     setError(null)
     const { answer, requestId } = await answered(turn, asked, asking, controller)
-    running.current = null
+    if (running.current === controller) running.current = null
     const call = requestId ?? answer.id
     if (call !== null)
       void addReceipt(turn.key, call).then(() => client.invalidateQueries({ queryKey: ['credits'] }))
-    await keepPlace(asked, answer).catch(setError)
+    await keepPlace(place, asked, answer).catch((thrown: unknown) => {
+      if (open.current === place) setError(thrown)
+    })
   }
 
   async function answered(turn: Turn, asked: readonly Turn[], asking: Asking, { signal }: AbortController) {
@@ -126,20 +150,24 @@ export function useThread(id: string | undefined) {
       }
       if (answer.state === 'running') answer = { ...answer, state: 'failed', fault: cutShort }
     } catch (thrown) {
-      const { code, message } = faultIn(thrown)
-      answer = signal.aborted
-        ? { ...answer, state: 'stopped' }
-        : { ...answer, state: 'failed', fault: { code, message } }
+      // An answer that had ended is whole, however its connection ends.
+      if (answer.state === 'running')
+        answer = signal.aborted
+          ? { ...answer, state: 'stopped' }
+          : { ...answer, state: 'failed', fault: faultOf(thrown) }
     }
     cancelAnimationFrame(frame)
     show()
     return { answer, requestId }
   }
 
-  /** Saves the conversation's last response, and creates the conversation with its first answer. */
-  async function keepPlace(asked: readonly Turn[], answer: Answer) {
+  /**
+   * Saves the conversation's last response, and creates the conversation with its first answer. Meanwhile another one may
+   * have been opened, which stays as it is.
+   */
+  async function keepPlace(place: Place, asked: readonly Turn[], answer: Answer) {
     if (!answer.stored || answer.id === null || answer.state === 'failed') return
-    if (open.current === undefined) {
+    if (place.id === undefined) {
       const first = asked[0]!.text
         .replace(/[#*`>_|]+/g, '')
         .replace(/\s+/g, ' ')
@@ -149,25 +177,38 @@ export function useThread(id: string | undefined) {
         title: name || '…',
         model: answer.model,
       })
-      open.current = made.id
-      setTitle(made.title)
-      navigate(`/chat/${made.id}`, { replace: true })
+      place.id = made.id
+      if (open.current === place) {
+        setTitle(made.title)
+        navigate(`/chat/${made.id}`, { replace: true })
+      }
     }
-    await noteConversation(open.current, { last_response: answer.id, model: answer.model })
+    await noteConversation(place.id, { last_response: answer.id, model: answer.model })
     await client.invalidateQueries({ queryKey: ['conversations'] })
   }
 
   async function rename(name: string) {
-    if (open.current === undefined) return
-    await noteConversation(open.current, { title: name })
-    setTitle(name)
+    const place = open.current
+    if (place.id === undefined) return
+    await noteConversation(place.id, { title: name })
+    if (open.current === place) setTitle(name)
     await client.invalidateQueries({ queryKey: ['conversations'] })
   }
 
-  return { turns, title, rename, loading, error, send, stop: () => running.current?.abort() }
+  return { turns, title, rename, loading, error, send, startAnew, stop: () => running.current?.abort() }
 }
 
 /** Of a long conversation, the receipts of the latest answers. */
 const shownReceipts = 30
 
-const cutShort = { code: 'stream_cut', message: 'The stream ended before the answer did.' }
+/** Not a refusal of the gateway, so the error reference has no code of it. */
+const cutShort = {
+  code: null,
+  message: 'The connection to the gateway broke off before the answer was complete.',
+}
+
+function faultOf(thrown: unknown): NonNullable<Answer['fault']> {
+  if (!(thrown instanceof CallError)) return cutShort
+  const { status, code, message } = thrown.fault
+  return { code: status === 0 ? null : code, message }
+}

@@ -1,0 +1,167 @@
+// The console where something goes wrong: an origin without the browser's secure functions, a script that is gone, a
+// connection that breaks, a reader who goes elsewhere while an answer is being saved.
+
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { after, newAnswer } from '../../src/console/chat/thread.ts'
+import { openedConsole } from './opened.ts'
+import { browserPath, clean, seen } from './visitor.ts'
+
+test('a cited address that is none is no source', () => {
+  const cite = (url: string) => ({
+    type: 'response.output_text.annotation.added',
+    annotation: { type: 'url_citation', url, title: 'a page' },
+  })
+  const answer = ['https://[', 'https://', 'https://example.com/a']
+    .map(cite)
+    .reduce(after, newAnswer('sim/echo'))
+  expect(answer.sources.map(({ url }) => url)).toEqual(['https://example.com/a'])
+})
+
+describe.skipIf(browserPath === null)('the console', () => {
+  const console = openedConsole()
+
+  /** A signed-in visitor of the chat with a model. */
+  async function chatting(model: string) {
+    const visit = await console.visit()
+    await console.signIn(visit.page)
+    await visit.page.evaluate((id) => localStorage.setItem('weir.model', id), model)
+    await visit.page.goto('/console/chat')
+    await visit.page.getByRole('button', { name: model }).waitFor()
+    return visit
+  }
+
+  async function say(page: Page, text: string): Promise<void> {
+    await page.getByLabel('Message').fill(text)
+    await page.keyboard.press('Enter')
+  }
+
+  test('works over plain HTTP, where browsers have no clipboard and no randomUUID', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await context.addInitScript(() => {
+      Object.defineProperty(Crypto.prototype, 'randomUUID', { value: undefined })
+      Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })
+    })
+    await console.signIn(page)
+    await page.goto('/console/connect')
+    // The simulator's models that misbehave are no first call.
+    await page.getByLabel('Model').locator('option').first().waitFor({ state: 'attached' })
+    expect(await page.getByLabel('Model').inputValue()).toBe('sim/echo')
+    await page.getByRole('button', { name: 'Copy' }).first().click()
+    await page.getByText('Copied').waitFor()
+    await page.goto('/console/chat')
+    await page.getByLabel('Message').focus()
+    await page.keyboard.press('Control+V')
+    expect(await page.getByLabel('Message').inputValue()).toBe(`http://127.0.0.1:${console.weir.port}/v1`)
+    await page.keyboard.press('Enter')
+    await page.locator('article .prose').getByText('/v1').waitFor()
+    await page.goto('/console/operator/accounts')
+    await page.getByRole('link', { name: 'owner@localhost' }).click()
+    await page.getByRole('heading', { level: 1, name: 'owner@localhost' }).waitFor()
+    await page.goto('/console/credits/top-up')
+    await page.getByLabel('Amount in rupees').fill('500')
+    await page.getByRole('button', { name: 'Go on' }).click()
+    await page.waitForURL(/hooks\/sim\//)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('says that a page cannot be loaded, and shows the others', async () => {
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.route(/assets\/chat/, (route) => route.abort())
+    await page.getByRole('link', { name: 'Chat', exact: true }).click()
+    await page.getByRole('heading', { name: 'This page cannot be shown.' }).waitFor()
+    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor()
+    await page.getByRole('link', { name: 'Chat', exact: true }).click()
+    await page.unroute(/assets\/chat/)
+    await page.getByRole('button', { name: 'Load again' }).click()
+    await page.getByText('Ask something.').waitFor()
+    await context.close()
+  }, 30_000)
+
+  test('begins a new chat after a first answer that was stopped', async () => {
+    const visit = await chatting('sim/hang')
+    const { context, page } = visit
+    await say(page, 'Say nothing.')
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText('The answer was stopped.').waitFor({ state: 'attached' })
+    await page.getByRole('link', { name: 'New chat' }).click()
+    await page.getByText('Ask something.').waitFor()
+    expect(await page.locator('article').count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('saves an answer whose reader went elsewhere, and lets the reader stay there', async () => {
+    const visit = await chatting('sim/echo')
+    const { context, page } = visit
+    const saving = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    await page.route('**/console/api/conversations', async (route) => {
+      if (route.request().method() === 'POST') {
+        asked.resolve()
+        await saving.promise
+      }
+      await route.continue()
+    })
+    await say(page, 'Remember this.')
+    await asked.promise
+    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor()
+    const saved = page.waitForResponse((response) => response.request().method() === 'PATCH')
+    saving.resolve()
+    await saved
+    expect(new URL(page.url()).pathname).toBe('/console/keys')
+    await page.getByRole('link', { name: 'Chat', exact: true }).click()
+    await page.getByRole('link', { name: 'Remember this.' }).first().click()
+    await page.locator('article .prose').getByText('Remember this.').waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('says that the connection broke off, without a link to a code that nobody explains', async () => {
+    const visit = await chatting('sim/echo')
+    const { context, page } = visit
+    const begun = { type: 'response.created', response: { id: 'resp_1' } }
+    await page.route('**/app/v1/responses', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body: `data: ${JSON.stringify(begun)}\n\n` }),
+    )
+    await say(page, 'Hello')
+    const alert = page.getByRole('alert')
+    await alert.getByText('The connection to the gateway broke off').waitFor()
+    expect(await alert.getByRole('link').count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('keeps every file of several that are added at once, and refuses one that is too large unread', async () => {
+    const visit = await chatting('sim/echo')
+    const { context, page } = visit
+    await page.locator('form').evaluate((form) => {
+      for (const name of ['a.txt', 'b.txt']) {
+        const dataTransfer = new DataTransfer()
+        dataTransfer.items.add(new File([`in ${name}`], name, { type: 'text/plain' }))
+        form.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+      }
+    })
+    await page.getByRole('button', { name: 'Remove a.txt' }).waitFor()
+    await page.getByRole('button', { name: 'Remove b.txt' }).waitFor()
+    await page.locator('form').evaluate((form) => {
+      const file = new File(['a'], 'huge.bin')
+      Object.defineProperty(file, 'size', { value: 2 ** 40 })
+      const event = new DragEvent('drop', { bubbles: true, cancelable: true })
+      Object.defineProperty(event, 'dataTransfer', { value: { files: [file] } })
+      form.dispatchEvent(event)
+    })
+    await page.getByText('The files are larger than a request may be.').waitFor()
+    // Files alone are a question; no bubble without a word stands below them.
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.locator('article .prose').getByText('in b.txt').waitFor()
+    expect(await page.locator('article p').filter({ hasText: /^$/ }).count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+})
