@@ -44,11 +44,17 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
   const settings = mcpSettings(config)
   const { egress } = settings
   const authorized = (serverUrl: string) => ({ serverUrl, egress, now })
-  const keep = async (account: string, { name, url }: McpServerRecord, kept: OAuthKept) => {
+  /** `changed` gives the new state for the present one: both an authorisation and a refresh take time. */
+  const keep = async (
+    account: string,
+    { name, url }: McpServerRecord,
+    changed: (present: OAuthKept) => OAuthKept,
+  ) => {
     const record = await servers.find(account, name).catch(() => undefined)
-    // An authorisation takes time: the server may have been removed or replaced meanwhile.
+    // The server may have been removed or replaced meanwhile.
     if (record?.url !== url) return
-    await servers.put(account, { name, url, secrets: { ...record.secrets, oauth: { ...kept } } })
+    const oauth = changed(record.secrets.oauth ?? {})
+    await servers.put(account, { name, url, secrets: { ...record.secrets, oauth: { ...oauth } } })
   }
 
   /** One refresh per server at a time: a second would find its refresh token used up. */
@@ -58,8 +64,13 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const running = refreshing.get(key)
     if (running) return running
     const fresh = freshToken(authorized(record.url), kept)
-      .then(async ({ token, kept: changed }) => {
-        if (changed) await keep(account, record, changed)
+      .then(async ({ token, kept: refreshed }) => {
+        if (refreshed)
+          await keep(account, record, (present) =>
+            present.tokens?.access_token === kept.tokens?.access_token
+              ? { ...refreshed, ...(present.begun && { begun: present.begun }) }
+              : present,
+          )
         return token
       })
       .finally(() => refreshing.delete(key))
@@ -84,7 +95,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const oauth: OAuthKept | undefined = record?.secrets.oauth
     // The server may have been removed meanwhile; for another token it is unknown what is missing.
     if (!record || oauth?.tokens?.access_token !== token) return
-    await keep(account, record, { ...oauth, challenge })
+    await keep(account, record, (present) => ({ ...present, challenge }))
   }
 
   const authorization: McpAuthorization = {
@@ -98,14 +109,14 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
       headers.delete('authorization')
       const server = { ...authorized(record.url), headers }
       const { url, kept } = await beginAuthorization(server, before, { ...asked, state })
-      await keep(account, record, kept)
+      await keep(account, record, (present) => ({ ...present, ...kept }))
       return url
     },
     async end({ account, ...brought }) {
       const name = brought.state.split('.')[0]!
       const record = await servers.find(account, name)
       const kept = await endAuthorization(authorized(record.url), record.secrets.oauth ?? {}, brought)
-      await keep(account, record, kept)
+      await keep(account, record, () => kept)
       return name
     },
   }

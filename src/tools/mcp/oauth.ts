@@ -23,8 +23,8 @@ const longestExchangeMs = 30_000
 const longestProbeMs = 10_000
 
 /**
- * Begins an authorisation: gives where the user's browser has to go, and what to keep until it comes back. `headers` are
- * what the server is sent with every request, without a token. Rejects with GatewayError: `url_not_allowed` for an
+ * Begins an authorisation: gives where the user's browser has to go, and what to keep until it comes back, beside what
+ * is kept already. `headers` are what the server is sent with every request, without a token. Rejects with GatewayError: `url_not_allowed` for an
  * address that may not be reached, `invalid_request` for a server that cannot be authorised so.
  */
 export async function beginAuthorization(
@@ -36,7 +36,7 @@ export async function beginAuthorization(
     readonly state: string
     readonly clientMetadataUrl?: string | undefined
   },
-): Promise<{ readonly url: string; readonly kept: OAuthKept }> {
+): Promise<{ readonly url: string; readonly kept: Pick<OAuthKept, 'given' | 'begun'> }> {
   const { redirectUrl, session, state } = asked
   const wanted = await wantedOf(server, before)
   // The authorisation server is discovered anew each time.
@@ -58,7 +58,7 @@ export async function beginAuthorization(
     ...(registered && { client: registered }),
     ...(discovery && { discovery }),
   }
-  return { url: href, kept: { ...before, ...(given && { given }), begun } }
+  return { url: href, kept: { ...(given && { given }), begun } }
 }
 
 /**
@@ -82,12 +82,12 @@ export async function endAuthorization(
   return { ...client.kept, tokensAt: server.now() }
 }
 
-/** A valid token, and the new state if it changed. Rejects with GatewayError. */
+/** A valid token, and the new state but for a begun authorisation if it changed. Rejects with GatewayError. */
 export async function freshToken(
   server: Authorized,
   before: OAuthKept,
 ): Promise<{ readonly token: string; readonly kept: OAuthKept | undefined }> {
-  const { tokens, tokensAt = 0, challenge, begun } = before
+  const { tokens, tokensAt = 0, challenge } = before
   if (!tokens) throw notAuthorised('it has not been authorised yet')
   const { expires_in: seconds, refresh_token: next } = tokens
   const lasts = seconds === undefined || tokensAt + seconds * 1_000 - soonMs > server.now()
@@ -101,7 +101,7 @@ export async function freshToken(
   if (outcome !== 'AUTHORIZED' || !fresh) throw notAuthorised('its token has expired: authorise it again')
   // A refresh does not extend the scope: what was missing is still missing.
   const lacking = challenge?.status === 403 ? { challenge } : {}
-  const kept = { ...client.kept, tokensAt: server.now(), ...lacking, ...(begun && { begun }) }
+  const kept = { ...client.kept, tokensAt: server.now(), ...lacking }
   return { token: fresh.access_token, kept }
 }
 

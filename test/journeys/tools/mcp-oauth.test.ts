@@ -37,6 +37,8 @@ let metadata: (origin: string) => object = (origin) => ({
   token_endpoint_auth_methods_supported: ['none'],
 })
 const usual = metadata
+/** Holds the metadata back. */
+let hold: (() => Promise<void>) | undefined
 const asked: string[] = []
 
 function issued() {
@@ -59,8 +61,10 @@ async function http(request: Request): Promise<Response | undefined> {
       resource: `${origin}/mcp`,
       authorization_servers: [origin + issuerPath],
     })
-  if (pathname === `/.well-known/oauth-authorization-server${issuerPath}`)
+  if (pathname === `/.well-known/oauth-authorization-server${issuerPath}`) {
+    await hold?.()
     return Response.json(metadata(origin))
+  }
   if (pathname === '/register') {
     const body = (await request.json()) as object
     return Response.json({ ...body, client_id: 'client' }, { status: 201 })
@@ -217,6 +221,26 @@ test('an authorisation that is begun and left leaves the one before in use', asy
   await callback(anna, await allowed(anna))
   await allowed(anna)
   expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: true })
+})
+
+test('a token that is refreshed while another authorisation begins is kept, and so is that', async () => {
+  lifetime = 1
+  await callback(anna, await allowed(anna))
+  lifetime = 3_600
+  const discovered = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  hold = async () => {
+    discovered.resolve()
+    await answered.promise
+  }
+  const begun = allowed(anna)
+  await discovered.promise
+  hold = undefined
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: true })
+  answered.resolve()
+  const query = await begun
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: true })
+  expect((await callback(anna, query)).headers.get('location')).toBe('/console/mcp?outcome=authorized')
 })
 
 test('what a tool lacks is asked for by the next authorisation', async () => {
