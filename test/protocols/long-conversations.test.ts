@@ -2,6 +2,8 @@
 // time that grows with its length: squared, it held every other call up for ten seconds (issue 10, item 23).
 
 import { describe, expect, test } from 'bun:test'
+import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { messagesOf } from '../../src/protocols/gemini/inbound/contents.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import type { ProtocolId } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
@@ -58,4 +60,28 @@ describe.each(Object.entries(conversations))('%s', (_, messages) => {
     expect(body).toBeObject()
     expect(ms).toBeLessThan(mostMs)
   })
+})
+
+test('thousands of toolsets are matched with thousands of servers, which are too many', () => {
+  const servers = times(38_000, (at) => ({
+    type: 'url',
+    name: `server_of_a_client_${at}`,
+    url: 'https://x.y',
+  }))
+  const toolsets = times(9_000, () => ({ type: 'mcp_toolset', mcp_server_name: 'server_of_a_client_37999' }))
+  const body = { model: 'claude', max_tokens: 1, messages: [hello], tools: toolsets, mcp_servers: servers }
+  const refused = () => expect(() => messages.parse(body)).toThrow(/at most 16 MCP servers/)
+  expect(worked(refused)).toBeLessThan(mostMs)
+})
+
+test('thousands of results of a Gemini client find their calls, the last one first', () => {
+  const names = times(15_000, (at) => `function_of_a_client_${at}`)
+  const messages = messagesOf([
+    { role: 'model', parts: names.map((name) => ({ functionCall: { name } })) },
+    { role: 'user', parts: names.toReversed().map((name) => ({ functionResponse: { name } })) },
+  ]).map(({ message }) => message)
+  const calls = messages[0]!['tool_calls'] as { id: string }[]
+  expect(messages.slice(1).map((message) => message['tool_call_id'])).toEqual(
+    calls.map(({ id }) => id).toReversed(),
+  )
 })

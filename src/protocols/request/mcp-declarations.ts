@@ -42,10 +42,13 @@ export function messagesServers(servers: unknown, tools: readonly JsonObject[]):
   if (servers != null && !Array.isArray(servers)) throw invalidParam('mcp_servers', 'must be a list.')
   const named = (servers ?? []) as readonly Json[]
   const toolsets = tools.filter(({ type }) => type === 'mcp_toolset')
+  const serverNames = new Set(named.map((server) => (isObject(server) ? server.name : undefined)))
   for (const [at, { type, mcp_server_name: name }] of tools.entries()) {
-    if (type === 'mcp_toolset' && !named.some((server) => isObject(server) && server.name === name))
+    if (type === 'mcp_toolset' && (name === undefined || !serverNames.has(name)))
       throw invalidParam(`tools.${at}.mcp_server_name`, 'mcp_servers names no such server.')
   }
+  // Of several for one server the first holds.
+  const toolsetOf = new Map(toolsets.toReversed().map((toolset) => [toolset.mcp_server_name, toolset]))
   return named.map((server: Json, at) => {
     const param = `mcp_servers.${at}`
     if (!isObject(server)) throw invalidParam(param, 'must be an object.')
@@ -58,7 +61,7 @@ export function messagesServers(servers: unknown, tools: readonly JsonObject[]):
     if (typeof name !== 'string' || !labelForm.test(name)) {
       throw invalidParam(`${param}.name`, 'must be up to 64 letters, digits, underscores and hyphens.')
     }
-    const toolset = toolsets.find((each) => each.mcp_server_name === name)
+    const toolset = toolsetOf.get(name)
     const declaration: JsonObject = {
       type: 'mcp',
       server_label: name,

@@ -26,6 +26,12 @@ test('the functions of a namespace are offered with its name before theirs, behi
   })
 })
 
+test('twenty thousand functions of one name are named without trying all names for each', () => {
+  const functions = Array.from({ length: 1_000 }, () => fn('f'))
+  const { names } = offered(Array.from({ length: 20 }, () => namespace('n', ...functions)))
+  expect(new Set(names).size).toBe(20_000)
+})
+
 test('no two functions have one name, and none has one that providers refuse', () => {
   const long = 'a'.repeat(64)
   const { names } = offered([

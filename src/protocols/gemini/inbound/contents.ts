@@ -8,15 +8,39 @@ import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'
 import { detailOfThought } from './thoughts.ts'
 
-/** A call in the history without a result so far. */
+/** A call in the history. */
 interface OpenCall {
   readonly id: string
   readonly name: string
 }
 
+/** The calls without a result so far, oldest first, under their ids and their names. */
+class OpenCalls {
+  readonly #byId = new Map<string, OpenCall[]>()
+  readonly #byName = new Map<string, OpenCall[]>()
+  readonly #taken = new Set<OpenCall>()
+
+  add(call: OpenCall): void {
+    for (const [calls, key] of [[this.#byId, call.id] as const, [this.#byName, call.name] as const]) {
+      const same = calls.get(key)
+      if (same) same.push(call)
+      else calls.set(key, [call])
+    }
+  }
+
+  /** The oldest with this id or, without one, of this name. */
+  take(id: string | null | undefined, name: string): OpenCall | undefined {
+    const calls = (id == null ? this.#byName.get(name) : this.#byId.get(id)) ?? []
+    while (calls.length > 0 && this.#taken.has(calls[0]!)) calls.shift()
+    const call = calls.shift()
+    if (call) this.#taken.add(call)
+    return call
+  }
+}
+
 /** All turns as chat messages, each with its turn. Throws `invalid_request` naming what cannot be read. */
 export function messagesOf(contents: readonly ClientContent[]): { message: JsonObject; param: string }[] {
-  const open: OpenCall[] = []
+  const open = new OpenCalls()
   return contents.flatMap((content, index) => {
     const param = `contents[${index}]`
     const messages =
@@ -36,7 +60,7 @@ export function systemMessage(content: ClientContent): JsonObject | undefined {
 // ---- what the user said -----------------------------------------------------------------------------------
 
 /** Results first, each as a message of its own, then the text beside them. */
-function userMessages({ parts }: ClientContent, param: string, open: OpenCall[]): JsonObject[] {
+function userMessages({ parts }: ClientContent, param: string, open: OpenCalls): JsonObject[] {
   const results: JsonObject[] = []
   const said: JsonObject[] = []
   for (const [at, part] of (parts ?? []).entries()) {
@@ -46,17 +70,15 @@ function userMessages({ parts }: ClientContent, param: string, open: OpenCall[])
   return said.length === 0 ? results : [...results, { role: 'user', content: said }]
 }
 
-function resultMessage(part: ClientPart, param: string, open: OpenCall[]): JsonObject[] {
+function resultMessage(part: ClientPart, param: string, open: OpenCalls): JsonObject[] {
   const { id, name, response, parts } = part.functionResponse!
-  const at = open.findIndex((call) => (id == null ? call.name === name : call.id === id))
-  const call = open[at]
+  const call = open.take(id, name)
   if (call === undefined) {
     throw new GatewayError('invalid_request', {
       message: `Invalid value for '${param}.functionResponse': no function call before it has that name.`,
       param: `${param}.functionResponse`,
     })
   }
-  open.splice(at, 1)
   const media = (parts ?? []).flatMap(({ inlineData }) => (inlineData == null ? [] : [mediaPart(inlineData)]))
   const text = { type: 'text', text: resultText((response ?? {}) as JsonObject) }
   return [
@@ -121,7 +143,7 @@ function filePart({
 
 // ---- what the model said ----------------------------------------------------------------------------------
 
-function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[], param: string): JsonObject {
+function modelMessage({ parts }: ClientContent, turn: number, open: OpenCalls, param: string): JsonObject {
   let text = ''
   const calls: JsonObject[] = []
   const reasoning: ReasoningDetail[] = []
@@ -131,7 +153,7 @@ function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[], 
     const here = { start: text.length, end: text.length, calls: calls.length }
     if (part.functionCall != null) {
       const id = part.functionCall.id ?? mintCallId('history', turn, calls.length)
-      open.push({ id, name: part.functionCall.name })
+      open.add({ id, name: part.functionCall.name })
       calls.push({
         id,
         type: 'function',

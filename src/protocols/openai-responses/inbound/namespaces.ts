@@ -2,6 +2,7 @@
 // are offered `namespace__name`, and the client gets the call as it declared it.
 
 import { createHash } from 'node:crypto'
+import { FreeNames } from '../../free-names.ts'
 import type { FunctionToolItem, ResponsesRequest } from './schema.ts'
 
 export interface ClientFunction {
@@ -18,12 +19,14 @@ export function offeredFunctions(
 ): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
   const tools = request.tools ?? []
   const offered = new Map<string, ClientFunction & { readonly tool: FunctionToolItem }>()
+  const names = new FreeNames()
   const plain = tools.filter((tool): tool is FunctionToolItem => tool.type === 'function')
   for (const tool of plain) offered.set(tool.name, { name: tool.name, namespace: undefined, tool })
   for (const { namespace, tool } of tools.flatMap(namespaced)) {
     const wanted = offeredName(tool.name, namespace)
-    let free = wanted
-    for (let count = 2; offered.has(free); count++) free = shortened(`${wanted}_${count}`)
+    const isTaken = (offeredAs: string) => offered.has(offeredAs)
+    const nameOf = (copy: number) => shortened(`${wanted}_${copy}`)
+    const free = isTaken(wanted) ? names.of(wanted, nameOf, isTaken) : wanted
     offered.set(free, { name: tool.name, namespace, tool: { ...tool, name: free } })
   }
   return offered
