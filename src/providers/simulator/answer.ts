@@ -3,7 +3,7 @@
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { instanceOf } from './schema.ts'
 import type { Effort, OfferedTool, SimRequest } from './request.ts'
-import { jsonPieces, wordPieces } from './tokens.ts'
+import { jsonPieces, type Pieces, wordPieces } from './tokens.ts'
 
 /** The answer of a behaviour before limits apply. */
 export interface Plan {
@@ -17,15 +17,15 @@ export interface Plan {
 export interface AnswerCall {
   readonly id: string
   readonly name: string
-  readonly pieces: readonly string[]
+  readonly pieces: Pieces
 }
 
 /** One answer; every piece is one token. All choices of a request differ only in their ids. */
 export interface AnswerChoice {
   readonly index: number
-  readonly reasoning: readonly string[]
+  readonly reasoning: Pieces
   /** null if the answer has only calls. */
-  readonly content: readonly string[] | null
+  readonly content: Pieces | null
   readonly calls: readonly AnswerCall[]
   readonly finish: 'stop' | 'length' | 'tool_calls'
 }
@@ -122,9 +122,13 @@ function asAsked(plan: Plan, request: SimRequest): Plan {
   return { ...plan, reasoning: reasoningOf(request, request.effort) }
 }
 
+let longestText: string | undefined
+
 export function long(request: SimRequest): Plan {
   const length = Math.min(request.maxTokens ?? usualLength, longestAnswer)
-  const plan: Plan = { reasoning: '', text: 'word'.concat(' word'.repeat(length - 1)), calls: [] }
+  // A part of one text, which all long answers share.
+  longestText ??= 'word'.concat(' word'.repeat(longestAnswer - 1))
+  const plan: Plan = { reasoning: '', text: longestText.slice(0, ' word'.length * length - 1), calls: [] }
   return request.maxTokens === length ? { ...plan, open: true } : plan
 }
 
@@ -166,21 +170,22 @@ export function answer(
 function cutToLimits(plan: Plan, request: SimRequest) {
   let left = mostTokens(request)
   let short = plan.open ?? false
-  const take = (pieces: readonly string[]): readonly string[] => {
-    const taken = pieces.length <= left ? pieces : pieces.slice(0, left)
-    short ||= taken.length < pieces.length
+  const take = (text: string): Pieces => {
+    const taken = wordPieces(text, left)
+    short ||= taken.text.length < text.length
     left -= taken.length
     return taken
   }
-  const reasoning = take(wordPieces(plan.reasoning))
-  const content = plan.text === null ? null : take(wordPieces(stopped(plan.text, request.stop)))
+  const reasoning = take(plan.reasoning)
+  const content = plan.text === null ? null : take(stopped(plan.text, request.stop))
   // A call is made whole or not at all: incomplete arguments are useless.
-  const calls: { name: string; pieces: readonly string[] }[] = []
+  const calls: { name: string; pieces: Pieces }[] = []
   for (const call of plan.calls) {
     const pieces = jsonPieces(call.arguments)
     short ||= pieces.length > left
     if (short) break
-    calls.push({ name: call.name, pieces: take(pieces) })
+    left -= pieces.length
+    calls.push({ name: call.name, pieces })
   }
   const finish: AnswerChoice['finish'] = calls.length > 0 ? 'tool_calls' : short ? 'length' : 'stop'
   return { reasoning, content, calls, finish }

@@ -25,7 +25,7 @@ export function wholeBody(envelope: Envelope, choices: readonly AnswerChoice[], 
       index: choice.index,
       message: messageOf(choice),
       logprobs: envelope.logprobs
-        ? { content: (choice.content ?? []).map((token) => logprobOf(token, envelope)), refusal: null }
+        ? { content: Array.from(choice.content ?? [], (token) => logprobOf(token, envelope)), refusal: null }
         : null,
       finish_reason: choice.finish,
     })),
@@ -36,10 +36,10 @@ export function wholeBody(envelope: Envelope, choices: readonly AnswerChoice[], 
 }
 
 function messageOf(choice: AnswerChoice): JsonObject {
-  const reasoning = choice.reasoning.join('')
+  const reasoning = choice.reasoning.text
   return {
     role: 'assistant',
-    content: choice.content === null ? null : choice.content.join(''),
+    content: choice.content === null ? null : choice.content.text,
     refusal: null,
     annotations: [],
     ...(reasoning === '' ? {} : reasoningFields(reasoning)),
@@ -49,7 +49,7 @@ function messageOf(choice: AnswerChoice): JsonObject {
           tool_calls: choice.calls.map((call) => ({
             id: call.id,
             type: 'function',
-            function: { name: call.name, arguments: call.pieces.join('') },
+            function: { name: call.name, arguments: call.pieces.text },
           })),
         }),
   }

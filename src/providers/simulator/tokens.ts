@@ -26,14 +26,41 @@ export function mediaTokens(base64: string): number {
 }
 
 /**
- * Splits a text into the pieces that are streamed, each of which counts as one token: words with the white space
- * before them, cut after 16 characters. Joined, they are the text again.
+ * A text in the pieces that are streamed, each of which counts as one token. They are made when they are read: a
+ * hundred thousand strings for each of a thousand slow clients would fill the memory.
  */
-export function wordPieces(text: string): readonly string[] {
-  return text.match(/\s*\S{1,16}|\s+/gu) ?? []
+export class Pieces implements Iterable<string> {
+  /** All of them joined. */
+  readonly text: string
+  readonly length: number
+  readonly #pattern: RegExp
+
+  /** The first `most` matches of the pattern, which leaves nothing out between them. */
+  constructor(text: string, pattern: RegExp, most: number) {
+    this.#pattern = pattern
+    const next = new RegExp(pattern)
+    let [length, end] = [0, 0]
+    while (length < most && next.test(text)) {
+      length++
+      end = next.lastIndex
+    }
+    this.text = end === text.length ? text : text.slice(0, end)
+    this.length = length
+  }
+
+  *[Symbol.iterator](): Generator<string, void> {
+    const next = new RegExp(this.#pattern)
+    for (let from = 0; next.test(this.text); from = next.lastIndex)
+      yield this.text.slice(from, next.lastIndex)
+  }
+}
+
+/** At most `most` words with the white space before them, cut after 16 characters. */
+export function wordPieces(text: string, most: number): Pieces {
+  return new Pieces(text, /\s*\S{1,16}|\s+/gu, most)
 }
 
 /** JSON text in pieces of 12 characters, as providers cut arguments anywhere. */
-export function jsonPieces(json: string): readonly string[] {
-  return json.match(/[^]{1,12}/gu) ?? []
+export function jsonPieces(json: string): Pieces {
+  return new Pieces(json, /[^]{1,12}/gu, Number.POSITIVE_INFINITY)
 }
