@@ -73,6 +73,18 @@ describe('generateContent', () => {
     })
   })
 
+  // https://ai.google.dev/gemini-api/docs/text-generation, system instructions.
+  test('takes one object where the protocol has a list, as Google’s example writes it', async () => {
+    const response = await post('sim%2Fecho:generateContent', {
+      system_instruction: { parts: { text: 'You are a cat. Your name is Neko.' } },
+      contents: { parts: { text: 'Hello there' } },
+      tools: { function_declarations: { name: 'purr' } },
+    })
+    expect(await response.json()).toMatchObject({
+      candidates: [{ content: { parts: [{ text: 'Hello there' }] }, finishReason: 'STOP' }],
+    })
+  })
+
   test('answers in the JSON that a schema of Google’s asks for', async () => {
     const answer = await client.models.generateContent({
       model: 'sim/json',

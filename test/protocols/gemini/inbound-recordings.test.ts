@@ -149,3 +149,11 @@ describe('told to clients of Gemini', () => {
     expect(signatures(said.reasoning)).toEqual(signatures(choice.reasoning))
   })
 })
+
+test('audio read from a cache is among the cached tokens', () => {
+  const usage = { ...noUsage, input: 1, cacheRead: 2, cacheReadAudio: 4 }
+  const [, events] = answers[0]!
+  expect(inbound.whole(collect(events), usage, bill, context)).toMatchObject({
+    usageMetadata: { promptTokenCount: 7, cachedContentTokenCount: 6, totalTokenCount: 7 },
+  })
+})

@@ -96,7 +96,7 @@ export function usageMetadata(usage: Usage, bill: Bill): JsonObject {
   const completion = completionTokens(usage)
   return {
     promptTokenCount: prompt,
-    cachedContentTokenCount: usage.cacheRead,
+    cachedContentTokenCount: usage.cacheRead + usage.cacheReadAudio,
     candidatesTokenCount: completion - usage.reasoning,
     thoughtsTokenCount: usage.reasoning,
     totalTokenCount: prompt + completion,

@@ -1,4 +1,5 @@
-// Google accepts field names in camel case and snake case. This converts them to camel case.
+// Google accepts field names in camel case and snake case, and a list of one without its brackets. This converts bodies
+// to camel case and lists.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
@@ -25,10 +26,13 @@ const request: Shape = {
   generationConfig: { thinkingConfig: {}, speechConfig: { voiceConfig: { prebuiltVoiceConfig: {} } } },
 }
 
+/** Google's own example of a system instruction writes each of the first two as one object. */
+const lists = new Set(['contents', 'parts', 'tools', 'functionDeclarations'])
+
 /** The gateway's fields keep their names in snake case. */
 const kept = new Set(['max_cost', 'session_id', 'on_disconnect'])
 
-/** The body with the API's field names in camel case, also inside lists. */
+/** The body with the API's field names in camel case, also inside lists, and its lists as lists. */
 export function camelCased(body: JsonObject): JsonObject {
   return renamed(body, request) as JsonObject
 }
@@ -42,7 +46,8 @@ function renamed(value: Json, shape: Shape): Json {
         ? name
         : name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
       const inner = Object.hasOwn(shape, field) ? shape[field] : undefined
-      return [field, inner === undefined ? member : renamed(member, inner)]
+      if (inner === undefined) return [field, member]
+      return [field, renamed(lists.has(field) && isObject(member) ? [member] : member, inner)]
     }),
   )
 }
