@@ -20,6 +20,8 @@ export interface WebSearchDeclaration {
   /** Domains, their subdomains included; empty allows every domain. */
   readonly allowedDomains: readonly string[]
   readonly blockedDomains: readonly string[]
+  /** The field of the client's body that holds them; absent where it is the declaration itself. */
+  readonly domainsParam?: string
   /** The most searches of one request; undefined where the client sets no bound of its own. */
   readonly maxUses: number | undefined
   /** Fields of the declaration that are not named here, as the client wrote them. */

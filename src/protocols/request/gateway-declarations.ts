@@ -69,6 +69,7 @@ export function searchDeclaration(options: JsonObject, param: string): WebSearch
     location: locationOf(options['user_location'], `${param}.user_location`),
     allowedDomains: domains('allowed_domains'),
     blockedDomains: domains('blocked_domains'),
+    ...(options['filters'] == null ? {} : { domainsParam: `${param}.filters` }),
     maxUses: countOf(options['max_uses'], `${param}.max_uses`),
     rest: Object.fromEntries(rest),
     // Only OpenAI's stored pages are asked for: Codex does so with every request, unless its user says otherwise.

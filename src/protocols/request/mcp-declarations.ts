@@ -23,9 +23,11 @@ export function refuseRepeatedServers(declarations: readonly ToolDeclaration[]):
   const labels = new Set<string>()
   for (const declaration of declarations) {
     if (declaration.kind !== 'mcp') continue
-    const { serverLabel, param } = declaration
-    if (labels.has(serverLabel))
-      throw invalidParam(`${param}.server_label`, 'another server of this request has it.')
+    const { serverLabel, param, names: fields } = declaration
+    if (labels.has(serverLabel)) {
+      const field = fields?.['server_label'] ?? 'server_label'
+      throw invalidParam(`${param}.${field}`, 'another server of this request has it.')
+    }
     labels.add(serverLabel)
     if (labels.size > mostServers)
       throw invalidParam(param, `a request names at most ${mostServers} MCP servers.`)

@@ -61,8 +61,8 @@ export function openSearch(settings: SearchSettings): WebSearch {
     backend: configured,
     open: (declaration, _declared, caller) => {
       const backend = chosen(declaration, caller, configured, sim)
-      const { allowedDomains, blockedDomains, param, contextSize } = declaration
-      const allows = domainFilter(allowedDomains, blockedDomains, param)
+      const { allowedDomains, blockedDomains, param, domainsParam = param, contextSize } = declaration
+      const allows = domainFilter(allowedDomains, blockedDomains, domainsParam)
       const tool = searchTool({
         backend,
         request: declaration,

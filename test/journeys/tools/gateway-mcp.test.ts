@@ -390,6 +390,14 @@ describe('messages', () => {
     expect(next.content.at(-1)).toMatchObject({ type: 'text', text: expect.stringContaining('Thank you.') })
   })
 
+  test('a second server of the same name is named in the words of the protocol', async () => {
+    const refused = await ask({ mcp_servers: [...servers(), ...servers()] }).then(
+      () => undefined,
+      (thrown: { error?: { error?: { param?: string } } }) => thrown.error?.error?.param,
+    )
+    expect(refused).toBe('mcp_servers.1.name')
+  })
+
   test.each<[object, string]>([
     [{ url: 'http://10.0.0.1/mcp' }, 'mcp_servers[0].url'],
     [{ authorization_token: 'a\r\nb' }, 'mcp_servers.0.authorization_token'],

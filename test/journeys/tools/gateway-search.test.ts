@@ -290,6 +290,19 @@ describe('without a backend', () => {
   })
 })
 
+test('a domain that is none is named where the client wrote it', async () => {
+  const client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
+  const filters = { allowed_domains: ['a.example', 'no domain'] }
+  const asked = client.responses.create({
+    model: 'sim/tools',
+    input: question,
+    tools: [{ type: 'web_search', filters }],
+  })
+  expect(await asked.then(undefined, (error: unknown) => error)).toMatchObject({
+    param: 'tools[0].filters.allowed_domains[1]',
+  })
+})
+
 describe('the estimate of a call with tools', () => {
   interface Told {
     readonly low: string

@@ -159,6 +159,10 @@ describe('the wishes of the request', () => {
 
   test.each([
     [{ allowedDomains: ['not a domain'] }, 'tools[0].allowed_domains[0]'],
+    [
+      { allowedDomains: ['not a domain'], domainsParam: 'tools[0].filters' },
+      'tools[0].filters.allowed_domains[0]',
+    ],
     [{ blockedDomains: ['a.example', 'user:secret@a.example'] }, 'tools[0].blocked_domains[1]'],
     [{ rest: { recency: 'decade' } }, 'tools[0].recency'],
     [{ engine: 'altavista' }, 'tools[0].engine'],
