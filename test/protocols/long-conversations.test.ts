@@ -5,6 +5,7 @@ import { describe, expect, test } from 'bun:test'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { messagesOf } from '../../src/protocols/gemini/inbound/contents.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
+import { warningsFor } from '../../src/protocols/request/client-fields.ts'
 import type { ProtocolId } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 
@@ -60,6 +61,21 @@ describe.each(Object.entries(conversations))('%s', (_, messages) => {
     expect(body).toBeObject()
     expect(ms).toBeLessThan(mostMs)
   })
+})
+
+test('warnings of every message are named in one reading of the conversation', () => {
+  let readings = 0
+  const fields = {
+    messages: () => {
+      readings += 1
+      return times(5_000, (at) => `messages.${at}`)
+    },
+    names: {},
+    dotted: true,
+  }
+  const warnings = times(5_000, (at) => ({ param: `messages[${at}].content[0]`, message: 'dropped' }))
+  expect(warningsFor(warnings, fields).at(-1)?.param).toBe('messages.4999.content.0')
+  expect(readings).toBe(1)
 })
 
 test('thousands of toolsets are matched with thousands of servers, which are too many', () => {

@@ -44,7 +44,10 @@ export function warningsFor(
   fields: ClientFields | undefined,
 ): readonly Warning[] {
   if (fields === undefined || warnings.length === 0) return warnings
-  return warnings.map((warning) => ({ ...warning, param: fieldOf(warning.param, fields) }))
+  // Reading all messages again for each warning would take seconds: a long conversation may have one for each message.
+  let places: readonly string[] | undefined
+  const read: ClientFields = { ...fields, messages: () => (places ??= fields.messages()) }
+  return warnings.map((warning) => ({ ...warning, param: fieldOf(warning.param, read) }))
 }
 
 /** The same error under the client's own name; anything else as it is. */
