@@ -35,15 +35,19 @@ export async function answered<Parts extends ServingParts>(
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {
-    if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
-      parts.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
-    }
+    logOwnFault(parts, thrown, requestId)
     if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())
   } finally {
     parts.largeBodies.leave(requestId)
   }
+}
+
+/** Logs what is a fault of the gateway itself, which its client is told nothing of. */
+export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown, requestId: string): void {
+  if (thrown instanceof GatewayError && thrown.code !== 'internal_error') return
+  log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
 }
 
 /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */

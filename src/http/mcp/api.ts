@@ -2,6 +2,7 @@
 // is admitted, limited, charged and logged like any other.
 
 import type { Caller } from '../../accounts/caller.ts'
+import { logOwnFault } from '../intake/answer.ts'
 import { errorResponse, newRequestId } from '../intake/error-response.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
@@ -36,7 +37,10 @@ export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: Abo
     try {
       return await route.handle(within, { request, requestId, params: {}, caller: () => caller })
     } catch (thrown) {
+      logOwnFault(parts, thrown, requestId)
       return errorResponse(thrown, requestId, parts.publicUrl())
+    } finally {
+      parts.largeBodies.leave(requestId)
     }
   }
 }

@@ -1,0 +1,39 @@
+// The API as the tools of the gateway's MCP server call it.
+
+import { expect, test } from 'bun:test'
+import type { Caller } from '../../../src/accounts/caller.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import { ownApi } from '../../../src/http/mcp/api.ts'
+import type { HttpParts } from '../../../src/http/parts.ts'
+
+const signal = new AbortController().signal
+const caller = { account: { id: 'anna' } } as Caller
+const large = { messages: 'x'.repeat(300_000) }
+
+function lab() {
+  const largeBodies = new LargeBodies()
+  const faults: unknown[] = []
+  const parts = {
+    body: { maxBodyBytes: 1024 ** 2, maxHeaderBytes: 16_384, maxDepth: 8 },
+    turns: new Turns(),
+    largeBodies,
+    log: { error: (_: string, fields: { error: unknown }) => faults.push(fields.error) },
+    publicUrl: () => 'http://127.0.0.1:8787',
+  } as unknown as HttpParts
+  return { api: ownApi(parts, 'http://127.0.0.1:8787/mcp', caller, signal), largeBodies, faults }
+}
+
+test('a large body that is refused makes no other wait', async () => {
+  const { api, largeBodies, faults } = lab()
+  const { status } = await api('/v1/chat/completions', large, signal)
+  expect([status, largeBodies.bytes, faults]).toEqual([400, 0, []])
+})
+
+test('a fault of the gateway is logged, and its client told nothing of it', async () => {
+  const { api, faults } = lab()
+  // There is no catalog here to list the models of.
+  const answer = await api('/v1/models', undefined, signal)
+  expect([answer.status, faults]).toEqual([500, [expect.any(TypeError)]])
+  expect(await answer.text()).not.toContain('catalog')
+})
