@@ -342,6 +342,21 @@ test('all that an account has is forgotten, and nothing of another', async () =>
   expect(await store.responses.find('anna', 'resp_a0')).toBeUndefined()
 })
 
+test('the texts of long responses go with the account that had them', async () => {
+  const { database, ledger, responses } = ledgerOn(freshDir())
+  const count = database.prepare<{ count: bigint }, []>('SELECT count(*) AS count FROM response_part')
+  const text = 'x'.repeat(2_000_000)
+  await ledger.grant(grantOf('g', usd(10)))
+  await ledger.grant({ ...grantOf('h', usd(10)), account: 'bert' })
+  for (let nth = 0; nth < 6; nth++) await responses.keep(keepOf(`a${nth}`, { answer: [text] }))
+  await responses.keep(keepOf('b', { account: 'bert', answer: [text] }))
+  const before = count.get()!.count
+  expect(await responses.forgetAccount('anna')).toBe(6)
+  expect(count.get()!.count).toBe(before / 7n)
+  await ledger.close()
+  database.close()
+})
+
 test('what an account has stored is added up, and what it deletes or outlives is not', async () => {
   const dataDir = freshDir()
   const store = await open(dataDir)

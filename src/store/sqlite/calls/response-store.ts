@@ -158,10 +158,18 @@ export class SqliteResponses implements ResponseStore {
   async forgetAccount(account: string): Promise<number> {
     let forgotten = 0
     let step = 0
+    for (let gone = partsSweptAtOnce; gone === partsSweptAtOnce;) {
+      const removed = () => Number(this.#sql().removeSomeParts.run(account, partsSweptAtOnce).changes)
+      gone = await this.#group.admit(removed)
+    }
     do {
       step = await this.#group.admit(() => {
         const gone = this.#sql().removeSome.all(account, sweptAtOnce)
-        for (const { call } of gone) this.#sql().forgetAnswer.run(call)
+        for (const { id, call } of gone) {
+          this.#sql().forgetAnswer.run(call)
+          // Those that were stored since: nothing else finds the parts of a response that is gone.
+          this.#sql().removeParts.run(id, 0)
+        }
         return gone.length
       })
       forgotten += step
@@ -297,9 +305,13 @@ function statements(database: Database) {
     remove: database.prepare<{ call: string }, [string, string, number]>(
       `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} RETURNING call`,
     ),
-    removeSome: database.prepare<{ call: string }, [string, number]>(
-      `DELETE FROM response WHERE id IN (SELECT id FROM response WHERE account = ? LIMIT ?) RETURNING call`,
+    removeSome: database.prepare<{ id: string; call: string }, [string, number]>(
+      `DELETE FROM response WHERE id IN (SELECT id FROM response WHERE account = ? LIMIT ?) RETURNING id, call`,
     ),
+    removeSomeParts: database.prepare(
+      `DELETE FROM response_part WHERE rowid IN (SELECT response_part.rowid FROM response
+       JOIN response_part ON response_part.response = response.id WHERE account = ? LIMIT ?)`,
+    ) as Statement,
     forgetAnswer: database.prepare('UPDATE idempotency SET answer = NULL WHERE call = ?') as Statement,
     sweep: database.prepare(
       `DELETE FROM response WHERE id IN
