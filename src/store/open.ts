@@ -40,6 +40,9 @@ const serverBusyTimeoutMs = 50
 const cutMessage =
   'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
 const usageMessage = 'what a call used could not be added to its day; it is tried again'
+const refusedMessage =
+  'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
+  'file was set aside'
 const defaultClockBackMs = 3_600_000
 const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
@@ -242,6 +245,11 @@ function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: Store
   }
   ledger.group.spillTo(spill)
   // While the disk is full the records stay in the file, and wait in memory ahead of any recovery.
-  if (records.length > 0 && ledger.replay(records)) spill.clear()
+  let copy: string | undefined
+  const refused = ({ kind, command }: SpillRecord, error: unknown) => {
+    copy ??= spill.copyAside()
+    notice?.(refusedMessage, { kind, call: command.call, file: copy, error })
+  }
+  if (records.length > 0 && ledger.replay(records, refused)) spill.clear()
   return spill
 }

@@ -17,6 +17,7 @@ import {
   type Transactions,
   unavailable,
 } from './group.ts'
+import { SpillKeeper } from './spill-keeper.ts'
 
 const busyRetryMs = 5
 /** How long a lock of another process may last before it counts as an outage. */
@@ -41,8 +42,7 @@ export class CommitQueue {
   readonly #transactions: Transactions
   readonly #limits: GroupLimits
   readonly #durability: Durability
-  #spill: SpillTarget | null = null
-  #spilled = false
+  readonly #spill = new SpillKeeper()
   /** Commands that the spill file has, committed and not durable yet. */
   #keptUndurable = 0
   #queue: Entry[] = []
@@ -86,7 +86,7 @@ export class CommitQueue {
   }
 
   spillTo(target: SpillTarget): void {
-    this.#spill = target
+    this.#spill.spillTo(target)
   }
 
   /**
@@ -122,7 +122,7 @@ export class CommitQueue {
   conclude<T>(need: Need, run: () => T, record: unknown): Promise<T> {
     if (this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
     const done = this.#enqueue<T>(need, run, record)
-    if (this.#down) this.#keepQueue()
+    if (this.#down) this.#spill.keep(this.#queue)
     return done
   }
 
@@ -382,22 +382,11 @@ export class CommitQueue {
     const admissions = this.#queue.filter((entry) => entry.record === undefined)
     this.#queue = this.#queue.filter((entry) => entry.record !== undefined)
     for (const entry of admissions) entry.reject(unavailable(undefined))
-    this.#keepQueue()
+    this.#spill.keep(this.#queue)
     const late = performance.now() - endPatienceMs
     for (const entry of this.#queue) if (entry.queuedAt < late) entry.reject(unavailable(undefined))
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
-  }
-
-  #keepQueue(): void {
-    if (!this.#spill) return
-    for (const entry of this.#queue) {
-      if (entry.kept || entry.record === null) continue
-      this.#spill.append(entry.record)
-      entry.kept = true
-      this.#spilled = true
-    }
-    this.#spill.sync()
   }
 
   #retryQueue(): Awaitable<void> {
@@ -441,9 +430,8 @@ export class CommitQueue {
 
   /** The spill file goes when nothing of it is anywhere but on the disk. */
   #clearSpill(): void {
-    if (!this.#spilled || this.#down || this.#keptUndurable > 0) return
+    if (!this.#spill.used || this.#down || this.#keptUndurable > 0) return
     if (this.#queue.some(({ kept }) => kept)) return
-    this.#spill?.clear()
-    this.#spilled = false
+    this.#spill.clear()
   }
 }

@@ -136,6 +136,37 @@ describe('over a database that answers later', () => {
     expect(queue.writable).toBe(true)
   })
 
+  test('a spill file that cannot be written, either, ends nothing: it is tried again, and the settle is kept', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    const spilled: unknown[] = []
+    let isReadOnly = true
+    const written = (write: () => void) => {
+      if (isReadOnly) throw new Error('EROFS')
+      write()
+    }
+    queue.spillTo({
+      append: (record) => written(() => spilled.push(record)),
+      sync: () => written(() => {}),
+      clear: () => written(() => spilled.splice(0)),
+    })
+    database.fault = new Outage()
+    const first = queue.conclude({}, () => database.write('first'), { settle: 1 })
+    await database.answer()
+    const second = queue.conclude({}, () => database.write('second'), { settle: 2 })
+    expect(spilled).toEqual([])
+    isReadOnly = false
+    await database.answer()
+    expect(spilled).toEqual([{ settle: 1 }, { settle: 2 }])
+    isReadOnly = true
+    database.fault = undefined
+    await database.answer()
+    await database.answer()
+    expect(await Promise.all([first, second])).toEqual(['first', 'second'])
+    expect(database.committed).toEqual(['first', 'second'])
+    expect(queue.writable).toBe(true)
+  })
+
   test('a lock of another process is waited for', async () => {
     const database = new SlowDatabase()
     const queue = queueOn(database)

@@ -213,6 +213,45 @@ describe('many at once', () => {
   })
 })
 
+describe('the spill file', () => {
+  test('with a record that cannot be carried out starts a server all the same, and charges the others', async () => {
+    const dataDir = freshDir()
+    const server = await open(dataDir, 'server')
+    await server.ledger.grant(grantOf('g', usd(10)))
+    for (const call of ['a', 'b', 'c']) await server.ledger.hold(holdOf(call, { owner: 'server' }))
+    await server.close()
+    const spill = new SpillFile(dataDir, noon)
+    for (const [call, cost] of [
+      ['a', usd(1)],
+      ['b', -1n],
+      ['c', usd(2)],
+    ] as const)
+      spill.append({ kind: 'settle', command: settleOf(call, cost, { owner: 'server' }) })
+    spill.close()
+    const notices: Readonly<Record<string, unknown>>[] = []
+    const successor = await openStore(dataDir, {
+      clock: () => noon,
+      serveAs: 'successor',
+      notice: (_message, facts) => notices.push(facts),
+    })
+    opened.push(successor)
+    expect((await successor.ledger.totals('anna')).used).toBe(usd(3))
+    expect(notices).toMatchObject([{ kind: 'settle', call: 'b', error: { code: 'internal_error' } }])
+    expect(await Bun.file(String(notices[0]!.file)).text()).toContain('"call":"b"')
+    expect(await successor.ledger.recover(noon)).toBe(1)
+    expect(await brokenChecks(successor)).toEqual([])
+  })
+
+  test('leaves half of its room to the ends of calls, however much progress the streams report', () => {
+    const dataDir = freshDir()
+    const spill = new SpillFile(dataDir, noon, 8192)
+    for (let n = 0; n < 100; n++) spill.append({ kind: 'checkpoint', command: { call: `stream${n}` } })
+    spill.append({ kind: 'settle', command: settleOf('a', usd(1)) })
+    expect(spill.read().at(-1)).toMatchObject({ kind: 'settle', command: { call: 'a' } })
+    spill.close()
+  })
+})
+
 describe('a full disk', () => {
   test('refuses holds as store_unavailable, keeps the settle, and charges it when there is room again', async () => {
     const dataDir = freshDir()

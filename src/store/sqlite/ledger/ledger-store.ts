@@ -100,20 +100,28 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 
   /**
-   * Carries out the commands of the spill file; those whose call has ended have no effect. False when the database
-   * cannot be written now: then they wait like any other end of a call.
+   * Carries out the commands of the spill file; those whose call has ended have no effect. One that cannot be carried
+   * out is passed to `refused`, and the others are carried out all the same. False when the database cannot be written
+   * now: then they wait like any other end of a call.
    */
-  replay(records: readonly SpillRecord[]): boolean {
+  replay(
+    records: readonly SpillRecord[],
+    refused: (record: SpillRecord, error: unknown) => void = () => undefined,
+  ): boolean {
     try {
       this.transaction(() => {
         for (const record of records) this.carryOut(record)
       })
       return true
     } catch (error) {
-      if (!isOutage(error)) throw error
-      // The process that waited for the answers has ended.
-      for (const record of records) this.queue(record).catch(() => undefined)
-      return false
+      if (isOutage(error)) {
+        // The process that waited for the answers has ended.
+        for (const record of records) this.queue(record).catch(() => undefined)
+        return false
+      }
+      if (records.length > 1) return records.map((record) => this.replay([record], refused)).every(Boolean)
+      for (const record of records) refused(record, error)
+      return true
     }
   }
 

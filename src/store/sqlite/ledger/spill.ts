@@ -73,26 +73,30 @@ export class SpillFile implements SpillTarget {
     return bytes
   }
 
+  /** Copies the file, and returns the copy's name. */
+  copyAside(): string {
+    const copy = asideName(this.#path, 'damaged', this.#now)
+    copyFileSync(this.#path, copy)
+    return copy
+  }
+
   #setRestAside(): void {
-    this.#movedAside = asideName(this.#path, 'damaged', this.#now)
-    copyFileSync(this.#path, this.#movedAside)
+    this.#movedAside = this.copyAside()
     writeSync(this.#file, Buffer.alloc(headerBytes), 0, headerBytes, this.#end)
     this.sync()
   }
 
-  /** Adds a record; when the file is full the record stays in memory alone. */
+  /** Adds a record; when the file is full the record stays in memory alone. Throws when it cannot be written. */
   append(record: unknown): void {
     const text = encoded(record)
     const body = Buffer.from(header(text) + text)
-    if (this.#end + body.length + headerBytes > this.#bytes) return
+    // Every stream reports progress every few seconds: half of the file is left to the ends of calls.
+    const room = isProgress(record) ? this.#bytes / 2 : this.#bytes
+    if (this.#end + body.length + headerBytes > room) return
     // The zeros behind it end the list even where an older, longer list has left its tail.
-    writeSync(
-      this.#file,
-      Buffer.concat([body, Buffer.alloc(headerBytes)]),
-      0,
-      body.length + headerBytes,
-      this.#end,
-    )
+    const bytes = Buffer.concat([body, Buffer.alloc(headerBytes)])
+    if (writeSync(this.#file, bytes, 0, bytes.length, this.#end) < bytes.length)
+      throw new Error('settles.spill took a part of a record')
     this.#end += body.length
   }
 
@@ -112,6 +116,10 @@ export class SpillFile implements SpillTarget {
 }
 
 const headerBytes = 24
+
+function isProgress(record: unknown): boolean {
+  return typeof record === 'object' && record !== null && 'kind' in record && record.kind === 'checkpoint'
+}
 
 function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0)
