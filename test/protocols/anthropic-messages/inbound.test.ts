@@ -376,3 +376,31 @@ describe('an answer', () => {
     )
   })
 })
+
+describe('the images of a document', () => {
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aWs=' } }
+  const text = { type: 'text', text: 'See figure 1.' }
+  const partsOf = (content: JsonObject[]) => {
+    const document = { type: 'document', source: { type: 'content', content } }
+    const messages = [{ role: 'user', content: [document, { type: 'text', text: 'Well?' }] }]
+    const { messages: said } = inbound.parse({ model: 'm', max_tokens: 1, messages }).toChatRequest()
+    return said[0]!.content.map(({ kind }): string => kind)
+  }
+
+  test.each([
+    [
+      [text, image, image],
+      ['file', 'image', 'image', 'text'],
+    ],
+    [[image], ['image', 'text']],
+    [[text], ['file', 'text']],
+  ])('%j go along with it', (content, kinds) => {
+    expect(partsOf(content)).toEqual(kinds)
+  })
+
+  test('are named where they cannot be read', () => {
+    expect(() => partsOf([{ type: 'image', source: { type: 'none' } }])).toThrow(
+      'messages.0.content.0.source.content.0.source',
+    )
+  })
+})

@@ -26,7 +26,7 @@ export function readMark(mark: ClientBlock['cache_control']): CacheMark | undefi
 /** Content as parts: text, images, documents, search results. Throws `invalid_request` naming a block it cannot read. */
 export function readParts(content: ClientContent, param: string): ContentPart[] {
   if (typeof content === 'string') return [{ kind: 'text', text: content, cache: undefined }]
-  return content.map((block, index) => readPart(block, `${param}.${index}`))
+  return content.flatMap((block, index) => partsOf(block, `${param}.${index}`))
 }
 
 /** A user's message: each tool result becomes a message of its own, before the user's text. */
@@ -37,7 +37,7 @@ export function readUser(content: ClientContent, param: string): Message[] {
   content.forEach((block, index) => {
     const at = `${param}.${index}`
     if (block.type === 'tool_result') results.push(readResult(block, at))
-    else said.push(readPart(block, at))
+    else said.push(...partsOf(block, at))
   })
   return said.length === 0 ? results : [...results, { role: 'user', content: said }]
 }
@@ -174,6 +174,19 @@ function readCall(block: ClientBlock, param: string): ToolCall {
     thoughtSignature: undefined,
     ...(cache === undefined ? {} : { cache }),
   }
+}
+
+/** A block, with the images of a document behind it: other protocols have documents of text alone. */
+function partsOf(block: ClientBlock, param: string): ContentPart[] {
+  const part = readPart(block, param)
+  const source = block.type === 'document' && isObject(block['source']) ? block['source'] : {}
+  if (source.type !== 'content' || !Array.isArray(source.content)) return [part]
+  const within = `${param}.source.content`
+  const blocks = checkedContent(source.content, within) as readonly ClientBlock[]
+  const images = blocks.flatMap((each, at) =>
+    each.type === 'image' ? [readPart(each, `${within}.${at}`)] : [],
+  )
+  return images.length > 0 && textsIn(source.content) === '' ? images : [part, ...images]
 }
 
 function readPart(block: ClientBlock, param: string): ContentPart {
