@@ -79,13 +79,13 @@ const operatorPlaces: readonly Place[] = [
   },
   {
     path: '/operator/keys',
-    name: 'Admin keys',
+    name: 'Management keys',
     key: 'h',
     icon: 'M6.5 9.5a3 3 0 1 1 1.2-1.2L13 13.5v-2.2M5 6.5h.01',
   },
   {
     path: '/operator/acts',
-    name: 'Acts',
+    name: 'Audit log',
     key: 'x',
     icon: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 5v3.2l2 1.3',
   },
@@ -129,7 +129,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
         }}
         className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-10 focus:rounded focus:bg-accent focus:px-3 focus:py-2 focus:text-accent-ink"
       >
-        {t('To the content')}
+        {t('Skip to the content')}
       </a>
       <header className="sticky top-0 z-10 flex items-center gap-2 border-b border-line bg-panel px-3 py-2 lg:hidden print:hidden">
         <button
@@ -248,7 +248,7 @@ function PlaceList({ of, here }: { of: readonly Place[]; here: Place | undefined
 
 function Shortcuts({ all, onClose }: { all: readonly Place[]; onClose: () => void }) {
   return (
-    <Dialog title={t('By keyboard')} onClose={onClose}>
+    <Dialog title={t('Keyboard shortcuts')} onClose={onClose}>
       <dl className="grid grid-cols-[1fr_auto] gap-y-1.5">
         {all.map(({ path, name, key }) => (
           <div key={path} className="contents">
@@ -258,7 +258,7 @@ function Shortcuts({ all, onClose }: { all: readonly Place[]; onClose: () => voi
         ))}
         <dt>{t('Search on this page')}</dt>
         <dd className="font-mono">/</dd>
-        <dt>{t('This list')}</dt>
+        <dt>{t('Show this list')}</dt>
         <dd className="font-mono">?</dd>
       </dl>
     </Dialog>

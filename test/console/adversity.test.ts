@@ -61,7 +61,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('heading', { level: 1, name: 'owner@localhost' }).waitFor()
     await page.goto('/console/credits/top-up')
     await page.getByLabel('Amount in rupees').fill('500')
-    await page.getByRole('button', { name: 'Go on' }).click()
+    await page.getByRole('button', { name: 'Continue' }).click()
     await page.waitForURL(/hooks\/sim\//)
     expect(seen(visit)).toEqual(clean)
     await context.close()
@@ -122,7 +122,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     await context.close()
   }, 30_000)
 
-  test('says that the connection broke off, without a link to a code that nobody explains', async () => {
+  test('says why there is no answer, without a link to a code that nobody explains', async () => {
     const visit = await chatting('sim/echo')
     const { context, page } = visit
     const begun = { type: 'response.created', response: { id: 'resp_1' } }
@@ -133,6 +133,15 @@ describe.skipIf(browserPath === null)('the console', () => {
     const alert = page.getByRole('alert')
     await alert.getByText('The connection to the gateway broke off').waitFor()
     expect(await alert.getByRole('link').count()).toBe(0)
+
+    // A call that failed before its answer began leads to its request.
+    await page.unroute('**/app/v1/responses')
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/error-500'))
+    await page.reload()
+    await page.getByRole('button', { name: 'sim/error-500' }).waitFor()
+    await say(page, 'Hello')
+    await page.getByRole('link', { name: 'Why?' }).click()
+    await page.getByRole('heading', { name: 'Why it failed' }).waitFor()
     expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 30_000)

@@ -81,7 +81,7 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     await page.getByRole('button', { name: 'Add a server' }).click()
     await page.getByLabel('Name').fill('my files')
     await page.getByLabel('Address').fill(files.url)
-    await page.getByLabel('It knows you by').selectOption('token')
+    await page.getByLabel('Authentication').selectOption('token')
     await page.getByLabel('Token').fill(token)
     await page.getByRole('button', { name: 'Add it' }).click()
     await page.getByText(/takes up to 64 letters/).waitFor()

@@ -117,7 +117,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByRole('button', { name: 'Set the line' }).click()
     await page.getByText('It may owe up to $20.00').waitFor()
     await page.getByRole('link', { name: 'Statements' }).click()
-    const adds = page.getByText('Opening and every movement are closing, to the last digit.')
+    const adds = page.getByText('Opening and all movements add up to closing, to the last digit.')
     await adds.waitFor()
     await page.getByText('It owes $0.00 of a credit line of $20.00.').waitFor()
     const closing = page.getByRole('row').filter({ hasText: 'Closing' })

@@ -65,7 +65,7 @@ describe.skipIf(browserPath === null)('requests', () => {
     await page.getByRole('row').filter({ hasText: 'sim/echo' }).waitFor()
     await page.getByRole('searchbox').evaluate((field) => (field as HTMLElement).blur())
     await page.keyboard.press('?')
-    const list = page.getByRole('dialog', { name: 'By keyboard' })
+    const list = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     await list.getByText('g k').waitFor()
     await page.keyboard.press('Escape')
     await list.waitFor({ state: 'detached' })

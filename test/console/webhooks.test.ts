@@ -41,7 +41,7 @@ webhooks: { every_ms: 50 }
     await page.getByRole('button', { name: 'I have stored the secret' }).click()
     expect(await page.content()).not.toContain(secret)
     await page.getByRole('button', { name: 'Send a test' }).click()
-    await page.getByText('It was taken: 204').waitFor()
+    await page.getByText('Accepted: 204').waitFor()
     await page.evaluate(() =>
       fetch('/console/api/keys', {
         method: 'POST',

@@ -94,7 +94,7 @@ function Choices({ models, picked, onPick }: Omit<PickerProps, 'models'> & { mod
             {t('{count} more: search for them.', { count: found.length - most })}
           </li>
         )}
-        {found.length === 0 && <li className="px-2 py-1.5 text-muted">{t('No model is like that.')}</li>}
+        {found.length === 0 && <li className="px-2 py-1.5 text-muted">{t('No model matches.')}</li>}
       </ul>
     </>
   )
@@ -130,7 +130,7 @@ function Choice({
         <span className="block truncate font-mono text-[12.5px]">{model.id}</span>
         <span className="block text-[12px] text-muted">
           {reason === null
-            ? `${model.input} / ${model.output} ${t('USD a million tokens')}`
+            ? `${model.input} / ${model.output} ${t('USD per million tokens')}`
             : t(reasons[reason])}
         </span>
       </span>

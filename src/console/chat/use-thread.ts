@@ -154,7 +154,7 @@ export function useThread(id: string | undefined) {
       if (answer.state === 'running')
         answer = signal.aborted
           ? { ...answer, state: 'stopped' }
-          : { ...answer, state: 'failed', fault: faultOf(thrown) }
+          : { ...answer, state: 'failed', fault: faultOf(thrown), requestId: requestIdOf(thrown) }
     }
     cancelAnimationFrame(frame)
     show()
@@ -205,6 +205,12 @@ const shownReceipts = 30
 const cutShort = {
   code: null,
   message: 'The connection to the gateway broke off before the answer was complete.',
+}
+
+/** Of a call that was refused or failed before its answer began. */
+function requestIdOf(thrown: unknown): string | null {
+  const id = thrown instanceof CallError ? thrown.fault.metadata['request_id'] : undefined
+  return typeof id === 'string' ? id : null
 }
 
 function faultOf(thrown: unknown): NonNullable<Answer['fault']> {

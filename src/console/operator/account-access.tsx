@@ -41,7 +41,7 @@ export function AccountKeys({ path }: { path: string }) {
       {rows.length > 0 && (
         <Table
           label={t('Keys')}
-          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Acts'))]}
+          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Actions'))]}
         >
           {rows.map((key) => (
             <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>

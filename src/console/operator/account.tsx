@@ -68,7 +68,7 @@ function Whole({ account }: { account: AccountWhole }) {
         </Fact>
         <Fact name={t('Role')}>{t(account.role)}</Fact>
         <Fact name={t('Opened')}>{moment(account.created_at)}</Fact>
-        <Fact name={t('Used in all')}>{usd(account.credits.total_used)}</Fact>
+        <Fact name={t('Used in total')}>{usd(account.credits.total_used)}</Fact>
         {account.credits.pools.map(({ type, remaining }) => (
           <Fact key={type} name={t(poolNames[type])}>
             <span className="tabular-nums">{usd(remaining)}</span>

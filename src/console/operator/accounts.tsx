@@ -49,7 +49,7 @@ export function Accounts() {
         className="control mb-4 max-w-md"
       />
       <QueryState query={list} />
-      {list.data && rows.length === 0 && <Empty title={t('No account is like that.')} />}
+      {list.data && rows.length === 0 && <Empty title={t('No account matches.')} />}
       {rows.length > 0 && (
         <Table label={t('Accounts')} columns={[t('E-mail'), t('Role'), t('State'), t('Opened')]}>
           {rows.map((account) => (
@@ -131,7 +131,7 @@ export function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => 
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <p>
-        {t('Hand it to whom it is for. It signs in once, until {time}, and is not shown again.', {
+        {t('Give it to its user. It signs in once, until {time}, and is not shown again.', {
           time: moment(link.expires_at),
         })}
       </p>

@@ -21,7 +21,7 @@ export function CatalogPage() {
   })
   return (
     <>
-      <PageHead title={t('Catalog')} about={t('What is sold here, and where its prices come from.')}>
+      <PageHead title={t('Catalog')} about={t('The models offered here, and where their prices come from.')}>
         <Link href="/models" className="text-accent underline">
           {t('All models')}
         </Link>
@@ -117,12 +117,12 @@ function Changes({ changes: { added, removed, changed } }: { changes: CatalogCha
 function Unsold({ rows }: { rows: CatalogState['unpriced'] }) {
   const { shown, more } = useSome(rows)
   return (
-    <Section title={t('Known, and not sold')}>
+    <Section title={t('Known, but not offered')}>
       {rows.length === 0 ? (
         <p className="text-muted">{t('Every known model has a price.')}</p>
       ) : (
         <>
-          <Table label={t('Known, and not sold')} columns={[t('Model'), t('Why')]}>
+          <Table label={t('Known, but not offered')} columns={[t('Model'), t('Why')]}>
             {shown.map(({ id, reason }) => (
               <tr key={id}>
                 <td className="font-mono text-[12.5px]">{id}</td>

@@ -72,7 +72,7 @@ export function Providers() {
   })
   return (
     <>
-      <PageHead title={t('Providers')} about={t('As this process has seen them since it started.')} />
+      <PageHead title={t('Providers')} about={t('As seen by this process since it started.')} />
       <QueryState query={{ error, isPending, refetch }} />
       {data && (
         <Table
@@ -136,7 +136,7 @@ export function Ledger() {
         about={t('Every entry is replayed and every invariant checked, beside the calls.')}
       >
         <Button look="primary" busy={busy} onClick={() => void run()}>
-          {t('Prove the books')}
+          {t('Check the ledger')}
         </Button>
       </PageHead>
       {error !== null && <Failure error={error} />}
@@ -144,8 +144,8 @@ export function Ledger() {
         <div className="grid gap-4">
           <Note tone={audit.ok ? 'good' : 'bad'} role="status">
             {audit.ok
-              ? t('The books are proven: {count} entries.', { count: count(audit.journal_entries) })
-              : t('The books do not hold: see below.')}
+              ? t('The ledger is correct: {count} entries checked.', { count: count(audit.journal_entries) })
+              : t('The ledger has errors: see below.')}
           </Note>
           <Table label={t('Checks')} columns={[t('Check'), t('Result')]}>
             {audit.checks.map(({ name, ok, detail }) => (
@@ -178,11 +178,17 @@ export function Acts() {
   const rows = acts.data?.pages.flatMap((page) => page.data) ?? []
   return (
     <>
-      <PageHead title={t('Acts')} about={t('What operators did. Rows are only ever added.')} />
+      <PageHead
+        title={t('Audit log')}
+        about={t('What operators did. Entries are never changed or removed.')}
+      />
       <QueryState query={acts} />
       {acts.data && rows.length === 0 && <Empty title={t('Nothing yet.')} />}
       {rows.length > 0 && (
-        <Table label={t('Acts')} columns={[t('When'), t('Who'), t('What'), t('Of'), t('Before'), t('After')]}>
+        <Table
+          label={t('Audit log')}
+          columns={[t('When'), t('Who'), t('What'), t('Of'), t('Before'), t('After')]}
+        >
           {rows.map((row) => (
             <tr key={row.id} className="align-top">
               <td>

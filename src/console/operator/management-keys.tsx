@@ -118,13 +118,13 @@ function Making({ onClose }: { onClose: () => void }) {
           label={t('Expires')}
           name="expires"
           type="date"
-          hint={t('At the end of that day by UTC; left empty, never.')}
+          hint={t('At the end of that day in UTC; empty: never.')}
         />
         <TextField
           label={t('From networks')}
           name="networks"
           placeholder="10.0.0.0/8, 203.0.113.7"
-          hint={t('Left empty, from anywhere.')}
+          hint={t('Empty: from anywhere.')}
         />
       </ActForm>
     </Dialog>

@@ -42,7 +42,7 @@ export function OperatorSettings() {
       <PageHead
         title={t('Configuration')}
         about={t(
-          'As the gateway was started. It changes in its file, the environment or flags, and by a restart.',
+          'As of the last start. Change the file, the environment or the flags, and restart the gateway.',
         )}
       />
       <QueryState query={{ error, isPending, refetch }} />
@@ -70,7 +70,7 @@ export function OperatorSettings() {
                 checked={!onlyChanged}
                 onChange={(event) => set('all', event.target.checked ? '' : null)}
               />
-              {t('Defaults too')}
+              {t('Show defaults')}
             </label>
           </div>
           {shown.length === 0 ? (

@@ -30,9 +30,7 @@ export function Connect() {
     <>
       <PageHead
         title={t('Connect')}
-        about={t(
-          'A client needs two things: the base URL and a key. Everything it sends and gets stays as it is.',
-        )}
+        about={t('A client needs two things: the base URL and a key. Nothing else changes.')}
       />
       <QueryState query={{ error, isPending, refetch }} />
       {data && shown && (
@@ -65,7 +63,7 @@ export function Connect() {
               </dd>
               {made !== null && (
                 <dd className="mt-1 text-[12.5px] text-muted" role="status">
-                  {t('It stands in the texts below until you leave this page, and is not shown again.')}
+                  {t('It is filled in below until you leave this page, and is not shown again.')}
                 </dd>
               )}
             </div>
@@ -118,7 +116,7 @@ export function Connect() {
               {shown.files.some(({ path }) => path !== null) && (
                 <div>
                   <p className="mb-1 text-muted">
-                    {t('The command line writes it there, and keeps what the file holds:')}
+                    {t('This command writes it there and keeps the rest of the file:')}
                   </p>
                   <Code
                     label={t('Command')}

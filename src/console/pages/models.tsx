@@ -116,7 +116,7 @@ export function Models() {
         </select>
       </div>
       <QueryState query={{ error, isPending, refetch }} rows={10} />
-      {data && rows.length === 0 && <Empty title={t('No model is like that.')} />}
+      {data && rows.length === 0 && <Empty title={t('No model matches.')} />}
       {rows.length > 0 && <Rows key={`${q}|${provider}|${only}|${sort}`} rows={rows} onChoose={setChosen} />}
       {chosen && <ModelDialog model={chosen} onClose={() => setChosen(null)} />}
     </>
@@ -274,8 +274,8 @@ function ModelDialog({ model, onClose }: { model: ModelRow; onClose: () => void 
       </p>
       {reason !== null && <p className="mb-4 rounded-md bg-warn-soft px-3 py-2">{t(reasons[reason])}</p>}
       <dl className="grid grid-cols-2 gap-3">
-        <Fact name={t('Input, a million tokens')}>{model.input} USD</Fact>
-        <Fact name={t('Output, a million tokens')}>{model.output} USD</Fact>
+        <Fact name={t('Input, per million tokens')}>{model.input} USD</Fact>
+        <Fact name={t('Output, per million tokens')}>{model.output} USD</Fact>
         <Fact name={t('Cached input')}>{model.cache_read} USD</Fact>
         <Fact name={t('Access')}>{t(model.access)}</Fact>
         <Fact name={t('Context')}>{model.context_length === null ? '–' : count(model.context_length)}</Fact>

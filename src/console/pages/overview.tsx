@@ -53,7 +53,7 @@ function Spendable({ credits }: { credits: Credits }) {
             .join(', ')}
         />
         <Figure
-          name={t('Used in all')}
+          name={t('Used in total')}
           amount={credits.total_used}
           about={
             Number(credits.held) > 0

@@ -40,7 +40,7 @@ export function Settings() {
         <Section title={t('Webhooks')}>
           <p>
             <Link href="/settings/webhooks" className="text-accent underline">
-              {t('Addresses that are told what happens to the account')}
+              {t('Notify an address of yours when something happens to the account')}
             </Link>
           </p>
         </Section>
@@ -73,7 +73,7 @@ function Password({ account }: { account: Account }) {
         <input type="hidden" autoComplete="username" value={account.email} readOnly />
         {account.has_password && (
           <TextField
-            label={t('Present password')}
+            label={t('Current password')}
             name="current"
             type="password"
             autoComplete="current-password"

@@ -60,7 +60,7 @@ export function WebhooksPage() {
       </p>
       <PageHead
         title={t('Webhooks')}
-        about={t('Signed messages to an address of yours, sent again for days until they are taken.')}
+        about={t('Signed messages to an address of yours. One that is not accepted is sent again, for days.')}
       >
         <Button look="primary" onClick={() => setAdding(true)}>
           {t('Add a webhook')}
@@ -69,7 +69,9 @@ export function WebhooksPage() {
       <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no webhooks.')}>
-          <p>{t('A program of yours can be told when credit is low or a key reaches its limit.')}</p>
+          <p>
+            {t('A program of yours is notified, for example when credit is low or a key reaches its limit.')}
+          </p>
         </Empty>
       )}
       <div className="grid gap-4">
@@ -115,11 +117,11 @@ function Hook({ webhook }: { webhook: Webhook }) {
         {tried && (
           <Note tone={tried.ok ? 'good' : 'bad'} role="status">
             {tried.ok
-              ? t('It was taken: {status} after {time}.', {
+              ? t('Accepted: {status} after {time}.', {
                   status: tried.status ?? '',
                   time: milliseconds(tried.ms),
                 })
-              : t('It was not taken: {reason}.', { reason: tried.error ?? '' })}
+              : t('Not accepted: {reason}.', { reason: tried.error ?? '' })}
           </Note>
         )}
         <Deliveries path={path} id={webhook.id} />
@@ -214,7 +216,7 @@ function Adding({ onClose }: { onClose: () => void }) {
           placeholder="https://example.com/hooks/weir"
         />
         <fieldset className="grid gap-1.5">
-          <legend className="mb-1 text-[13px] font-medium">{t('Tell it when')}</legend>
+          <legend className="mb-1 text-[13px] font-medium">{t('Notify it when')}</legend>
           {Object.entries(events).map(([type, name]) => (
             <label key={type} className="flex items-center gap-2">
               <input type="checkbox" name="events" value={type} defaultChecked />

@@ -55,7 +55,9 @@ function SignIn({ session }: { session: SessionView }) {
       <Panel title={t('Sign in')}>
         <form onSubmit={submit} className="grid gap-3.5">
           {refused && (
-            <Note tone="bad">{t('The other service did not sign you in: {code}.', { code: refused })}</Note>
+            <Note tone="bad">
+              {t('Signing in with the other service failed: {code}.', { code: refused })}
+            </Note>
           )}
           <TextField
             label={t('E-mail')}
@@ -100,7 +102,7 @@ function SignIn({ session }: { session: SessionView }) {
           <span className="text-muted">{t('New accounts are by invitation.')}</span>
         )}
         <Link href="/reset" className="text-accent underline">
-          {t('Forgotten the password?')}
+          {t('Forgot your password?')}
         </Link>
       </p>
     </>
@@ -152,8 +154,10 @@ function CreateAccount({ session }: { session: SessionView }) {
         ) : (
           <Note tone="accent" role="status">
             {waiting === 'mail'
-              ? t('Look into your mail: it holds what comes next.')
-              : t('If the address is new, the account is there: sign in with the password you chose.')}
+              ? t('Check your e-mail: it says how to go on.')
+              : t(
+                  'If the address is new, its account has been created: sign in with the password you chose.',
+                )}
           </Note>
         )}
       </Panel>

@@ -39,7 +39,7 @@ export function TicketPage({ path, session }: { path: string; session: SessionVi
     <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
       <Panel title={t('Your link')}>
         {token === undefined ? (
-          <p>{t('The address holds no secret any more. Open the link again as it was sent to you.')}</p>
+          <p>{t('This link is incomplete. Open it again exactly as you received it.')}</p>
         ) : error === null ? (
           <p role="status">{t('One moment …')}</p>
         ) : (

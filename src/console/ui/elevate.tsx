@@ -54,7 +54,7 @@ export function ElevationDialog() {
   return (
     <Dialog title={t('Confirm that it is you')} onClose={() => done(false)}>
       <div className="grid gap-3">
-        <p className="text-muted">{t('This act wants a proof that is younger than ten minutes.')}</p>
+        <p className="text-muted">{t('This needs proof that it is you, not older than ten minutes.')}</p>
         {session.account.has_password && (
           <form onSubmit={submit} className="grid gap-3">
             <input type="hidden" autoComplete="username" value={session.account.email} readOnly />
@@ -77,7 +77,7 @@ export function ElevationDialog() {
           </Button>
         )}
         {!session.account.has_password && session.account.passkeys === 0 && (
-          <p>{t('Sign in again: the sign-in is the proof.')}</p>
+          <p>{t('Sign out and in again, then repeat it.')}</p>
         )}
         {error !== null && <Failure error={error} />}
       </div>

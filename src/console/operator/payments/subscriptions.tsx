@@ -65,7 +65,7 @@ export function Subscriptions() {
             t('From'),
             t('To'),
             numeric(t('Credit')),
-            screenReaderOnly(t('Acts')),
+            screenReaderOnly(t('Actions')),
           ]}
         >
           {periods.map((period) => (

@@ -64,7 +64,7 @@ export function Vouchers() {
             t('Expires'),
             t('Redeemed by'),
             t('Note'),
-            screenReaderOnly(t('Acts')),
+            screenReaderOnly(t('Actions')),
           ]}
         >
           {data.map((voucher) => (

@@ -30,7 +30,7 @@ export function Timeline({ lots }: { lots: readonly Lot[] }) {
               pool: t(poolNames[first.pool]).toLowerCase(),
               day: day(first.expires_at!),
             })
-          : t('Nothing of this expires.')}
+          : t('None of it expires, apart from daily credit.')}
       </figcaption>
       <svg
         viewBox={`0 0 ${width} ${living.length * rowHeight + 18}`}

@@ -131,12 +131,17 @@ function Bounds({ existing, wrong }: BoundsProps) {
           ]}
         />
         <RateField
-          label={t('Requests a minute')}
+          label={t('Requests per minute')}
           name="requests_per_minute"
           existing={existing}
           wrong={wrong}
         />
-        <RateField label={t('Tokens a minute')} name="tokens_per_minute" existing={existing} wrong={wrong} />
+        <RateField
+          label={t('Tokens per minute')}
+          name="tokens_per_minute"
+          existing={existing}
+          wrong={wrong}
+        />
       </div>
       <TextField
         label={t('Models it may call')}
@@ -159,7 +164,7 @@ function Bounds({ existing, wrong }: BoundsProps) {
         name="expires_at"
         type="date"
         defaultValue={existing?.expires_at?.slice(0, 10) ?? ''}
-        hint={t('At the end of that day in UTC; empty for never.')}
+        hint={t('At the end of that day in UTC; empty: never.')}
         error={wrong('expires_at')}
       />
     </>

@@ -23,7 +23,7 @@ export function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open
         t('Limit'),
         t('Last used'),
         t('State'),
-        rightAligned(t('Acts')),
+        rightAligned(t('Actions')),
       ]}
     >
       {rows.map((key) => (

@@ -34,7 +34,7 @@ export function Keys() {
     <>
       <PageHead
         title={t('Keys')}
-        about={t('A key is shown once, when it is made. What it spends is purchased credit.')}
+        about={t('A key is shown once, when it is created. It spends purchased credit.')}
       >
         <Button look="primary" onClick={() => setOpen({ kind: 'create' })}>
           {t('Create a key')}
@@ -55,7 +55,7 @@ export function Keys() {
         <p className="mt-3">
           <Button small look="quiet" onClick={() => setAll(!all)}>
             {all
-              ? t('Hide what is over')
+              ? t('Hide revoked and expired keys')
               : t('Show {count} more that are revoked or expired', { count: hidden })}
           </Button>
         </p>

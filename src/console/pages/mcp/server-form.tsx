@@ -59,13 +59,13 @@ export function ServerForm({ names, onClose }: { names: readonly string[]; onClo
               error={faultOf('url')}
             />
             <Choice
-              label={t('It knows you by')}
+              label={t('Authentication')}
               value={way}
               onChange={(event) => setWay(event.target.value as Way)}
               options={[
                 ['nothing', t('nothing')],
                 ['token', t('a token')],
-                ['oauth', t('a sign-in in the browser')],
+                ['oauth', t('signing in with the browser')],
               ]}
             />
             {way === 'token' && (
@@ -85,7 +85,7 @@ export function ServerForm({ names, onClose }: { names: readonly string[]; onClo
               <summary className="text-[13px]">{t('More headers')}</summary>
               <div className="mt-2">
                 <label htmlFor="mcp-headers" className="mb-1 block text-[13px] font-medium">
-                  {t('One a line, such as X-Team: a')}
+                  {t('One per line, such as X-Team: a')}
                 </label>
                 <textarea
                   id="mcp-headers"
@@ -97,7 +97,7 @@ export function ServerForm({ names, onClose }: { names: readonly string[]; onClo
             </details>
             {replacing !== null && (
               <Note tone="warn" role="status">
-                {t('There is a server of this name. It is replaced, with what it is sent.')}
+                {t('A server with this name exists. It is replaced, with its token and headers.')}
               </Note>
             )}
           </>
@@ -110,7 +110,7 @@ export function ServerForm({ names, onClose }: { names: readonly string[]; onClo
 function OAuthClient() {
   return (
     <details>
-      <summary className="text-[13px]">{t('The sign-in wants a client of mine')}</summary>
+      <summary className="text-[13px]">{t('Use a client that I registered there')}</summary>
       <div className="mt-2 grid gap-3">
         <p className="text-[12.5px] text-muted">
           {t('Register one there with this address to come back to:')}{' '}

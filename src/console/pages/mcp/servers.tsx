@@ -37,9 +37,7 @@ export function McpServers() {
       <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no servers.')}>
-          <p>
-            {t('A server is registered once, with what it is sent. Calls then name it, and nothing else.')}
-          </p>
+          <p>{t('Register a server once, with its token. Calls then need only its name.')}</p>
         </Empty>
       )}
       <div className="grid gap-4">
@@ -176,7 +174,7 @@ function Removing({ name, path, onClose }: { name: string; path: string; onClose
   return (
     <Dialog title={t('Remove {name}', { name })} onClose={onClose}>
       <div className="grid gap-3">
-        <p>{t('What it is sent is forgotten. Calls that name it are refused from then on.')}</p>
+        <p>{t('Its token and headers are deleted. Calls that name it are refused from then on.')}</p>
         {error !== null && <Failure error={error} />}
         <div>
           <Button look="danger" busy={busy} onClick={() => void remove()}>

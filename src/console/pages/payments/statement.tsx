@@ -94,9 +94,7 @@ function Statement({ statement }: { statement: MonthlyStatement }) {
             {t('Statement for {month}', { month: monthName(statement.month) })}
           </h1>
           <p className="text-muted">
-            {statement.complete
-              ? t('Days are those of UTC.')
-              : t('The month is not over. Days are those of UTC.')}
+            {statement.complete ? t('Days are in UTC.') : t('The month is not over. Days are in UTC.')}
           </p>
         </div>
         <div className="min-w-0 sm:text-right">
@@ -116,7 +114,7 @@ function Statement({ statement }: { statement: MonthlyStatement }) {
       </Table>
       <div className="mt-3 grid gap-2">
         {addsUp(statement) ? (
-          <p className="text-muted">{t('Opening and every movement are closing, to the last digit.')}</p>
+          <p className="text-muted">{t('Opening and all movements add up to closing, to the last digit.')}</p>
         ) : (
           <Note tone="bad">{t('These figures do not add up: tell the operator of this gateway.')}</Note>
         )}

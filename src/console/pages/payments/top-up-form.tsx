@@ -123,7 +123,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
         <div>
           <Button type="submit" look="primary" busy={busy}>
             {processor === undefined || test
-              ? t('Go on')
+              ? t('Continue')
               : t('Pay with {name}', { name: processorNames[processor] })}
           </Button>
         </div>
@@ -156,7 +156,7 @@ function Quote({ amount, terms }: { amount: string | null; terms: TopUpTerms }) 
         <dd>{t('{day}, if it is paid now', { day: day(terms.credit_expires_at) })}</dd>
       </dl>
       <p className="mt-3 text-[12.5px] text-muted">
-        {t('The rate stays as it is now for this top-up, also when the payment takes its time.')}
+        {t('This rate holds for this top-up, even if the payment takes a while.')}
       </p>
     </section>
   )
@@ -207,7 +207,7 @@ function VoucherForm() {
           autoComplete="off"
           spellCheck={false}
           placeholder="WEIR-XXXX-XXXX-XXXX-XXXX"
-          hint={t('Small letters and missing hyphens do not matter.')}
+          hint={t('In capital or small letters, with or without hyphens.')}
           error={ofField ? fault.message : undefined}
         />
         {error !== null && !ofField && <Failure error={error} />}

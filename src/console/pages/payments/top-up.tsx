@@ -85,7 +85,7 @@ function Said({ topUp }: { topUp: TopUp }) {
             <>
               {' '}
               <a href={topUp.url} className="text-accent underline">
-                {t('To the page to pay on')}
+                {t('To the payment page')}
               </a>
             </>
           )}
@@ -100,7 +100,7 @@ function Said({ topUp }: { topUp: TopUp }) {
     case 'credited':
       return topUp.test ? (
         <Note tone="warn" role="status">
-          {t('The test has run to its end: no money moved, and no credit was added.')}
+          {t('The test is finished: no money moved, and no credit was added.')}
         </Note>
       ) : (
         <Note tone="good" role="status">

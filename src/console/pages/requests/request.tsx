@@ -59,7 +59,7 @@ function Whole({ request }: { request: RequestWhole }) {
         <Fact name={t('First byte')}>
           {request.first_byte_ms === null ? '–' : milliseconds(request.first_byte_ms)}
         </Fact>
-        <Fact name={t('Whole time')}>{milliseconds(request.total_ms)}</Fact>
+        <Fact name={t('Total time')}>{milliseconds(request.total_ms)}</Fact>
         <Fact name={t('Tokens')}>
           {count(request.prompt_tokens)} → {count(request.completion_tokens)}
         </Fact>
@@ -122,7 +122,7 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
         </tr>
         {receipt.absorbed !== '0' && (
           <tr>
-            <td colSpan={3}>{t('Borne by the operator')}</td>
+            <td colSpan={3}>{t('Paid by the operator')}</td>
             <td className="num">{receipt.absorbed}</td>
           </tr>
         )}

@@ -107,9 +107,7 @@ export function Requests() {
       </form>
       <QueryState query={list} rows={8} />
       {list.data && rows.length === 0 && (
-        <Empty
-          title={chosen.size === 0 ? t('Nothing has been called yet.') : t('No request is like that.')}
-        />
+        <Empty title={chosen.size === 0 ? t('Nothing has been called yet.') : t('No request matches.')} />
       )}
       {rows.length > 0 && <RequestTable rows={rows} />}
       <Older list={list} />

@@ -42,7 +42,7 @@ export function Usage() {
     setQuery((before) => new URLSearchParams([...[...before].filter(([key]) => key !== name), [name, value]]))
   return (
     <>
-      <PageHead title={t('Usage')} about={t('Days are days of UTC.')}>
+      <PageHead title={t('Usage')} about={t('Days are in UTC.')}>
         <select
           aria-label={t('Grouped')}
           value={by}
