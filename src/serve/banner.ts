@@ -77,8 +77,8 @@ export function renderBanner(facts: StartFacts): string {
   ])
   const places = rowsOf([
     ['listening on', facts.listen],
-    ['Console', facts.console],
-    ['Sign in', facts.owner?.signIn],
+    ['console', facts.console],
+    ['sign in', facts.owner?.signIn],
     ['docs', facts.docs],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],

@@ -52,7 +52,7 @@ describe('the banner', () => {
         `  curl http://127.0.0.1:8787/v1/chat/completions -H "Authorization: Bearer $WEIR_API_KEY" -H 'Content-Type: application/json' -d '{"model":"ollama/a","messages":[{"role":"user","content":"Hello, river."}]}'`,
         '',
         '  listening on   127.0.0.1:8787',
-        '  Console        http://localhost:8787/console',
+        '  console        http://localhost:8787/console',
         '  docs           http://127.0.0.1:8787/docs',
         '  data           /srv/weir-data',
         '  configuration  /srv/weir.yaml',
@@ -69,9 +69,9 @@ describe('the banner', () => {
 
   test('has the link that signs in on the first run, and only then', () => {
     expect(renderBanner({ ...facts, owner })).toContain(
-      '  Console        http://localhost:8787/console\n  Sign in        http://localhost:8787/console/link#wt-weir-abc\n',
+      '  console        http://localhost:8787/console\n  sign in        http://localhost:8787/console/link#wt-weir-abc\n',
     )
-    expect(renderBanner(facts)).not.toContain('Sign in')
+    expect(renderBanner(facts)).not.toContain('sign in')
   })
 
   test.each([

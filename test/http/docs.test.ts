@@ -34,9 +34,21 @@ function get(path: string, headers: Record<string, string> = {}): Promise<Respon
 }
 
 describe('a page of the documentation', () => {
+  // Below /docs/ its script would be looked for at /docs/docs/scalar.js, and the page stay empty.
+  test.each([
+    ['/docs/', '/docs'],
+    ['/docs/errors/', '/docs/errors'],
+    ['/docs/json/', '/docs/json'],
+  ])('%s leads to %s, also below a path of a proxy', async (path, page) => {
+    const response = await get(path)
+    expect(response.status).toBe(308)
+    const location = response.headers.get('location')!
+    expect(new URL(location, `http://host${path}`).pathname).toBe(page)
+    expect(new URL(location, `http://host/weir${path}`).pathname).toBe(`/weir${page}`)
+  })
+
   test.each([
     ['/docs', 'text/html'],
-    ['/docs/', 'text/html'],
     ['/docs/json', 'application/json'],
     ['/docs/scalar.js', 'text/javascript'],
     ['/docs/errors', 'text/html'],

@@ -62,11 +62,15 @@ const made = new Map<string, Promise<Page>>()
 
 /** Serves everything under `/docs`, which documents these routes. Throws `not_found` for an unknown page. */
 export async function docs(request: Request, routes: readonly DocumentedRoute[]): Promise<Response> {
-  const path = new URL(request.url).pathname.replace(/\/$/, '')
+  const { pathname } = new URL(request.url)
+  const path = pathname.replace(/\/$/, '')
   const make = makers[path]
   if (!make) {
     throw new GatewayError('not_found', { message: 'There is no such page: see /docs and /docs/errors.' })
   }
+  // The pages name their scripts and each other relative to their own address, so that they also work below a path.
+  if (path !== pathname)
+    return new Response(null, { status: 308, headers: { location: `../${path.slice(1).split('/').at(-1)}` } })
   const { body, zipped, headers } = await kept(path, () => make(routes))
   if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
     return new Response(null, { status: 304, headers })
