@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { unhandled } from '../../src/serve/unhandled.ts'
 import { tempDir } from './tmp.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -105,6 +106,8 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
     const code = await child.exited
     clearTimeout(timer)
     home.remove()
+    await Promise.all(gathered)
+    if (printed.text.includes(unhandled)) throw new Error(`a fault of the gateway's own:\n${printed.text}`)
     return code
   }
 

@@ -11,6 +11,7 @@ import { endSoon } from '../end-soon.ts'
 import { listen, type Server } from '../listen.ts'
 import { listenFault } from '../listen-fault.ts'
 import { stopServing } from '../stop.ts'
+import { outliveRejections } from '../unhandled.ts'
 import { connectLink } from './link/connect.ts'
 import type { Link } from './link/link.ts'
 import type {
@@ -50,6 +51,7 @@ export async function runWorker(clock: () => number): Promise<void> {
     async start(start) {
       const { config } = start
       log = createLog(config.log, { sink: standardErrorSink(), clock, secrets: secretsOf(config) })
+      outliveRejections(log)
       starting = startWorking(start, link, log, clock)
       working = await starting
     },

@@ -3,12 +3,14 @@
 import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
 import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
 import { endSoon } from '../../../serve/end-soon.ts'
+import { outliveRejections } from '../../../serve/unhandled.ts'
 import { type Context, contextFor, type Invocation, type Io } from '../../context.ts'
 
 /** Runs the gateway until a signal stops it. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const context = await contextFor(io, invocation)
   const log = await logOf(context)
+  outliveRejections(log)
   // A closed terminal sends SIGHUP, which must not end running calls: only SIGTERM and SIGINT stop the gateway.
   process.on('SIGHUP', () =>
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
