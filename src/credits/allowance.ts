@@ -27,7 +27,13 @@ export class Allowances {
     if (day !== this.#day || this.#granted.size >= rememberedAccounts) this.#granted.clear()
     this.#day = day
     if (this.#granted.has(account)) return
-    await this.#ledger.grant(allowanceGrant(account, now))
+    try {
+      await this.#ledger.grant(allowanceGrant(account, now))
+    } catch (error) {
+      // The day ended while the grant waited for its commit: what was asked for had expired, and today's is due.
+      if (startOfDay(this.#now()) > day) return this.ensure(account)
+      throw error
+    }
     if (this.#day === day) this.#granted.add(account)
   }
 }

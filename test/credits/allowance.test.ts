@@ -52,6 +52,17 @@ describe('the daily allowance', () => {
     expect((await store.ledger.audit()).journalEntries).toBe(2)
   })
 
+  test('a visit at midnight is no bad request: it gets the allowance of the day that begins', async () => {
+    const midnight = Date.UTC(2026, 10, 22)
+    now = midnight - 1
+    const { store, allowances } = await open()
+    const visit = allowances.ensure('anna')
+    // The grant is decided in a later turn of the event loop.
+    now = midnight
+    await visit
+    expect(await daily(store)).toMatchObject([{ remaining: usd('0.2'), expiresAt: midnight + day }])
+  })
+
   test('a new day brings a new one, and a clock that goes back none', async () => {
     // Further back than it goes here, nothing would be admitted at all.
     const { store, allowances } = await open({ clockBackMs: 7 * day })
