@@ -135,6 +135,19 @@ describe('a key', () => {
     expect(await store.idempotency.sweep(now)).toBe(1)
     expect(await kindOf(store.idempotency.claim(claimOf('d')))).toBe('fresh')
   })
+
+  test('that expires while its call runs stays that call’s, and gets its answer', async () => {
+    const store = await open(freshDir())
+    const claim = claimOf('c', { expiresAt: noon + 1_000 })
+    await store.idempotency.claim(claim)
+    await store.ledger.hold(holdOf('c'))
+    now = noon + 2_000
+    expect(await store.idempotency.sweep(now)).toBe(0)
+    expect(await kindOf(store.idempotency.claim(claimOf('d')))).toBe('running')
+    await store.ledger.settle(settleOf('c', usd('0.1')))
+    await store.idempotency.finish(claim)
+    expect(await store.idempotency.sweep(now)).toBe(1)
+  })
 })
 
 describe('after the death of its process, a key', () => {

@@ -132,9 +132,11 @@ function statements(database: Database) {
       `UPDATE idempotency SET status = ?, headers = ?, answer = ? WHERE account = ? AND key = ? AND call = ?`,
     ) as Statement,
     free: database.prepare('DELETE FROM idempotency WHERE account = ? AND key = ? AND call = ?') as Statement,
+    // A call may run for longer than its key is kept: without the row a retry would be a second call.
     sweep: database.prepare(
       `DELETE FROM idempotency WHERE (account, key) IN
-       (SELECT account, key FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
+       (SELECT account, key FROM idempotency WHERE expires_at <= ? AND NOT EXISTS
+         (SELECT 1 FROM open_call WHERE open_call.id = idempotency.call) ORDER BY expires_at LIMIT ?)`,
     ) as Statement,
   }
 }
