@@ -40,6 +40,8 @@ const serverBusyTimeoutMs = 50
 const cutMessage =
   'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
 const usageMessage = 'what a call used could not be added to its day; it is tried again'
+/** How long a stop tries to write the rows of the request log while another process has the database locked. */
+const logPatienceMs = 1_000
 const refusedMessage =
   'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
   'file was set aside'
@@ -206,7 +208,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     async close() {
       retention.close()
       try {
-        while (requestLog.waiting && ledger.group.writable) {
+        const until = performance.now() + logPatienceMs
+        while (requestLog.waiting && ledger.group.writable && performance.now() < until) {
           requestLog.hurry()
           await ledger.group.probe(() => undefined)
         }

@@ -1,5 +1,6 @@
 // The request log in the file: rows ride with the money's commits, and are read in pages that look at a bounded number.
 
+import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
 import type { RequestLogRow, RequestQuery } from '../../../src/observe/request-log.ts'
 import { usd } from '../../../src/credits/money.ts'
@@ -49,6 +50,18 @@ const row: RequestLogRow = {
   detail: null,
   contents: null,
 }
+
+test('a store closes although another process has the database locked', async () => {
+  const dataDir = freshDir()
+  const { requestLog, close } = await openStore(dataDir, { clock: () => noon, serveAs: 'server' })
+  requestLog.append(row)
+  const other = new Database(`${dataDir}/weir.db`)
+  other.run('BEGIN IMMEDIATE')
+  await close()
+  other.close()
+  // The row is lost, as it would be on a full disk.
+  expect((await open(dataDir)).requests.find('r1')).toBeUndefined()
+})
 
 test('rows are written soon and come back whole, by id only to their account', async () => {
   const { ledger, requestLog, requests } = await open()
