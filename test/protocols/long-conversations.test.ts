@@ -31,6 +31,19 @@ const conversations: Readonly<Record<string, readonly object[]>> = {
     asks(times(9_000, (at) => call(`c${at}`))),
     ...times(9_000, (at) => result(`c${at}`)),
   ],
+  'calls of one turn, each with its signature': [
+    hello,
+    {
+      ...asks(times(20_000, (at) => call(`c${at}`))),
+      reasoning_details: times(20_000, (at) => ({
+        type: 'reasoning.encrypted',
+        format: 'google-gemini-v1',
+        id: `c${at}`,
+        data: 'AAAA',
+        index: at,
+      })),
+    },
+  ],
   'many results of one call': [hello, asks([call('c')]), ...times(9_990, () => result('c'))],
   'one speaker': times(10_000, () => ({ role: 'user', content: 'The river runs to the weir. '.repeat(30) })),
   'one speaker, in parts': times(10_000, () => ({ role: 'user', content: [{ type: 'text', text: 'x' }] })),

@@ -94,10 +94,12 @@ function opaquePart(data: string): JsonObject | undefined {
   return Object.fromEntries(kept.map((key) => [key, part[key] ?? null]))
 }
 
-/** A call's signature in a detail that names the call, as OpenRouter writes it. */
-export function signatureOfCall(details: readonly ReasoningDetail[], callId: string): string | undefined {
-  const detail = details.find(
-    (each) => each.format === signatureFormat && each.type === 'reasoning.encrypted' && each.id === callId,
-  )
-  return detail?.data
+/** The signatures of calls, by call id, in details that name the call, as OpenRouter writes them; of two the first. */
+export function signaturesOfCalls(details: readonly ReasoningDetail[]): ReadonlyMap<string, string> {
+  const signatures = new Map<string, string>()
+  for (const { format, type, id, data } of details) {
+    if (format !== signatureFormat || type !== 'reasoning.encrypted') continue
+    if (id != null && data !== undefined && !signatures.has(id)) signatures.set(id, data)
+  }
+  return signatures
 }

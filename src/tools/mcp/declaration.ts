@@ -97,14 +97,13 @@ export function asksFirst(
   return otherwise === 'always'
 }
 
+const transports: ReadonlySet<unknown> = new Set(['http', 'sse', 'streamable-http', 'streamable_http'])
+
 function refusePrograms(declaration: Readonly<Record<string, unknown>>, param: string): void {
   const field = programFields.find((name) => declaration[name] !== undefined)
   if (field !== undefined) throw wrong(`${param}.${field}`, 'would start a program; name a server_url')
   const { transport } = declaration
-  if (
-    transport !== undefined &&
-    !['http', 'sse', 'streamable-http', 'streamable_http'].includes(String(transport))
-  ) {
+  if (transport !== undefined && !transports.has(transport)) {
     throw wrong(`${param}.transport`, 'must be http or sse')
   }
   if (declaration.connector_id != null) {

@@ -98,7 +98,15 @@ function described(text: string): string {
   return shown.toWellFormed()
 }
 
-const types = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
+const types: ReadonlySet<unknown> = new Set([
+  'object',
+  'array',
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'null',
+])
 
 /** Finds what would make a provider refuse the whole request. No more than that: dialects of JSON Schema differ. */
 function schemaFault(schema: unknown): string | undefined {
@@ -113,8 +121,7 @@ function nodeFault(node: unknown, depth: number): string | undefined {
   if (typeof node === 'boolean') return undefined
   if (!isObject(node)) return 'a part of it is no schema'
   const { type, properties, required, items } = node
-  if (type !== undefined && ![type].flat().every((each) => types.has(String(each))))
-    return 'a type is unknown'
+  if (type !== undefined && ![type].flat().every((each) => types.has(each))) return 'a type is unknown'
   if (
     required !== undefined &&
     !(Array.isArray(required) && required.every((each) => typeof each === 'string'))

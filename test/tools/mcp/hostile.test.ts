@@ -303,6 +303,7 @@ describe('S2 S3 S4 S7 what a declaration may not name', () => {
     ['tools.0.command', { command: 'npx', server_url: 'https://example.com' }],
     ['tools.0.args', { args: ['-y'] }],
     ['tools.0.transport', { transport: 'stdio', server_url: 'https://example.com' }],
+    ['tools.0.transport', { transport: { toString: null }, server_url: 'https://example.com' }],
     ['tools.0.connector_id', { connector_id: 'connector_gmail' }],
     ['tools.0.server_url', { authorization: 'token' }],
     [

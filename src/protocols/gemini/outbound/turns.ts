@@ -16,7 +16,13 @@ import { argumentsObject, type Warn, warnOfName } from '../../lowering.ts'
 import type { WireNames } from '../../wire-names.ts'
 import { isMinted } from '../call-id.ts'
 import { mediaPart } from './media.ts'
-import { type Carried, carriedBy, signatureFormat, signatureOfCall, skippedSignature } from '../signatures.ts'
+import {
+  type Carried,
+  carriedBy,
+  signatureFormat,
+  signaturesOfCalls,
+  skippedSignature,
+} from '../signatures.ts'
 import type { GeminiQuirks, Traits } from './quirks.ts'
 
 export interface TurnContext {
@@ -149,10 +155,11 @@ function carriedIn(message: AssistantMessage): Carried[] {
 }
 
 function callParts(message: AssistantMessage, context: TurnContext, param: string): JsonObject[] {
+  const signatures = signaturesOfCalls(message.reasoning)
   return message.toolCalls.map((call, position) => {
     const signature =
       call.thoughtSignature ??
-      signatureOfCall(message.reasoning, call.id) ??
+      signatures.get(call.id) ??
       context.rememberedSignature(call.id) ??
       // Only the first of parallel calls has one; without it Gemini 3 refuses the whole request.
       (position === 0 && context.traits.signaturesRequired ? skippedSignature : undefined)
