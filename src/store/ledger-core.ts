@@ -349,16 +349,18 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 
   async expire(now: number): Promise<number> {
-    const booked = this.#parts.expiring(now).map((account) =>
-      this.#parts.written.admit({ account }, () => {
-        const at = this.#parts.time.now()
-        const entry = this.#wallets.of(account)
-        const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, at)
-        if (change) this.#post(entry, change, at, null)
-        return result
-      }),
-    )
-    return (await Promise.all(booked)).filter((amount) => amount > 0n).length
+    return inPortions(this.#parts.expiring(now), async (account) => {
+      const expired = await this.#parts.written.admit({ account }, () => this.#expire(account))
+      return expired > 0n
+    })
+  }
+
+  #expire(account: string): Pico {
+    const now = this.#parts.time.now()
+    const entry = this.#wallets.of(account)
+    const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, now)
+    if (change) this.#post(entry, change, now, null)
+    return result
   }
 
   #post(entry: Entry, change: Change, now: number, source: string | null): void {
@@ -370,12 +372,9 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 
   async recover(now: number): Promise<number> {
-    const ended = this.#parts
-      .abandoned(now)
-      .map(({ call, account }) =>
-        this.#parts.written.admit({ account, call }, () => this.#recover(call, account, now)),
-      )
-    return (await Promise.all(ended)).filter(Boolean).length
+    return inPortions(this.#parts.abandoned(now), ({ call, account }) =>
+      this.#parts.written.admit({ account, call }, () => this.#recover(call, account, now)),
+    )
   }
 
   /** Ends one abandoned call; false when its owner has ended it, or shown a sign of life, in the meantime. */
@@ -397,6 +396,19 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null
   }
+}
+
+/** How many commands of one sweep wait at once. At midnight every account may have one, and the queue is for the calls. */
+const sweptAtOnce = 64
+
+/** Carries out a command for each; resolves with how many gave true. */
+async function inPortions<T>(all: readonly T[], act: (one: T) => Promise<boolean>): Promise<number> {
+  let count = 0
+  for (let at = 0; at < all.length; at += sweptAtOnce) {
+    const done = await Promise.all(all.slice(at, at + sweptAtOnce).map(act))
+    count += done.filter(Boolean).length
+  }
+  return count
 }
 
 function spentOfLoans(legs: readonly Leg[]): Pico {

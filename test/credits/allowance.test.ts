@@ -6,7 +6,7 @@ import { usd } from '../../src/credits/money.ts'
 import { fundingOf } from '../../src/credits/pool.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/open.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { day, holdOf, noon, settleOf } from './support.ts'
+import { day, grantOf, holdOf, noon, settleOf } from './support.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []
@@ -61,6 +61,16 @@ describe('the daily allowance', () => {
     now = midnight
     await visit
     expect(await daily(store)).toMatchObject([{ remaining: usd('0.2'), expiresAt: midnight + day }])
+  })
+
+  test('those of more accounts than may wait end at midnight, and a call that begins then is admitted', async () => {
+    const { store, allowances } = await open({ group: { queue: 70 } })
+    await store.ledger.grant(grantOf('g', usd(10)))
+    for (let account = 0; account < 80; account++) await allowances.ensure(`account${account}`)
+    now = noon + day
+    const ended = store.ledger.expire(now)
+    expect((await store.ledger.hold(holdOf('c'))).kind).toBe('held')
+    expect(await ended).toBe(80)
   })
 
   test('a new day brings a new one, and a clock that goes back none', async () => {
