@@ -120,7 +120,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
     document.getElementById(menu)?.hidePopover()
   }, [here, menu, path])
   return (
-    <div className="min-h-dvh print:block lg:grid lg:grid-cols-[13.5rem_minmax(0,1fr)]">
+    <div className="min-h-dvh print:block lg:grid lg:grid-cols-[14.5rem_minmax(0,1fr)]">
       <a
         href="#main"
         onClick={(event) => {

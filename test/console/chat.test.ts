@@ -27,10 +27,18 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await console.signIn(page)
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
     await pick(page, 'sim/echo')
-    await say(page, '# Title\n\n```js\nconst x = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |')
+    await say(
+      page,
+      '# Title\n\n1. one\n\n```js\nconst x = 1\n```\n\n3. three\n\n| a | b |\n|---|--:|\n| 1 | 2 |',
+    )
     const answer = page.locator('article .prose').first()
     await answer.getByRole('heading', { name: 'Title' }).waitFor()
     await answer.getByRole('cell', { name: '2' }).waitFor()
+    const aligned = await answer
+      .getByRole('cell', { name: '2' })
+      .evaluate((cell) => getComputedStyle(cell).textAlign)
+    // A list that code interrupts goes on with its own number.
+    expect([aligned, await answer.locator('ol').nth(1).getAttribute('start')]).toEqual(['right', '3'])
     const cost = page.getByTestId('cost').first()
     await cost.getByText('Daily').waitFor()
     expect(await cost.innerText()).toContain('$0.00')

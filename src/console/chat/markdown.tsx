@@ -42,6 +42,8 @@ const allowed = {
       ' ',
     ),
   ALLOWED_ATTR: ['href', 'title', 'start', 'align'],
+  // The rest must be an address, or it is removed.
+  ADD_URI_SAFE_ATTR: ['start', 'align'],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   RETURN_TRUSTED_TYPE: true as const,
 }
