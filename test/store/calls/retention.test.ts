@@ -1,9 +1,10 @@
 // What is kept for a time only is deleted when it is over, in bites that leave the loop to others; money is for ever.
 
+import { heapStats } from 'bun:jsc'
 import { afterEach, expect, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
-import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { openDatabase, withoutWaiting } from '../../../src/store/sqlite/database/connection.ts'
 import { one } from '../../../src/store/sqlite/database/one.ts'
 import { defaultRetention, Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
@@ -117,4 +118,16 @@ test('a sweep that runs when the store closes ends after its bite', async () => 
   expect(await sweep.catch(() => 'refused')).toSatisfy(
     (gone: unknown) => gone === 'refused' || (typeof gone === 'number' && gone < 20_000),
   )
+})
+
+test('deleting in bites leaves no statements behind in memory', () => {
+  const database = openDatabase(freshDir(), noon)
+  const statements = () => {
+    Bun.gc(true)
+    return heapStats().objectTypeCounts.SQLStatement ?? 0
+  }
+  const before = statements()
+  for (let bites = 0; bites < 200; bites++) withoutWaiting(database, () => undefined)
+  expect(statements()).toBeLessThan(before + 100)
+  database.close()
 })

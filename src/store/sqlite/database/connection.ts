@@ -106,6 +106,11 @@ function closingWhole(database: Database): Database {
   database.prepare = ((...given: Parameters<typeof prepare>) => {
     const statement = prepare(...given)
     prepared.add(statement)
+    const finalize = statement.finalize.bind(statement)
+    statement.finalize = () => {
+      prepared.delete(statement)
+      finalize()
+    }
     return statement
   }) as Database['prepare']
   database.close = () => {
