@@ -135,12 +135,27 @@ models: [{ id: hostile/m, price: free }]
     const visit = await watched()
     const { page } = visit
     const emails = payloads.map((text, nth) => `${nth}@${text.replace(/[\s@\p{Cc}]/gu, '').slice(0, 150)}`)
-    const statuses = await post(
+    const refused = await post(
       page,
       'admin/accounts',
       emails.map((email) => ({ email })),
     )
-    expect(new Set(statuses)).toEqual(new Set([201]))
+    expect(new Set(refused)).toEqual(new Set([400]))
+    // Accounts may be older than that rule: the page is shown such addresses all the same.
+    const made = await post(
+      page,
+      'admin/accounts',
+      emails.map((_, nth) => ({ email: `${nth}@example.org` })),
+    )
+    expect(new Set(made)).toEqual(new Set([201]))
+    await page.route(/\/console\/api\/admin\/(?:accounts|acts)/, async (route) => {
+      const response = await route.fetch()
+      const text = await response.text()
+      const body = text.replace(/"(\d+)@example\.org"/g, (_, nth: string) =>
+        JSON.stringify(emails[Number(nth)]),
+      )
+      await route.fulfill({ response, body })
+    })
     await page.goto('/console/operator/accounts')
     for (let more = 0; more < 6; more += 1) await page.getByRole('button', { name: 'More' }).click()
     await page.getByRole('row').nth(301).waitFor()
