@@ -122,6 +122,31 @@ describe.skipIf(browserPath === null)('the console', () => {
     await context.close()
   }, 30_000)
 
+  test('goes on with what was said in another tab', async () => {
+    const visit = await chatting('sim/echo')
+    const { context, page } = visit
+    await say(page, 'one')
+    await page.waitForURL(/conv_/)
+    const other = await context.newPage()
+    await other.goto(page.url())
+    await other.locator('article .prose').getByText('one').waitFor()
+    const saved = other.waitForResponse((response) => response.request().method() === 'PATCH')
+    await say(other, 'two')
+    await saved
+    // The first tab is looked at again.
+    await page.bringToFront()
+    await page.evaluate(() => dispatchEvent(new Event('visibilitychange')))
+    await page.locator('article .prose').getByText('two').waitFor()
+    await say(page, 'three')
+    await page.locator('article .prose').getByText('three').waitFor()
+    await page.getByTestId('cost').nth(2).waitFor()
+    await page.reload()
+    await page.locator('article .prose').getByText('three').waitFor()
+    expect(await page.locator('article .prose').allInnerTexts()).toEqual(['one', 'two', 'three'])
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
   test('says why there is no answer, without a link to a code that nobody explains', async () => {
     const visit = await chatting('sim/echo')
     const { context, page } = visit

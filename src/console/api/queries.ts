@@ -85,6 +85,8 @@ export function useConversations() {
   return useQuery({
     queryKey: ['conversations'],
     queryFn: async () => (await call<{ data: readonly Conversation[] }>('GET', 'conversations')).data,
+    // Asked again whenever the page is looked at: another tab may have continued one.
+    staleTime: 0,
   })
 }
 

@@ -2,7 +2,7 @@
 
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { call, send } from '../api/call.ts'
-import type { Receipt } from '../api/wire.ts'
+import type { Conversation, Receipt } from '../api/wire.ts'
 import type { StreamEvent } from './thread.ts'
 
 export interface Question {
@@ -72,9 +72,9 @@ export async function settledReceipt(id: string): Promise<Receipt | undefined> {
 }
 
 /** Saves a conversation's last response, model and title. */
-export async function noteConversation(
+export function noteConversation(
   id: string,
   changes: { title?: string; model?: string; last_response?: string },
-): Promise<void> {
-  await call('PATCH', `conversations/${encodeURIComponent(id)}`, changes)
+): Promise<Conversation> {
+  return call<Conversation>('PATCH', `conversations/${encodeURIComponent(id)}`, changes)
 }

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import { useLocation } from 'wouter'
 import { call, CallError } from '../api/call.ts'
 import { newId } from '../api/new-id.ts'
+import { useConversations } from '../api/queries.ts'
 import type { Conversation } from '../api/wire.ts'
 import { ask, noteConversation, settledReceipt } from './ask.ts'
 import {
@@ -32,6 +33,8 @@ export interface Asking {
 /** A conversation while it is open; a new one gets its id with its first answer. */
 interface Place {
   id: string | undefined
+  /** As it was last loaded or saved here. */
+  known?: Pick<Conversation, 'last_response' | 'updated_at'>
 }
 
 /** What is asked: a question, or that calls of tools go on or do not. */
@@ -47,6 +50,7 @@ export function useThread(id: string | undefined) {
   const open = useRef<Place>({ id: undefined })
   const running = useRef<AbortController | null>(null)
   const client = useQueryClient()
+  const { data: conversations } = useConversations()
   const [, navigate] = useLocation()
 
   useEffect(() => {
@@ -64,6 +68,16 @@ export function useThread(id: string | undefined) {
     })
   }, [id])
   useEffect(() => () => void leaveFor(undefined), [])
+
+  // Another tab may have continued the conversation: a question here would replace what was said there.
+  useEffect(() => {
+    const place = open.current
+    const listed = conversations?.find((conversation) => conversation.id === place.id)
+    if (!listed || !place.known || running.current) return
+    const isNewer = listed.updated_at > place.known.updated_at
+    if (isNewer && listed.last_response !== place.known.last_response)
+      load(place, listed.id).catch(() => undefined)
+  }, [conversations])
 
   /** Stops the answer that is being written, and opens another conversation in its place. */
   function leaveFor(wanted: string | undefined): Place {
@@ -85,6 +99,7 @@ export function useThread(id: string | undefined) {
   async function load(place: Place, wanted: string) {
     const kept = await call<KeptConversation>('GET', `conversations/${encodeURIComponent(wanted)}`)
     if (open.current !== place) return
+    place.known = kept
     const loaded = kept.turns.map(({ response, input }) => keptTurn(response, input))
     setTitle(kept.title)
     setTurns(loaded)
@@ -183,7 +198,7 @@ export function useThread(id: string | undefined) {
         navigate(`/chat/${made.id}`, { replace: true })
       }
     }
-    await noteConversation(place.id, { last_response: answer.id, model: answer.model })
+    place.known = await noteConversation(place.id, { last_response: answer.id, model: answer.model })
     await client.invalidateQueries({ queryKey: ['conversations'] })
   }
 
