@@ -41,21 +41,27 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
   await store.close()
 })
 
-test('a round that fails rejects, and the next one runs', async () => {
+test('a round in which something fails does all the rest and rejects, and the next one runs', async () => {
   let broken = true
+  const done: string[] = []
   const sweep = startSweep({
     ledger: {
       recover: () => (broken ? Promise.reject(new GatewayError('store_unavailable')) : Promise.resolve(2)),
       expire: () => Promise.resolve(0),
     },
-    forgetful: [{ sweep: () => Promise.resolve(0) }],
-    anchor: () => undefined,
+    forgetful: [
+      { sweep: () => (broken ? Promise.reject(new Error('of one store')) : Promise.resolve(3)) },
+      { sweep: () => Promise.resolve(done.push('another store')) },
+    ],
+    anchor: () => void done.push('anchor'),
     clock: () => noon,
     everyMs: never,
     failed: () => undefined,
   })
   await expect(sweep.run()).rejects.toMatchObject({ code: 'store_unavailable' })
+  expect(done).toEqual(['another store', 'anchor'])
   broken = false
-  expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 0 })
+  done.length = 0
+  expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 4 })
   sweep.stop()
 })

@@ -11,7 +11,7 @@ export interface Swept {
 }
 
 export interface Sweep {
-  /** Runs one round. Rejects if the store cannot be written; the next round tries again. */
+  /** Runs one round, all of it. Rejects with the first failure; the next round tries again. */
   run(): Promise<Swept>
   stop(): void
 }
@@ -33,11 +33,22 @@ export function startSweep(parts: {
   let running: ReturnType<Sweep['run']> | undefined
   async function round(): Promise<Swept> {
     const now = parts.clock()
-    const recovered = await parts.ledger.recover(now)
-    const expired = await parts.ledger.expire(now)
+    const failures: unknown[] = []
+    // What fails in every round must not keep the rest from ever being done.
+    const step = async (work: () => Promise<number>) => {
+      try {
+        return await work()
+      } catch (error) {
+        failures.push(error)
+        return 0
+      }
+    }
+    const recovered = await step(() => parts.ledger.recover(now))
+    const expired = await step(() => parts.ledger.expire(now))
     let forgotten = 0
-    for (const records of parts.forgetful) forgotten += await records.sweep(now)
+    for (const records of parts.forgetful) forgotten += await step(() => records.sweep(now))
     parts.anchor()
+    if (failures.length > 0) throw failures[0]
     return { recovered, expired, forgotten }
   }
   function run() {
