@@ -41,7 +41,8 @@ describe('accounts', () => {
       code: 1,
       out: '',
     })
-    expect(await run(machine, 'accounts', 'create', '--email', 'nobody')).toMatchObject({ code: 2, out: '' })
+    for (const wrong of ['nobody', 'x,nobody@example.org', 'nobody@example.org.'])
+      expect(await run(machine, 'accounts', 'create', '--email', wrong)).toMatchObject({ code: 2, out: '' })
     expect(await run(machine, 'accounts', 'show', 'ghost@example.org')).toMatchObject({
       code: 1,
       err: 'weir: there is no account "ghost@example.org" (weir accounts list)\n',

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../awaitable.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
-import { invitedAccount } from '../../accounts/identity/identities.ts'
+import { invitedAccount, requireOtherOperator } from '../../accounts/identity/identities.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/credit-line.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
@@ -157,6 +157,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       const { parts, body } = asked
       if (body.role === 'operator') requirePerson(asked)
       const before = await accountNamed(asked)
+      if (body.role === 'user') await requireOtherOperator(parts.accounts, before)
       await parts.identityStore.setRole(before.id, body.role)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
       return accountView(await accountNamed(asked))

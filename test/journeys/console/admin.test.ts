@@ -256,6 +256,23 @@ describe('a management key', () => {
     expect(await operator.post(`admin/accounts/${owner}/link`, {})).toMatchObject({ status: 201 })
   })
 
+  test('refuses to make a user of the last operator', async () => {
+    const { json } = await operator.get('admin/accounts?q=owner@localhost')
+    const owner = String((json['data'] as Json[])[0]!['id'])
+    const error = { message: 'This is the last operator of this gateway.' }
+    const asPerson = await operator.post(`admin/accounts/${owner}/role`, { role: 'user' })
+    expect(asPerson).toMatchObject({ status: 400, json: { error } })
+    await command('accounts', 'role', 'anna@example.org', 'operator')
+    await command('accounts', 'suspend', 'anna@example.org')
+    expect(await admin('POST', `accounts/${owner}/role`, { role: 'user' })).toMatchObject({
+      status: 400,
+      error,
+    })
+    await command('accounts', 'resume', 'anna@example.org')
+    expect(await admin('POST', `accounts/${annaId}/role`, { role: 'user' })).toMatchObject({ status: 200 })
+    expect(await admin('POST', `accounts/${owner}/role`, { role: 'operator' })).toMatchObject({ status: 403 })
+  })
+
   test('S35 what a command changes is an act, as in the console', async () => {
     const email = 'acted@example.org'
     const { id } = await command('accounts', 'create', '--email', email)

@@ -2,6 +2,7 @@
 
 import type { Awaitable } from '../../../awaitable.ts'
 import type { Account, AccountStore } from '../../../accounts/account.ts'
+import { isAddress } from '../../../accounts/identity/address.ts'
 import { formatCreditLine, parseCreditLine } from '../../../credits/credit-line.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { appAccountToken } from '../../../payments/apple.ts'
@@ -23,8 +24,7 @@ import { accountOf, withNewStore, withStore } from '../../with-store.ts'
 /** Creates an account with its welcome credit. Fails if the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
   const email = (invocation.option('email') ?? '').trim()
-  if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
-    throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
+  if (!isAddress(email)) throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
   const account = await withNewStore(context, async (store) => {
     const opened = await openAccount(store, email, context.config.credits.welcome_daily_cap_usd)
     await recordAct(context, store, 'account.create', opened.id, null, accountView(opened))
