@@ -44,7 +44,8 @@ test.skipIf(!recordable)(
 test.skipIf(!recordable).each(['answered before the sync', 'never synced'] as const)(
   'G3: %s, the same disks lose charges, so the trial is a trial',
   async (order) => {
-    expect((await cutPower(order, trial)).lost).toBeGreaterThan(0)
+    // Few cuts fall between an answer and its sync where the disk is quick.
+    expect((await cutPower(order, { ...trial, images: 300 })).lost).toBeGreaterThan(0)
   },
   60_000,
 )
