@@ -23,7 +23,7 @@ export interface Acknowledged {
   readonly id: string
 }
 
-type Event =
+export type Event =
   | { readonly kind: 'write'; readonly file: string; readonly at: number; readonly bytes: Buffer }
   | { readonly kind: 'truncate'; readonly file: string; readonly size: number }
   /** A sync that has ended: it covers the events before `began`. */
@@ -34,8 +34,8 @@ export interface PowerCutReport {
   readonly images: number
   /** Calls that were charged and answered. */
   readonly acknowledged: number
-  /** Images of which SQLite or the audit says that they are damaged. */
-  readonly damaged: number
+  /** What SQLite or the audit says of each image that is damaged. */
+  readonly damaged: readonly string[]
   /** What was acknowledged and is not there, over all images. */
   readonly lost: number
 }
@@ -66,7 +66,7 @@ export async function cutPower(
   const first = events.findIndex(({ kind }) => kind === 'acknowledged')
   if (first < 0) throw new Error('nothing was recorded')
   const random = seeded(seed)
-  let damaged = 0
+  const damaged: string[] = []
   let lost = 0
   for (let image = 0; image < images; image++) {
     const until = first + 1 + random.below(events.length - first)
@@ -74,7 +74,7 @@ export async function cutPower(
     const past = events.slice(0, until)
     build(path, past, random)
     const missing = missingIn(path, past.filter(isAcknowledged))
-    if (missing === undefined) damaged++
+    if (typeof missing === 'string') damaged.push(`image ${image}, cut after event ${until}: ${missing}`)
     else lost += missing
     rmSync(path, { recursive: true })
   }
@@ -175,8 +175,7 @@ function build(path: string, events: readonly Event[], random: Random): void {
   mkdirSync(path)
   for (const file of ['weir.db', logName]) {
     const own = (event: Event) => event.kind !== 'acknowledged' && event.file === file
-    const sync = events.findLast((event) => event.kind === 'sync' && event.file === file)
-    const covered = sync?.kind === 'sync' ? sync.began : 0
+    const covered = coveredBySyncs(events, file)
     const disk = new Disk()
     for (const event of events.slice(0, covered).filter(own)) disk.carryOut(event)
     for (const event of shuffled(events.slice(covered).filter(own), random)) {
@@ -186,6 +185,15 @@ function build(path: string, events: readonly Event[], random: Random): void {
     }
     writeFileSync(join(path, file), disk.content)
   }
+}
+
+/**
+ * How many of the events the syncs of a file cover. Two threads sync the log, and the sync that ended last may have
+ * begun before one that had ended already.
+ */
+export function coveredBySyncs(events: readonly Event[], file: string): number {
+  const began = events.map((event) => (event.kind === 'sync' && event.file === file ? event.began : 0))
+  return Math.max(0, ...began)
 }
 
 class Disk {
@@ -233,19 +241,22 @@ function shuffled<T>(items: readonly T[], random: Random): T[] {
   return all
 }
 
-/** How much of what was acknowledged is not in this image; undefined when the file is damaged. */
-function missingIn(path: string, acknowledged: readonly Acknowledged[]): number | undefined {
+/** How much of what was acknowledged is not in this image, or what is wrong with the file when it is damaged. */
+function missingIn(path: string, acknowledged: readonly Acknowledged[]): number | string {
   let database: Database | undefined
   try {
     database = openDatabase(path, noon)
     const check = database.query<{ integrity_check: string }, []>('PRAGMA integrity_check').get()
-    if (check?.integrity_check !== 'ok' || !auditFile(join(path, 'weir.db')).ok) return undefined
+    if (check?.integrity_check !== 'ok') return String(check?.integrity_check)
+    const audit = auditFile(join(path, 'weir.db'))
+    const broken = audit.checks.filter(({ ok }) => !ok)
+    if (broken.length > 0) return broken.map(({ name, detail }) => `${name}: ${detail}`).join('; ')
     const there = new Set<string>()
     for (const [what, sql] of Object.entries(proofs))
       for (const { id } of database.query<{ id: string }, []>(sql).all()) there.add(`${what} ${id}`)
     return acknowledged.filter(({ what, id }) => !there.has(`${what} ${id}`)).length
-  } catch {
-    return undefined
+  } catch (error) {
+    return String(error)
   } finally {
     database?.close()
   }
@@ -274,6 +285,6 @@ if (import.meta.main) {
   for (const [order, expected, lanes] of orders) {
     const report = await cutPower(order, { ...size, lanes })
     process.stdout.write(`${order}, ${lanes} at a time: ${JSON.stringify(report)}\n`)
-    if (report.damaged > 0 || report.lost > 0 !== (expected === 'loses')) process.exitCode = 1
+    if (report.damaged.length > 0 || report.lost > 0 !== (expected === 'loses')) process.exitCode = 1
   }
 }
