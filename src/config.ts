@@ -1,13 +1,12 @@
 // Every setting: this is the entrance.
 
-import { readFileSync } from 'node:fs'
-import type { KnownProvider } from './config/read/environment.ts'
+import { existsSync, readFileSync } from 'node:fs'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
 import { providers } from './providers/registry.ts'
 
 export { signUpPolicy } from './config/accounts.ts'
 export { printedOrigin } from './config/read/draft.ts'
-export { type Environment, type KnownProvider } from './config/read/environment.ts'
+export type { Environment } from './config/read/environment.ts'
 export { renderFaults } from './config/check/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './config/load.ts'
 export { reasonOf } from './config/read/secrets.ts'
@@ -28,10 +27,11 @@ export function readTextFile(path: string): string | undefined {
 
 /**
  * The configuration: flags over environment over weir.yaml over defaults, with the origin of every value, or all
- * faults at once. Pure but for `readFile`. `providers` are the rows of the registry unless a test says otherwise.
+ * faults at once. Pure but for `readFile` and `exists`. `providers` are the rows of the registry unless a test says
+ * otherwise, and `exists` asks the file system.
  */
 export function loadConfig(
-  inputs: Omit<ConfigInputs, 'providers'> & { readonly providers?: readonly KnownProvider[] },
+  inputs: Omit<ConfigInputs, 'providers' | 'exists'> & Partial<Pick<ConfigInputs, 'providers' | 'exists'>>,
 ): LoadedConfig {
-  return loadFrom({ ...inputs, providers: inputs.providers ?? providers })
+  return loadFrom({ providers, exists: existsSync, ...inputs })
 }

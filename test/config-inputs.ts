@@ -15,12 +15,27 @@ export interface Machine {
   readonly env?: ConfigInputs['env']
   readonly flags?: ConfigInputs['flags']
   readonly readFile?: ConfigInputs['readFile']
+  /** Paths of directories. */
+  readonly directories?: readonly string[]
 }
 
-export function load({ yaml, files = {}, env = {}, flags = {}, readFile }: Machine): LoadedConfig {
+export function load({
+  yaml,
+  files = {},
+  env = {},
+  flags = {},
+  readFile,
+  directories = [],
+}: Machine): LoadedConfig {
   const there: Readonly<Record<string, string>> =
     yaml === undefined ? files : { ...files, '/home/me/weir.yaml': yaml }
-  return loadConfig({ flags, env, cwd: '/home/me', readFile: readFile ?? ((path) => there[path]) })
+  return loadConfig({
+    flags,
+    env,
+    cwd: '/home/me',
+    readFile: readFile ?? ((path) => there[path]),
+    exists: (path) => directories.includes(path),
+  })
 }
 
 export function loaded(machine: Machine): LoadedConfig & { kind: 'loaded' } {

@@ -248,3 +248,49 @@ test('a file that cannot be read is a fault, not a crash', () => {
     faults: [{ path: 'weir.yaml', problem: 'cannot be read: EACCES' }],
   })
 })
+
+describe('a path that begins with ~', () => {
+  const env = { HOME: '/home/anna' }
+  const dataDir = (written: string) => loaded({ yaml: `data_dir: ${written}`, env }).config.data_dir
+
+  test.each([
+    // written        path
+    ['~/weir', '/home/anna/weir'],
+    ["'~'", '/home/anna'],
+    ['./~/weir', '/home/me/~/weir'],
+    ['weir~', '/home/me/weir~'],
+    ['/srv/~/weir', '/srv/~/weir'],
+  ])('as data_dir, %s is %s', (written, path) => {
+    expect(dataDir(written)).toBe(path)
+  })
+
+  test('is expanded in flags, variables, and files of secrets, too', () => {
+    const files = { '/home/anna/weir.yaml': 'server: { port: 1001 }', '/home/anna/key': 'sk-ant-1' }
+    expect(loaded({ env, flags: { data_dir: '~/weir' } }).config.data_dir).toBe('/home/anna/weir')
+    expect(loaded({ env: { ...env, WEIR_DATA_DIR: '~/weir' } }).config.data_dir).toBe('/home/anna/weir')
+    expect(loaded({ env: { ...env, WEIR_CONFIG: '~/weir.yaml' }, files }).config.server.port).toBe(1001)
+    const inYaml = loaded({ yaml: 'providers: { anthropic: { api_key: file:~/key } }', env, files })
+    const inVariable = loaded({ env: { ...env, ANTHROPIC_API_KEY_FILE: '~/key' }, files })
+    for (const { config } of [inYaml, inVariable]) expect(secretsOf(config)).toContain('sk-ant-1')
+  })
+
+  test("is refused for another user's home, and without one of its own", () => {
+    const otherHome =
+      '~bob is not expanded: write the whole path, or ./~bob for a file of that name in the working directory'
+    expect(faultsOf({ yaml: 'data_dir: ~bob/weir', env })).toEqual([`data_dir: ${otherHome}`])
+    expect(faultsOf({ env: { ...env, WEIR_CONFIG: '~bob/weir.yaml' } })).toEqual([
+      `~bob/weir.yaml: cannot be read: ${otherHome}`,
+    ])
+    expect(faultsOf({ yaml: 'data_dir: ~/weir' })).toEqual([
+      'data_dir: the path begins with ~ and HOME is not set: write the whole path',
+    ])
+  })
+
+  test('does not leave behind what an earlier version kept in a folder named ~', () => {
+    const machine = { yaml: 'data_dir: ~/weir', env, directories: ['/home/me/~/weir'] }
+    expect(faultsOf(machine)).toEqual([
+      'data_dir: ~/weir is /home/anna/weir now, and /home/me/~/weir has the data: move it there, or write ./~/weir',
+    ])
+    expect(faultsOf({ ...machine, directories: ['/home/me/~/weir', '/home/anna/weir'] })).toEqual([])
+  })
+})

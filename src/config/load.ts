@@ -16,6 +16,7 @@ import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'
 import { settingAt } from './settings.ts'
 import { coerced } from './read/text-value.ts'
+import { writtenPath } from './read/written-path.ts'
 import { readYaml } from './read/yaml-file.ts'
 
 export interface ConfigInputs {
@@ -25,6 +26,7 @@ export interface ConfigInputs {
   /** What relative paths are relative to, wherever they are written. */
   readonly cwd: string
   readonly readFile: ReadFile
+  readonly exists: (path: string) => boolean
   readonly providers: readonly KnownProvider[]
 }
 
@@ -47,20 +49,21 @@ export type LoadedConfig =
 export type Origins = (path: readonly string[]) => Origin
 
 /**
- * Loads the configuration: flags over environment over file over defaults. Pure but for `readFile`.
+ * Loads the configuration: flags over environment over file over defaults. Pure but for `readFile` and `exists`.
  * Every fault of every source is in the answer, not only the first.
  */
 export function loadFrom(inputs: ConfigInputs): LoadedConfig {
-  const { flags, env, cwd, providers } = inputs
+  const { flags, env, providers } = inputs
   const draft = new Draft()
   const file = readConfigFile(draft, inputs)
   takeOldNames(draft)
-  const readFile: ReadFile = (path) => inputs.readFile(resolve(cwd, path))
+  const readFile: ReadFile = (path) => inputs.readFile(writtenPath(path, inputs))
   readVariables(draft, env, providers, readFile)
   readFlags(draft, flags)
   readProviderKeys(draft, env, providers, readFile)
   readRegions(draft, env, providers)
-  resolveSecrets(draft, cwd, inputs.readFile)
+  resolveSecrets(draft, readFile)
+  expandDataDir(draft, inputs)
   checkTogether(draft, providers)
   // Compiling the schema takes longer than checking one configuration with it.
   const parsed = configSchema.safeParse(draft.tree, { jitless: true })
@@ -70,7 +73,7 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
   }
   return {
     kind: 'loaded',
-    config: { ...parsed.data, data_dir: resolve(cwd, parsed.data.data_dir) },
+    config: { ...parsed.data, data_dir: resolve(inputs.cwd, parsed.data.data_dir) },
     origins: (path) => draft.valueOrigin(path),
     warnings: draft.warnings,
     file,
@@ -80,12 +83,13 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
 const usualFile = 'weir.yaml'
 
 /** Reads the file that the flag or the environment names, or weir.yaml where there is one. */
-function readConfigFile(draft: Draft, { flags, env, cwd, readFile }: ConfigInputs): string | undefined {
+function readConfigFile(draft: Draft, inputs: ConfigInputs): string | undefined {
+  const { flags, env, readFile } = inputs
   const named = flags['config'] || env['WEIR_CONFIG'] || undefined
-  const file = resolve(cwd, named ?? usualFile)
   const fault = (problem: string) =>
     draft.faults.push({ path: named ?? usualFile, problem, nearest: undefined, origin: undefined })
   try {
+    const file = writtenPath(named ?? usualFile, inputs)
     const text = readFile(file)
     if (text !== undefined) {
       readYaml(draft, basename(file), text, env)
@@ -96,6 +100,26 @@ function readConfigFile(draft: Draft, { flags, env, cwd, readFile }: ConfigInput
     fault(`cannot be read: ${reasonOf(thrown)}`)
   }
   return undefined
+}
+
+/** Expands a data directory that begins with `~`. */
+function expandDataDir(draft: Draft, inputs: ConfigInputs): void {
+  const written = draft.get(['data_dir'])
+  if (typeof written !== 'string' || !written.startsWith('~')) return
+  try {
+    const path = writtenPath(written, inputs)
+    // Earlier versions made a folder named ~. With a new, empty directory all accounts would seem to be gone.
+    const earlier = resolve(inputs.cwd, written)
+    if (inputs.exists(earlier) && !inputs.exists(path)) {
+      draft.fault(
+        ['data_dir'],
+        `${written} is ${path} now, and ${earlier} has the data: move it there, or write ./${written}`,
+      )
+    }
+    draft.tree['data_dir'] = path
+  } catch (thrown) {
+    draft.fault(['data_dir'], reasonOf(thrown))
+  }
 }
 
 function readFlags(draft: Draft, flags: Readonly<Record<string, string | undefined>>): void {

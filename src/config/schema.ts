@@ -66,7 +66,10 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
-  data_dir: note(z.string().min(1).default('./weir-data'), 'Where the database and all state live'),
+  data_dir: note(
+    z.string().min(1).default('./weir-data'),
+    'Where the database and all state live; ~/ is the home directory',
+  ),
   bootstrap: z
     .strictObject({
       credit_usd: note(

@@ -1,6 +1,5 @@
 // Secrets in the configuration: `file:/path` is read, placeholders are refused, what is shown is masked.
 
-import { resolve } from 'node:path'
 import { settings } from '../settings.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
 
@@ -25,25 +24,23 @@ export function readSecretFile(draft: Draft, path: Path, file: string, read: Rea
 }
 
 /** Replaces `file:/path` by the file's text in every secret, and notes the secrets that cannot be real. */
-export function resolveSecrets(draft: Draft, cwd: string, read: ReadFile): void {
-  const readBeside: ReadFile = (file) => read(resolve(cwd, file))
+export function resolveSecrets(draft: Draft, read: ReadFile): void {
   const providers = draft.get(['providers'])
   for (const id of isTree(providers) ? Object.keys(providers) : []) {
     const path = ['providers', id, 'api_key']
     const keys = draft.get(path)
-    if (typeof keys === 'string') replace(draft, path, keys, readBeside)
-    if (Array.isArray(keys)) for (const at of keys.keys()) replaceItem(draft, path, keys, at, readBeside)
+    if (typeof keys === 'string') replace(draft, path, keys, read)
+    if (Array.isArray(keys)) for (const at of keys.keys()) replaceItem(draft, path, keys, at, read)
     const headers = draft.get(['providers', id, 'headers'])
     for (const [name, value] of isTree(headers) ? Object.entries(headers) : []) {
-      if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, readBeside)
+      if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, read)
     }
   }
   for (const { path, secret } of settings()) {
     if (!secret || path.includes('*')) continue
     const written = draft.get(path)
-    if (typeof written === 'string') replace(draft, path, written, readBeside)
-    if (Array.isArray(written))
-      for (const at of written.keys()) replaceItem(draft, path, written, at, readBeside)
+    if (typeof written === 'string') replace(draft, path, written, read)
+    if (Array.isArray(written)) for (const at of written.keys()) replaceItem(draft, path, written, at, read)
   }
 }
 

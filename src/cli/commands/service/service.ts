@@ -1,6 +1,5 @@
 // `weir service print`: a systemd unit that runs the gateway as a service, with only the rights that it needs.
 
-import { resolve } from 'node:path'
 import { type Context, type Invocation, usageFault } from '../../context.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
@@ -8,20 +7,21 @@ export function printService(context: Context, invocation: Invocation): void {
   const executable = invocation.option('exec') ?? ownExecutable()
   if (!executable.startsWith('/')) throw usageFault('--exec takes the full path of the executable')
   const user = invocation.option('user') ?? 'weir'
-  const [config, dataDir] = [invocation.option('config'), invocation.option('dataDir')]
+  const config = invocation.option('config') === undefined ? undefined : context.loaded.file
+  const dataDir = invocation.option('dataDir') === undefined ? undefined : context.config.data_dir
   const { port } = context.config.server
   const shutdownSeconds = Math.ceil(context.config.timeouts.shutdown_ms / 1000)
   context.io.out(
     unitOf({
       executable,
       user,
-      config: config === undefined ? undefined : resolve(context.io.cwd, config),
-      dataDir: dataDir === undefined ? undefined : resolve(context.io.cwd, dataDir),
+      config,
+      dataDir,
       lowPort: port > 0 && port < 1024,
       shutdownSeconds,
     }),
   )
-  context.io.err(installHelp(user, dataDir && resolve(context.io.cwd, dataDir)))
+  context.io.err(installHelp(user, dataDir))
 }
 
 /** The running executable. Throws a usage fault if run from source. */
