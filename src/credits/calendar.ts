@@ -2,6 +2,7 @@
 
 import type { GrantCommand } from './ledger/ledger.ts'
 import { usd, type Pico } from './money.ts'
+import type { Pool } from './pool.ts'
 
 export const dayMs = 86_400_000
 
@@ -66,4 +67,18 @@ export function welcomeGrant(account: string, amount: Pico = welcomeCredit): Gra
 /** Whether a grant is the welcome credit rather than an operator's grant to the welcome pool. */
 export function isWelcome(grant: { readonly pool: string; readonly source: string }): boolean {
   return grant.pool === 'welcome' && grant.source.startsWith(welcomePrefix)
+}
+
+/**
+ * Why a pool cannot have a grant that ends at `expiresAt` (as GrantCommand has it), as a sentence; undefined if it can.
+ * For people who grant: whether the time has passed is another question.
+ */
+export function lifeFault(pool: Pool, expiresAt: GrantCommand['expiresAt'], now: number): string | undefined {
+  if (pool === 'subscription' && (expiresAt === null || expiresAt === 'never'))
+    return 'Subscription credit needs an expiry: the end of its period.'
+  if (pool !== 'daily' || expiresAt === null) return undefined
+  const lasts = expiresAt === 'never' ? Infinity : expiresAt
+  return lasts > startOfDay(now) + dayMs
+    ? 'Daily credit ends with the UTC day at the latest: leave the expiry out.'
+    : undefined
 }

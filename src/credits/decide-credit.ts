@@ -1,7 +1,7 @@
 // Decides the commands that add or remove credit: grants, expiry, refunds, corrections. Pure, like decide.ts.
 
 import { GatewayError } from '../errors.ts'
-import { isAllowance, isWelcome, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
+import { isAllowance, isWelcome, lifeFault, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
 import type { Command, Decision, PriorGrant } from './decision.ts'
 import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger/ledger.ts'
 import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
@@ -85,17 +85,19 @@ function grantedBefore(lot: string): Decision<GrantResult> {
 
 /** When a lot expires if the grant does not say: purchased after 12 months, daily at midnight UTC, welcome never. */
 function expiryOf(grant: GrantCommand, now: number): number | null {
-  if (grant.expiresAt === 'never') return null
-  if (grant.expiresAt !== null) return grant.expiresAt
-  switch (grant.pool) {
+  const { pool, expiresAt } = grant
+  if (typeof expiresAt === 'number') return expiresAt
+  const fault = lifeFault(pool, expiresAt, now)
+  if (fault !== undefined) throw invalid(fault)
+  if (expiresAt === 'never') return null
+  switch (pool) {
     case 'purchased':
       return twelveMonthsAfter(now)
     case 'daily':
       return startOfDay(now) + dayMs
     case 'welcome':
-      return null
     case 'subscription':
-      throw invalid('Subscription credit needs the end of its period.')
+      return null
   }
 }
 

@@ -165,6 +165,9 @@ describe('keys', () => {
   })
 })
 
+const dailyFault = 'Daily credit ends with the UTC day at the latest'
+const subscriptionFault = 'Subscription credit needs an expiry'
+
 describe('credits', () => {
   test('grant and show tell balances as decimal strings', async () => {
     await json(machine, 'accounts', 'create', '--email', 'rich@example.org')
@@ -225,7 +228,31 @@ describe('credits', () => {
       granted: true,
       expires_at: null,
     })
-    expect(await run(machine, 'credits', 'grant', ...args.with(3, 'subscription'))).toMatchObject({ code: 2 })
+  })
+
+  test.each([
+    // pool          --expires              what is granted ends, or the fault (now is 2026-11-21, noon)
+    ['purchased', undefined, '2027-11-21T12:00:00.000Z'],
+    ['purchased', 'never', null],
+    ['purchased', '2027-01-31', '2027-01-31T00:00:00.000Z'],
+    ['welcome', undefined, null],
+    ['welcome', 'never', null],
+    ['welcome', '2027-01-31', '2027-01-31T00:00:00.000Z'],
+    ['daily', undefined, '2026-11-22T00:00:00.000Z'],
+    ['daily', '2026-11-21T18:00:00Z', '2026-11-21T18:00:00.000Z'],
+    ['daily', '2026-11-22', '2026-11-22T00:00:00.000Z'],
+    ['daily', 'never', dailyFault],
+    ['daily', '2026-11-23', dailyFault],
+    ['subscription', undefined, subscriptionFault],
+    ['subscription', 'never', subscriptionFault],
+    ['subscription', '2027-01-31', '2027-01-31T00:00:00.000Z'],
+  ] as const)('of %s credit with --expires %s ends %p', async (pool, expires, ends) => {
+    const args = ['--account', 'ada@example.org', '--pool', pool, '--usd', '0.1']
+    if (expires !== undefined) args.push('--expires', expires)
+    const { code, out, err } = await run(machine, 'credits', 'grant', ...args, '--json')
+    if (ends === dailyFault || ends === subscriptionFault) {
+      expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(ends) })
+    } else expect(JSON.parse(out)).toMatchObject({ granted: true, expires_at: ends })
   })
 
   test.each([

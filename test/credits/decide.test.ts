@@ -238,6 +238,8 @@ describe('granting', () => {
     ['more than one lot may hold', {}, largestLot + 1n],
     ['an expiry in the past', { expiresAt: noon }, usd(1)],
     ['a subscription without an end', { pool: 'subscription' }, usd(1)],
+    ['a subscription that never ends', { pool: 'subscription', expiresAt: 'never' }, usd(1)],
+    ['a daily allowance that never ends', { pool: 'daily', expiresAt: 'never' }, usd(1)],
   ] as const)('refuses %s', (_what, wanted, amount) => {
     expect(() => grant(emptyWallet('anna'), wanted, amount)).toThrow(
       expect.objectContaining({ code: 'invalid_request' }),

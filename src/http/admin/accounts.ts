@@ -5,6 +5,7 @@ import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../awaitable.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
 import { invitedAccount, requireOtherOperator } from '../../accounts/identity/identities.ts'
+import { lifeFault } from '../../credits/calendar.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/credit-line.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
@@ -36,8 +37,13 @@ const grantBody = z.strictObject({
   usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
   /** The same id never grants twice. */
   id: z.string().min(1).max(128).optional(),
-  /** A time, or `never`; the pool's default without it. */
-  expires_at: z.union([z.literal('never'), z.iso.datetime({ offset: true })]).optional(),
+  expires_at: z
+    .union([z.literal('never'), z.iso.datetime({ offset: true })])
+    .optional()
+    .describe(
+      'A time, or `never`. Without it purchased credit lasts twelve months, daily credit until midnight UTC and welcome ' +
+        'credit for ever; daily credit may not last longer, and subscription credit needs the end of its period.',
+    ),
   note: z.string().max(500).optional(),
 })
 
@@ -272,9 +278,10 @@ function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: nu
   const at = text === undefined || text === 'never' ? undefined : Date.parse(text)
   const wrong = (message: string) => new GatewayError('invalid_request', { message, param: 'expires_at' })
   if (at !== undefined && !(at > now)) throw wrong('expires_at has passed.')
-  if (pool === 'subscription' && at === undefined)
-    throw wrong('Subscription credit needs expires_at: the end of its period.')
-  return at ?? (text === 'never' ? ('never' as const) : null)
+  const expiresAt = at ?? (text === 'never' ? ('never' as const) : null)
+  const fault = lifeFault(pool, expiresAt, now)
+  if (fault !== undefined) throw wrong(fault)
+  return expiresAt
 }
 
 function changing(

@@ -182,6 +182,23 @@ describe('an operator', () => {
     expect(paged).toEqual(whole)
   })
 
+  test.each([
+    // pool, expires_at, status, the parameter at fault
+    ['purchased', 'never', 200, undefined],
+    ['welcome', 'never', 200, undefined],
+    ['daily', undefined, 200, undefined],
+    ['daily', 'never', 400, 'expires_at'],
+    ['daily', '2999-01-01T00:00:00Z', 400, 'expires_at'],
+    ['subscription', 'never', 400, 'expires_at'],
+    ['subscription', undefined, 400, 'expires_at'],
+    ['subscription', '2999-01-01T00:00:00Z', 200, undefined],
+  ])('grants %s credit that ends %p: %p', async (pool, expires_at, status, param) => {
+    const { json } = await admin('POST', 'accounts', { email: `${crypto.randomUUID()}@example.org` })
+    const grant = { pool, usd: '0.1', expires_at }
+    const answer = await admin('POST', `accounts/${String(json['id'])}/grant`, grant)
+    expect({ status: answer.status, param: Object(answer.json['error'])['param'] }).toEqual({ status, param })
+  })
+
   test('in the console does the same, with a fresh proof where it is asked for', async () => {
     const granted = await operator.post(`admin/accounts/${annaId}/grant`, { pool: 'welcome', usd: '0.1' })
     expect(granted).toMatchObject({ status: 200, json: { granted: true } })

@@ -21,7 +21,7 @@ function credits(weir: Command, io: Io): void {
     .requiredOption('--usd <amount>', 'how much, in US dollars')
     .option(
       '--expires <date>',
-      'when it lapses, such as 2027-01-31, or never; otherwise purchased credit lives 12 months',
+      'when it ends, such as 2027-01-31, or never; without it purchased credit lives 12 months, daily credit until midnight UTC',
     )
     .option('--id <id>', 'an id of yours: the same id never grants twice')
   ready(grant, io, async (...given) => (await import('./credits.ts')).grantCredit(...given))

@@ -1,5 +1,6 @@
 // `weir credits grant|show`
 
+import { lifeFault } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
@@ -25,9 +26,8 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
       : expires === 'never'
         ? ('never' as const)
         : futureDate('--expires', expires, now)
-  if (pool === 'subscription' && typeof expiresAt !== 'number') {
-    throw usageFault('--pool subscription needs --expires: the end of the subscription period')
-  }
+  const fault = lifeFault(pool, expiresAt, now)
+  if (fault !== undefined) throw usageFault(`--expires: ${fault}`)
   const id = invocation.option('id')
   if (id === '') throw usageFault('--id must not be empty')
   const done = await withStore(context, async (store) => {
