@@ -71,9 +71,13 @@ export function boundedText(
   turns = new Turns(),
 ): Promise<string> {
   deadline.extend(gapMs)
-  const announced = Number(response.headers.get('content-length') ?? Number.NaN)
-  if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
+  if (announcedBytes(response.headers) <= Math.min(maxBytes, smallBodyBytes)) return response.text()
   return textInParts(response, maxBytes, deadline, gapMs, turns)
+}
+
+/** NaN if unknown: the length of a compressed body says nothing about its text, which can be a million times as long. */
+function announcedBytes(headers: Headers): number {
+  return headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN)
 }
 
 async function textInParts(

@@ -39,4 +39,10 @@ describe('a whole answer', () => {
     expect(await boundedText(new Response(long), 200_000)).toBe(long)
     await expect(boundedText(new Response(long), 199_999)).rejects.toThrow('larger than 199999 bytes')
   })
+
+  test('is read to its bound if it was compressed, however few bytes it had on the wire', async () => {
+    const headers = { 'content-encoding': 'br', 'content-length': '657' }
+    const unpacked = new Response('w'.repeat(200_000), { headers })
+    await expect(boundedText(unpacked, 65_536)).rejects.toThrow('larger than 65536 bytes')
+  })
 })
