@@ -198,8 +198,12 @@ class Relay implements AbortListener {
       let { progress } = channel
       gap.pause()
       if (!this.#hasRoom) await this.#roomForMore()
-      for (let over = ended; !over;) {
-        if (rounds?.isBetween !== true) gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
+      let closesBy: number | undefined
+      for (let over = ended || progress.fault !== undefined; !over;) {
+        // A provider that sends on after its answer must not put off the end of it.
+        if (progress.finished) closesBy ??= watchdog.now() + afterFinishMs
+        if (rounds?.isBetween !== true)
+          gap.extend(closesBy === undefined ? limits.gapMs : closesBy - watchdog.now())
         const reading = reader.readMany()
         const read = reading instanceof Promise ? await reading : reading
         reader.came(read)

@@ -3,7 +3,7 @@
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { Buffered } from '../../../src/chat/streaming/buffered.ts'
-import { relay, type OpenStream, type RelayOptions } from '../../../src/chat/streaming/relay.ts'
+import { relay, type OpenStream, type Read, type RelayOptions } from '../../../src/chat/streaming/relay.ts'
 import type { StreamChannel } from '../../../src/chat/streaming/channel.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
@@ -14,11 +14,19 @@ import { noUsage } from '../../../src/conversation/usage.ts'
 const clientStallMs = 1_000
 const chunk = new Uint8Array(10)
 
-/** A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines. */
-function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e9)) {
+/**
+ * A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines.
+ * `afterwards`: what reads get once the answer is finished.
+ */
+function running(
+  chunks: number,
+  bufferBytes: number,
+  buffered = new Buffered(1e9),
+  afterwards: (stop: AbortSignal) => Read | Promise<Read> = () => ({ done: true }),
+) {
   let now = 0
   let read = 0
-  let aborted = false
+  const abort = new AbortController()
   const progress: Progress = {
     started: true,
     get finished() {
@@ -53,7 +61,8 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
   const open: OpenStream = {
     channel,
     reader: {
-      readMany: () => (read === chunks ? { done: true } : (read++, { done: false, value: [chunk] })),
+      readMany: () =>
+        read === chunks ? afterwards(abort.signal) : (read++, { done: false, value: [chunk] }),
       came: () => undefined,
       cancel: () => Promise.resolve(),
     },
@@ -61,7 +70,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     ended: false,
     read: () => undefined,
     pausing: () => undefined,
-    abort: () => (aborted = true),
+    abort: () => abort.abort(),
   }
   const endings: string[] = []
   const watchdog = new Watchdog(() => now)
@@ -98,7 +107,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     body,
     endings,
     chunksRead: () => read,
-    aborted: () => aborted,
+    aborted: () => abort.signal.aborted,
     /** Lets time pass, and whatever it sets off happen. */
     pass: async (ms: number) => {
       now += ms
@@ -156,4 +165,17 @@ describe('a client that does not keep up', () => {
     expect(endings).toEqual(['finished'])
     expect(stalled.every((one) => one.endings.length === 0)).toBe(true)
   })
+})
+
+test('a provider that sends on after its answer does not put off the end of it', async () => {
+  const moreEachTurn = (stop: AbortSignal) =>
+    new Promise<Read>((resolve, reject) => {
+      stop.addEventListener('abort', () => reject(new Error('aborted')), { once: true })
+      setImmediate(() => resolve({ done: false, value: [chunk] }))
+    })
+  const { endings, pass } = running(1, 1_000, new Buffered(1e9), moreEachTurn)
+  await pass(0)
+  expect(endings).toEqual([])
+  for (let tick = 0; tick < 4; tick++) await pass(300)
+  expect(endings).toEqual(['finished'])
 })
