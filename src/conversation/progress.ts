@@ -3,7 +3,7 @@
 import { Delivered } from './delivered.ts'
 import type { ChatEvent, Fault } from './event.ts'
 import { inPieces, pieceCharacters, sizeOf } from './pieces.ts'
-import type { Usage } from './usage.ts'
+import { laterUsage, type Usage } from './usage.ts'
 
 export interface Progress {
   /** Content has come: from here on no other offer can take over. */
@@ -93,7 +93,7 @@ export class EventProgress implements Progress {
         this.upstreamId = event.id ?? this.upstreamId
         return
       case 'usage':
-        this.usage = event.usage
+        this.usage = laterUsage(this.usage, event.usage)
         return
       case 'finish':
         this.finished = true

@@ -98,6 +98,38 @@ export function completionTokens(usage: Usage): number {
   return usage.output + usage.reasoning + usage.outputAudio + usage.outputImage
 }
 
+/** The buckets that a side is counted in. */
+export const bucketsOf: Readonly<Record<Side, readonly TokenBucket[]>> = {
+  prompt: [
+    'input',
+    'cacheRead',
+    'cacheReadAudio',
+    'cacheWrite5m',
+    'cacheWrite1h',
+    'inputAudio',
+    'inputImage',
+  ],
+  completion: ['output', 'reasoning', 'outputAudio', 'outputImage'],
+}
+
+/**
+ * What holds of two counts of one answer, the later one second. Counters are cumulative, so the later one holds; but
+ * one that counts nothing any more, or leaves a side out, does not take back what was counted before.
+ */
+export function laterUsage(before: Usage | undefined, later: Usage): Usage {
+  if (before === undefined || !counts(before)) return later
+  const { uncounted, ...counted } = later
+  if (uncounted === undefined) return counts(later) ? later : { ...before, toolCalls: later.toolCalls }
+  const kept = uncounted.filter((side) => before.uncounted?.includes(side) !== true)
+  const buckets = kept.flatMap((side) => bucketsOf[side]).map((bucket) => [bucket, before[bucket]])
+  const left = uncounted.filter((side) => !kept.includes(side))
+  return { ...counted, ...Object.fromEntries(buckets), ...(left.length === 0 ? {} : { uncounted: left }) }
+}
+
+function counts(usage: Usage): boolean {
+  return promptTokens(usage) + completionTokens(usage) > 0
+}
+
 /** The counters as one provider reports them: inclusive totals and the parts that may lie inside or beside them. */
 export interface ReportedUsage {
   /** undefined where the provider has not counted it. */

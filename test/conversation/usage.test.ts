@@ -1,11 +1,13 @@
 // Counters as providers report them become buckets that add up to what was reported, whatever was reported.
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   completionTokens,
   count,
   disjoint,
+  laterUsage,
+  noUsage,
   promptTokens,
   type ReportedUsage,
   tokenBuckets,
@@ -65,4 +67,25 @@ test.each([
   ],
 ])('of 10 prompt tokens and 6 of completion, %j is %j', (told, counted) => {
   expect(disjoint({ prompt: 10, completion: 6, ...told })).toMatchObject(counted)
+})
+
+describe('of two counts of one answer', () => {
+  const counted = (prompt: number | undefined, completion: number | undefined, searches = 0) =>
+    disjoint({ prompt, completion, toolCalls: searches === 0 ? {} : { web_search: searches } })
+
+  test.each([
+    // before                       later                             what holds
+    [undefined, counted(0, 0), counted(0, 0)],
+    [counted(12, 1), counted(12, 4), counted(12, 4)],
+    // An estimate may be corrected downwards, but not away.
+    [counted(12, 9), counted(12, 4), counted(12, 4)],
+    [counted(12, 4), counted(0, 0), counted(12, 4)],
+    [counted(12, 4), counted(0, 0, 1), counted(12, 4, 1)],
+    [counted(12, 4), counted(12, undefined), counted(12, 4)],
+    [counted(12, undefined), counted(undefined, 4), counted(12, 4)],
+    [counted(12, undefined), counted(12, undefined), counted(12, undefined)],
+    [{ ...noUsage, uncounted: ['prompt', 'completion'] as const }, counted(0, 0), counted(0, 0)],
+  ])('%# the later one holds, but takes nothing back', (before, later, holds) => {
+    expect(laterUsage(before, later)).toEqual(holds)
+  })
 })

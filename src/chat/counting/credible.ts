@@ -1,13 +1,7 @@
 // Whether a provider's count is plausible. A broken counter (bytes, nanoseconds, 10^30) must not empty an account.
 
 import type { Model } from '../../catalog/model.ts'
-import {
-  completionTokens,
-  promptTokens,
-  type Side,
-  type TokenBucket,
-  type Usage,
-} from '../../conversation/usage.ts'
+import { bucketsOf, completionTokens, promptTokens, type Side, type Usage } from '../../conversation/usage.ts'
 
 /** Used if the catalog does not know the model's context length. */
 const largestContext = 10_000_000
@@ -15,19 +9,6 @@ const largestContext = 10_000_000
 const roundsCounted = 10
 /** Calls of one such tool: the longest research makes a few hundred. */
 const mostToolCalls = 1_000
-
-const sides: Readonly<Record<Side, readonly TokenBucket[]>> = {
-  prompt: [
-    'input',
-    'cacheRead',
-    'cacheReadAudio',
-    'cacheWrite5m',
-    'cacheWrite1h',
-    'inputAudio',
-    'inputImage',
-  ],
-  completion: ['output', 'reasoning', 'outputAudio', 'outputImage'],
-}
 
 /**
  * The usage without what exceeds the model's limits: such a side becomes uncounted, implausible numbers of tool calls
@@ -47,7 +28,7 @@ export function credibleUsage(
   const wrong: Side[] = []
   if (wrongPrompt) wrong.push('prompt')
   if (wrongCompletion) wrong.push('completion')
-  const none = Object.fromEntries(wrong.flatMap((side) => sides[side]).map((bucket) => [bucket, 0]))
+  const none = Object.fromEntries(wrong.flatMap((side) => bucketsOf[side]).map((bucket) => [bucket, 0]))
   const uncounted = [...new Set([...(usage.uncounted ?? []), ...wrong])]
   return { ...usage, ...none, uncounted, ...(endless ? { toolCalls: {} } : {}) }
 }

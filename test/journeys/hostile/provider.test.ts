@@ -199,6 +199,16 @@ const streamCases: readonly Case[] = [
     expected: brokenOff(),
   },
   {
+    name: 'a [DONE] before any finish and silence',
+    script: hangs(...started, chunk(done)),
+    expected: brokenOff(),
+  },
+  {
+    name: 'an error beside the first words and silence',
+    script: hangs(streamHead, chunk(manners.start + manners.words + errorEvent)),
+    expected: brokenOff(),
+  },
+  {
     name: 'half an event and the end',
     script: streams(manners.start, manners.words, 'data: {"choices":[{"ind'),
     expected: brokenOff(),
@@ -310,6 +320,24 @@ const streamCases: readonly Case[] = [
     expected: counted(12, 4),
   },
   {
+    name: 'events without data',
+    script: streams(
+      'data:\n\n',
+      manners.start,
+      manners.words,
+      'data: \n\n',
+      manners.finish,
+      manners.usage,
+      done,
+    ),
+    expected: counted(12, 4),
+  },
+  {
+    name: 'a blank behind its [DONE]',
+    script: streams(manners.start, manners.words, manners.finish, manners.usage, 'data: [DONE] \n\n'),
+    expected: counted(12, 4),
+  },
+  {
     name: 'a choice that nobody asked for',
     script: streams(
       manners.start,
@@ -356,6 +384,30 @@ const streamCases: readonly Case[] = [
   },
   { name: 'usage null', script: withUsage(null), expected: { kind: 'served', estimated: true } },
   { name: 'usage as a list', script: withUsage([]), expected: { kind: 'served', estimated: true } },
+  {
+    name: 'counters, and then counters of zero',
+    script: streams(
+      manners.start,
+      manners.words,
+      manners.finish,
+      manners.usage,
+      usageEvent({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }),
+      done,
+    ),
+    expected: counted(12, 4),
+  },
+  {
+    name: 'counters, and then one of them',
+    script: streams(
+      manners.start,
+      manners.words,
+      manners.finish,
+      manners.usage,
+      usageEvent({ prompt_tokens: 12 }),
+      done,
+    ),
+    expected: counted(12, 4),
+  },
   {
     name: 'counters of zero',
     script: withUsage({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }),

@@ -4,7 +4,7 @@
 import type { FinishReason } from '../../../conversation/event.ts'
 import { Delivered } from '../../../conversation/delivered.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
-import type { Usage } from '../../../conversation/usage.ts'
+import { laterUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
@@ -92,7 +92,10 @@ export class FrameRepair {
   /** The mended frames of one upstream frame. After an error or `[DONE]` nothing more is taken. */
   push(frame: Frame): Frame[] {
     if (this.done || this.error !== undefined) return []
-    if (frame.data === '[DONE]') {
+    const data = frame.data.trim()
+    // A sign of life of some servers.
+    if (data === '') return []
+    if (data === '[DONE]') {
       this.done = true
       return []
     }
@@ -137,7 +140,7 @@ export class FrameRepair {
     // Some providers count on every chunk, cumulatively: the last count holds. What was counted up to an error is
     // owed all the same.
     const counted = usageIn(chunk, this.#quirks)
-    this.usage = counted ?? this.usage
+    if (counted) this.usage = laterUsage(this.usage, counted)
     const frames = this.error === undefined ? this.#chunk(chunk) : []
     if (counted) this.delivered.count(counted)
     return frames

@@ -58,9 +58,9 @@ export class RepairStream implements PassthroughStream, Progress {
 
   get fault(): Fault | undefined {
     if (this.#fault !== undefined) return this.#fault
-    const { error, finished } = this.#repair
+    const { done, error, finished } = this.#repair
     if (error !== undefined) return faultIn(error)
-    return this.#over && !finished ? fault('cut', 'the stream broke off') : undefined
+    return (this.#over || done) && !finished ? fault('cut', 'the stream broke off') : undefined
   }
 
   get usage(): Usage | undefined {
