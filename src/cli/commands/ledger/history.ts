@@ -2,6 +2,7 @@
 
 import type { HistoryEntry } from '../../../credits/ledger/statements.ts'
 import { formatUsd } from '../../../credits/money.ts'
+import { csvOf } from '../../../csv.ts'
 import { table } from '../../context.ts'
 
 export interface HistoryView {
@@ -46,15 +47,9 @@ const columns = [
   'source',
 ] as const
 
-/** RFC 4180, with a heading and without a line break at its end. */
+/** As CSV with a heading, without a line break at its end. */
 export function historyCsv(history: readonly HistoryView[]): string {
-  const rows = history.map((entry) => columns.map((column) => csvCell(entry[column])).join(','))
-  return [columns.join(','), ...rows].join('\r\n')
-}
-
-function csvCell(value: string | number | null): string {
-  const text = value === null ? '' : String(value)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  return csvOf(columns, history).slice(0, -'\r\n'.length)
 }
 
 export function renderHistory(history: readonly HistoryView[]): string {

@@ -8,7 +8,8 @@ import type { Receipt, RequestWhole } from '../../api/wire.ts'
 import { count, milliseconds, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
-import { csvOf, saveFile } from '../../ui/save-file.ts'
+import { csvLine } from '../../../csv.ts'
+import { saveFile } from '../../ui/save-file.ts'
 import { numeric, Table } from '../../ui/table.tsx'
 import { poolNames } from '../credits/pools.ts'
 import { addUp } from './add-up.ts'
@@ -211,5 +212,5 @@ function saveCsv(receipt: Receipt): void {
     ...receipt.drawn.map(({ pool, lot, amount }) => [`from ${pool} ${lot}`, '', '', amount]),
     ...(receipt.on_credit === '0' ? [] : [['on the credit line', '', '', receipt.on_credit]]),
   ]
-  saveFile(`${receipt.id}.csv`, 'text/csv', csvOf(rows))
+  saveFile(`${receipt.id}.csv`, 'text/csv', rows.map(csvLine).join(''))
 }

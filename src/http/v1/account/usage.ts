@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Account } from '../../../accounts/account.ts'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
+import { csvOf } from '../../../csv.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
 import { queryOf } from '../../intake/query.ts'
@@ -175,33 +176,6 @@ const columns = [
 /** The same rows as the JSON, with the same digits. */
 export function usageCsv({ data }: Pick<UsageView, 'data'>): string {
   return csvOf(columns, data)
-}
-
-/** RFC 4180 with a heading. Text that a spreadsheet would take for a formula is kept from being one. */
-export function csvOf<Column extends string>(
-  headings: readonly Column[],
-  rows: readonly Readonly<Record<Column, string | number | null>>[],
-): string {
-  return `${headings.join(',')}\r\n${csvLines(headings, rows)}`
-}
-
-/** The lines of rows alone, each with its end. */
-export function csvLines<Column extends string>(
-  headings: readonly Column[],
-  rows: readonly Readonly<Record<Column, string | number | null>>[],
-): string {
-  return rows.map((row) => `${headings.map((heading) => csvCell(row[heading])).join(',')}\r\n`).join('')
-}
-
-function csvCell(value: string | number | null): string {
-  if (value === null) return ''
-  const text =
-    typeof value === 'string' && /^[=+\-@\t\r]/.test(value) && !isAmount(value) ? `'${value}` : String(value)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
-
-function isAmount(text: string): boolean {
-  return /^[+-]?\d+(\.\d+)?$/.test(text)
 }
 
 /** As a file to save. */
