@@ -71,6 +71,18 @@ describe('keys', () => {
     expect(err).toContain('shown once')
   })
 
+  test.each([[[]], [['--management']]])(
+    'in words, create %j names the id that revoke takes',
+    async (more) => {
+      await run(machine, 'accounts', 'create', '--email', 'keeper@example.org')
+      await run(machine, 'accounts', 'role', 'keeper@example.org', 'operator')
+      const { err } = await run(machine, 'keys', 'create', '--account', 'keeper@example.org', ...more)
+      const [, id = ''] = /^The key (\S+) is shown once/.exec(err) ?? []
+      const revoked = await run(machine, 'keys', 'revoke', id)
+      expect(revoked).toMatchObject({ code: 0, out: expect.stringContaining(`revoked ${id}`) })
+    },
+  )
+
   test('rights are kept', async () => {
     const created = await json(
       machine,
@@ -429,7 +441,7 @@ describe('doctor', () => {
     expect(report.findings).toContainEqual({
       check: 'database',
       state: 'ok',
-      detail: expect.stringMatching(/^1 accounts, \d+\.\d MB \(and \d+\.\d MB of write-ahead log\)$/),
+      detail: expect.stringMatching(/^1 account, [1-9]\d* kB( \(and [1-9]\d* kB of write-ahead log\))?$/),
     })
     expect(report.findings).toContainEqual({
       check: 'request log',

@@ -122,7 +122,9 @@ function printMinted(
 ): void {
   const view = keyView(key, context.io.clock())
   if (!context.json) {
-    context.io.err('This key is shown once; only its hash is kept.\n')
+    context.io.err(
+      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
+    )
     if (more.replaces)
       context.io.err(`It replaces ${more.replaces}, which works until ${more.replaced_works_until}.\n`)
   }

@@ -39,7 +39,10 @@ export async function createManagementKey(context: Context, invocation: Invocati
     await recordAct(context, store, 'management_key.create', account.id, null, { key: issued.key.id })
     return issued
   })
-  if (!context.json) context.io.err('This key is shown once; only its hash is kept.\n')
+  if (!context.json)
+    context.io.err(
+      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
+    )
   print(context, { json: { ...view(key, now), key: text }, text })
 }
 

@@ -40,7 +40,10 @@ export async function createSession(context: Context, invocation: Invocation): P
     await recordAct(context, store, 'session.create', account, null, opened)
     return made
   })
-  if (!context.json) context.io.err('This token is shown once; only its hash is kept.\n')
+  if (!context.json) {
+    const ends = `weir accounts end-session ${id} ends it`
+    context.io.err(`The token of the session ${id} is shown once; only its hash is kept. ${ends}.\n`)
+  }
   print(context, { json: { ...sessionView(session, now), token: text }, text })
 }
 
