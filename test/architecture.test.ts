@@ -80,6 +80,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'lru.ts': [],
   'short-lived.ts': [],
   'version.ts': [],
+  'counted.ts': [],
   'csv.ts': [],
   protocols: ['conversation', 'errors.ts', 'json'],
   'descriptors.ts': ['errors.ts'],

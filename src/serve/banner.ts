@@ -1,5 +1,6 @@
 // The start-up banner of `weir serve`: where it listens, which providers can answer, and on the first run the key.
 
+import { counted } from '../counted.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import { isLoopback } from '../config/accounts.ts'
 
@@ -82,7 +83,7 @@ export function renderBanner(facts: StartFacts): string {
     ['docs', facts.docs],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],
-    ['catalog', `${facts.catalog.models} models, prices of ${facts.catalog.date}`],
+    ['catalog', `${counted(facts.catalog.models, 'model')}, prices of ${facts.catalog.date}`],
     ['not reachable', namesWith(facts, ['not-found'])],
     ['disabled', namesWith(facts, ['disabled'])],
     ['add more', additions(facts)],

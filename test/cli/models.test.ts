@@ -23,6 +23,11 @@ describe('weir models', () => {
     expect(out).toContain(' models that can be called now (--all lists the whole catalog)')
   })
 
+  test('counts one as one', async () => {
+    const { out } = await run(bare, 'models', 'sim/echo')
+    expect(out).toContain('\n1 model, prices of ')
+  })
+
   test('shows the whole catalog where there is nothing to choose from, to programs, and with --all', async () => {
     const outs = await Promise.all([
       run({ ...bare, terminal: true }, 'models'),

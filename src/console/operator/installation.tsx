@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../api/call.ts'
 import type { Page } from '../api/wire.ts'
-import { count, milliseconds, usd, usdShort } from '../strings/format.ts'
+import { count, counted, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Older } from '../ui/older.tsx'
@@ -144,7 +144,11 @@ export function Ledger() {
         <div className="grid gap-4">
           <Note tone={audit.ok ? 'good' : 'bad'} role="status">
             {audit.ok
-              ? t('The ledger is correct: {count} entries checked.', { count: count(audit.journal_entries) })
+              ? counted(
+                  audit.journal_entries,
+                  'The ledger is correct: {count} entry checked.',
+                  'The ledger is correct: {count} entries checked.',
+                )
               : t('The ledger has errors: see below.')}
           </Note>
           <Table label={t('Checks')} columns={[t('Check'), t('Result')]}>

@@ -1,6 +1,6 @@
 // Formats amounts, counts and times for people, with Intl. Decimal strings stay exact.
 
-import { language } from './text.ts'
+import { language, t } from './text.ts'
 
 const locale = () => (language() === 'hi' ? 'hi-IN' : 'en-IN')
 
@@ -31,6 +31,11 @@ let counts: Intl.NumberFormat | undefined
 export function count(value: number): string {
   counts ??= new Intl.NumberFormat(locale())
   return counts.format(value)
+}
+
+/** One of two strings by a number, which both have as `{count}`. */
+export function counted(value: number, one: string, many: string): string {
+  return t(value === 1 ? one : many, { count: count(value) })
 }
 
 let compacts: Intl.NumberFormat | undefined

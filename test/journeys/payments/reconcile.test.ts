@@ -104,7 +104,7 @@ describe('a bill', () => {
   test('reads as text, too', async () => {
     const { code, stdout } = await reconciled('id,cost\nstranger,1.005')
     expect(code).toBe(0)
-    expect(stdout).toContain('sim bills 1.005 USD on 1 lines')
+    expect(stdout).toContain('sim bills 1.005 USD on 1 line;')
     expect(stdout).toContain('stranger: 1.005')
   })
 

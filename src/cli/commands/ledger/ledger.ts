@@ -1,5 +1,6 @@
 // `weir ledger audit [--day D]`
 
+import { counted } from '../../../counted.ts'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../../credits/ledger/ledger.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
@@ -76,11 +77,11 @@ async function auditOneDay(context: Context, day: number): Promise<void> {
 }
 
 function coveredBy({ journal, journalEntries, calls }: DayAudit): string {
-  const ended = `${calls} ${calls === 1 ? 'call' : 'calls'} ended`
+  const ended = `${counted(calls, 'call')} ended`
   if (!journal) return `no journal entries, ${ended}`
   const { firstTransaction, lastTransaction, givenHash, headHash } = journal
   return (
-    `${journalEntries} journal entries, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
+    `${counted(journalEntries, 'journal entry', 'journal entries')}, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
     `from hash ${givenHash}, taken as given, to head ${headHash}`
   )
 }

@@ -2,6 +2,7 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { counted } from '../../../counted.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { reconcile, type Reconciliation } from '../../../credits/ledger/reconcile.ts'
 import {
@@ -154,10 +155,13 @@ function render(provider: string, usage: UsageExport, found: Reconciliation): st
       ],
     ],
   )
-  const rounding = usage.rounded === 0 ? [] : [`${usage.rounded} costs were rounded to a picodollar`]
+  const rounding =
+    usage.rounded === 0
+      ? []
+      : [`${usage.rounded === 1 ? '1 cost was' : `${usage.rounded} costs were`} rounded to a picodollar`]
   return [
-    `${provider} bills ${formatUsd(found.billed)} USD on ${usage.lines.length} lines; ${formatUsd(found.booked)} USD are booked`,
-    `drift ${toTheCent(found.drift)} USD, exactly ${found.drift} picodollars`,
+    `${provider} bills ${formatUsd(found.billed)} USD on ${counted(usage.lines.length, 'line')}; ${formatUsd(found.booked)} USD are booked`,
+    `drift ${toTheCent(found.drift)} USD, exactly ${found.drift} ${found.drift === 1n ? 'picodollar' : 'picodollars'}`,
     ...rounding,
     sums,
     ...listed(

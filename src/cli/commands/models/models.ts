@@ -1,6 +1,7 @@
 // `weir models`
 
 import type { Model } from '../../../catalog/model.ts'
+import { counted } from '../../../counted.ts'
 import { formatUsd, formatUsdPerMillion } from '../../../credits/money.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { Discovery } from '../../../serve/gateway/discovery.ts'
@@ -32,7 +33,7 @@ export async function listModels(context: Context, invocation: Invocation): Prom
   })
   const heading = ['MODEL', 'INPUT USD/M', 'OUTPUT USD/M', 'CONTEXT', '']
   const which = servedBy ? ' that can be called now (--all lists the whole catalog)' : ''
-  const footer = `${models.length} models${which}, prices of ${catalog.date}`
+  const footer = `${counted(models.length, 'model')}${which}, prices of ${catalog.date}`
   print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
 }
 

@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { counted } from '../../../counted.ts'
 import type { Config } from '../../../config.ts'
 import type { Unpaid } from '../../../credits/ledger/statements.ts'
 import { formatUsd } from '../../../credits/money.ts'
@@ -90,7 +91,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
       unpaid: await store.reports.unpaid(since),
     }))
     const state = writable ? 'ok' : 'bad'
-    const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'
+    const detail = writable ? `${counted(accounts, 'account')}, ${sizeOfFile(path)}` : 'cannot be written'
     const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
     return [sqlite, { check: 'database', state, detail }, ...facts]
   } catch (thrown) {
@@ -119,19 +120,22 @@ function retention({ config }: Context, { requests }: RetentionFacts): readonly 
 }
 
 function inWords(ms: number): string {
-  const [unit, name] = ms >= 86_400_000 ? [86_400_000, 'days'] : [1_000, 'seconds']
-  const count = Math.round((ms / unit) * 10) / 10
-  return `${count} ${count === 1 ? name.slice(0, -1) : name}`
+  const [unit, name] = ms >= 86_400_000 ? [86_400_000, 'day'] : [1_000, 'second']
+  return counted(Math.round((ms / unit) * 10) / 10, name)
 }
 
 /** The database file and its write-ahead log. */
 function sizeOfFile(path: string): string {
   const bytes = (file: string) => (existsSync(file) ? statSync(file).size : 0)
-  return `${megabytes(bytes(path))} (and ${megabytes(bytes(`${path}-wal`))} of write-ahead log)`
+  const log = bytes(`${path}-wal`)
+  return `${sizeOf(bytes(path))}${log === 0 ? '' : ` (and ${sizeOf(log)} of write-ahead log)`}`
 }
 
-function megabytes(bytes: number): string {
-  return `${(bytes / 1_000_000).toFixed(1)} MB`
+/** A size in the unit in which it is not 0.0: `40 kB`, `1.2 MB`. */
+function sizeOf(bytes: number): string {
+  if (bytes < 1_000) return counted(bytes, 'byte')
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} kB`
+  return bytes < 1_000_000_000 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`
 }
 
 /** The period in which absorbed costs are searched. */
@@ -140,9 +144,13 @@ const unpaidDays = 30
 function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
   const amounts = [
     ...(absorbedCalls > 0
-      ? [`${formatUsd(absorbed)} USD of ${absorbedCalls} calls are borne by the operator`]
+      ? [`${formatUsd(absorbed)} USD of ${counted(absorbedCalls, 'call')} are borne by the operator`]
       : []),
-    ...(overLimitCalls > 0 ? [`${overLimitCalls} calls took their key beyond its limit`] : []),
+    ...(overLimitCalls > 0
+      ? [
+          `${counted(overLimitCalls, 'call')} took ${overLimitCalls === 1 ? 'its' : 'their'} key beyond its limit`,
+        ]
+      : []),
   ]
   const detail = `billed more than was held for it in the last ${unpaidDays} days: ${amounts.join('; ')}`
   return { check: `provider ${provider}`, state: 'warn', detail }
@@ -214,10 +222,10 @@ function catalogFindings({ config, io }: Context): readonly Finding[] {
   const known = catalogInUse(config, io.clock)
   const sold = known.list()
   const ageDays = Math.floor((io.clock() - Date.parse(known.date)) / 86_400_000)
-  const detail = `${sold.length} models, prices of ${known.date}`
+  const detail = `${counted(sold.length, 'model')}, prices of ${known.date}`
   const prices: Finding =
     ageDays > oldPricesDays
-      ? { check: 'catalog', state: 'warn', detail: `${detail}, ${ageDays} days old` }
+      ? { check: 'catalog', state: 'warn', detail: `${detail}, ${counted(ageDays, 'day')} old` }
       : { check: 'catalog', state: 'ok', detail }
   // Only models of providers with a key: thousands of others would hide these.
   const ours = known.unpriced.filter(({ id }) => config.providers[id.slice(0, id.indexOf('/'))] !== undefined)

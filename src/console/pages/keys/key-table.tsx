@@ -3,7 +3,7 @@
 import { useCredits } from '../../api/queries.ts'
 import type { Key } from '../../api/wire.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
-import { count, moment, usd, usdShort } from '../../strings/format.ts'
+import { counted, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Time } from '../../ui/basics.tsx'
 import { numeric, rightAligned, Table } from '../../ui/table.tsx'
@@ -117,12 +117,18 @@ export function KeyLimit({ keyRow }: { keyRow: Key }) {
   const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
   const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
   const bounds: readonly (readonly [string, string?])[] = [
-    ...(models === null ? [] : [[t('{count} models', { count: models.length }), models.join(', ')] as const]),
-    ...(requests === null ? [] : [[t('{count} requests a minute', { count: count(requests) })] as const]),
-    ...(tokens === null ? [] : [[t('{count} tokens a minute', { count: count(tokens) })] as const]),
+    ...(models === null
+      ? []
+      : [[counted(models.length, '{count} model', '{count} models'), models.join(', ')] as const]),
+    ...(requests === null
+      ? []
+      : [[counted(requests, '{count} request a minute', '{count} requests a minute')] as const]),
+    ...(tokens === null
+      ? []
+      : [[counted(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
     ...(networks === null
       ? []
-      : [[t('{count} networks', { count: networks.length }), networks.join(', ')] as const]),
+      : [[counted(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),
   ]
   return (
     <>

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { Link, useParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { Receipt, RequestWhole } from '../../api/wire.ts'
-import { count, milliseconds, moment, usd } from '../../strings/format.ts'
+import { count, counted, milliseconds, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
 import { csvLine } from '../../../csv.ts'
@@ -155,10 +155,16 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
         >
           <p className="font-medium">
             {wrong.length === 0
-              ? t('It adds up: {count} sums, computed in your browser without rounding.', {
-                  count: steps.length,
-                })
-              : t('It does not add up: {count} sums are wrong. Please report this.', { count: wrong.length })}
+              ? counted(
+                  steps.length,
+                  'It adds up: {count} sum, computed in your browser without rounding.',
+                  'It adds up: {count} sums, computed in your browser without rounding.',
+                )
+              : counted(
+                  wrong.length,
+                  'It does not add up: {count} sum is wrong. Please report this.',
+                  'It does not add up: {count} sums are wrong. Please report this.',
+                )}
           </p>
           <ul className="mt-1 font-mono text-[12px]">
             {steps.map(({ says, holds }, index) => (
