@@ -220,24 +220,22 @@ function messageOf(error: unknown): string {
 }
 
 /**
- * Opens a bare connection, reports success, and closes it. Returns the function that abandons it: a pending attempt
- * would keep the process from ending.
+ * Opens a bare connection, reports that it has come about or failed, and closes it. Returns the function that abandons it: a
+ * pending attempt would keep the process from ending.
  */
-function dial(baseUrl: string, onOpen: () => void): () => void {
+function dial(baseUrl: string, onEnd: () => void): () => void {
   const { hostname, port, protocol } = new URL(baseUrl)
   const socket = connect({
     host: hostname.replace(/^\[|\]$/g, ''),
     port: Number(port) || (protocol === 'https:' ? 443 : 80),
   })
   socket.on('connect', () => {
-    onOpen()
+    onEnd()
     socket.destroy()
   })
-  // What is wrong with the connection the request itself will tell. Where this process could not even dial, there is
-  // nothing to conclude about the provider.
-  socket.on('error', (error) => {
-    if (lacksDescriptors(error)) onOpen()
-  })
+  // A bare connection that fails proves nothing: the request may go through a proxy, or this process may have no descriptor
+  // left. If the provider cannot be reached, the request itself fails.
+  socket.on('error', onEnd)
   return () => void socket.destroy()
 }
 
