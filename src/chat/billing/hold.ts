@@ -4,7 +4,7 @@ import type { Awaitable } from '../../awaitable.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
-import { type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
+import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
 import type { Log } from '../../observe/log.ts'
 import { noWarnings, type Warning } from '../../protocols/lowered-request.ts'
@@ -241,12 +241,14 @@ export class Hold {
    * Ends a call that served something, complete or not. Called once; resolves when the charge is durable. `make` gets
    * the figures right before the command is queued and builds the answer, which nobody may see before. If a whole
    * answer cannot be built it is not charged, and the error is passed on; a stream is charged for what was delivered.
+   * Rejects with GatewayError; the call has ended then, too.
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
     const counted = this.#charge(outcome)
     const charge = this.sum(counted instanceof Promise ? await counted : counted)
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
-    let made = false
+    const isStream = this.#call.request.envelope.stream
+    let failure: GatewayError | undefined
     try {
       const making = make({
         usage: charge.usage,
@@ -254,19 +256,27 @@ export class Hold {
         stoppedBy: this.#boundBy(outcome),
       })
       if (making instanceof Promise) await making
-      made = true
-    } finally {
-      if (!made && !this.#call.request.envelope.stream) {
-        await this.release(new GatewayError('internal_error'), this.#attempts)
-      } else if (outcome.ending !== 'finished' && charge === noCharge) {
-        await this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending)
-      } else {
-        await this.#settle(charge, outcome)
-      }
+    } catch (error) {
+      failure = asGatewayError(error)
     }
-    const code = outcome.error?.code ?? (outcome.fault === undefined ? null : codeOf(outcome.fault))
+    if (failure !== undefined && !isStream) {
+      await this.release(failure, this.#attempts)
+      throw failure
+    }
+    try {
+      if (outcome.ending !== 'finished' && charge === noCharge)
+        await this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending)
+      else await this.#settle(charge, outcome)
+    } catch (error) {
+      failure ??= asGatewayError(error)
+    }
+    const { fault } = outcome
+    const code = failure?.code ?? outcome.error?.code ?? (fault === undefined ? null : codeOf(fault))
     const status = code === null ? 200 : errorTable[code].status
-    this.#announce(charge, outcome.ending, status, code, undefined)
+    this.#announce(charge, outcome.ending, status, code, failure)
+    if (failure === undefined) return
+    this.#parts.log.error('the end of a call failed', { request_id: this.#call.requestId, error: failure })
+    throw failure
   }
 
   /** Ends a call that served nothing: the whole hold is returned. */

@@ -26,7 +26,10 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
   const call = callOf({ model: 'a/m', ...body })
   const balance = await store.ledger.balance('anna')
   const open = () => openHold(parts, call, [candidate], balance, ['purchased'])
+  let closing: Promise<void> | undefined
+  const close = () => (closing ??= store.close())
   return {
+    close,
     parts,
     call,
     store,
@@ -35,7 +38,7 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
     left: async () => (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.remaining, 0n),
     pinned: async () => (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.pinned, 0n),
     async [Symbol.asyncDispose]() {
-      await store.close()
+      await close()
       dir[Symbol.dispose]()
     },
   }
@@ -141,6 +144,29 @@ describe('a hold', () => {
     await hold.settle({ ...ending, ...more }, () => undefined)
     expect(await lab.state()).toBe(state)
     expect(await lab.pinned()).toBe(0n)
+  })
+
+  test.each([false, true])(
+    'whose end the store does not take is in the log all the same, with the error (streamed: %p)',
+    async (stream) => {
+      await using lab = await held(rich, { stream })
+      const hold = await lab.open()
+      await lab.close()
+      await expect(hold.settle(whole, () => undefined)).rejects.toHaveProperty('code', 'store_unavailable')
+      expect(lab.parts.ended).toMatchObject([{ status: 503, code: 'store_unavailable', promptTokens: 10 }])
+      expect(lab.parts.inFlight.size).toBe(0)
+    },
+  )
+
+  test('of a stream whose last frames cannot be made is settled, and in the log', async () => {
+    await using lab = await held(rich, { stream: true })
+    const hold = await lab.open()
+    const broken = hold.settle(whole, () => {
+      throw new TypeError('a fault of ours')
+    })
+    await expect(broken).rejects.toHaveProperty('code', 'internal_error')
+    expect(await lab.state()).toBe('settled')
+    expect(lab.parts.ended).toMatchObject([{ code: 'internal_error', ending: 'finished' }])
   })
 
   test('an estimate never exceeds what is held for it', async () => {
