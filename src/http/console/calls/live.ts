@@ -4,6 +4,7 @@ import type { Awaitable } from '../../../awaitable.ts'
 import type { LiveCall } from '../../../chat/in-flight.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
+import type { Log } from '../../../observe/log.ts'
 import { type ConsoleRoute, iso, ownRoute } from '../route.ts'
 
 const lookEveryMs = 500
@@ -42,21 +43,31 @@ export const liveRoutes: readonly ConsoleRoute[] = [
         endWatch()
         parts.closeWhenIdle(request)
       }
-      return new Response(
-        liveEvents(() => parts.callsOf(account.id), isOver, ended, request.signal),
-        { headers },
-      )
+      const events = liveEvents({
+        callsNow: () => parts.callsOf(account.id),
+        isOver,
+        ended,
+        signal: request.signal,
+        log: parts.log,
+      })
+      return new Response(events, { headers })
     },
   ),
 ]
 
-/** Ends when `isOver`, when the reader disconnects, and after ten minutes. */
-function liveEvents(
-  callsNow: () => Awaitable<readonly Readonly<LiveCall>[]>,
-  isOver: () => Promise<boolean>,
-  ended: () => void,
-  signal: AbortSignal,
-): ReadableStream<Uint8Array> {
+export interface LiveWatch {
+  readonly callsNow: () => Awaitable<readonly Readonly<LiveCall>[]>
+  readonly isOver: () => Promise<boolean>
+  readonly ended: () => void
+  readonly signal: AbortSignal
+  readonly log: Pick<Log, 'warn'>
+}
+
+/**
+ * Ends when `isOver`, when the reader disconnects, after ten minutes, and when the calls cannot be looked up, which the
+ * log says: the browser connects again.
+ */
+export function liveEvents({ callsNow, isOver, ended, signal, log }: LiveWatch): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let timer: ReturnType<typeof setInterval> | undefined
   let last = ''
@@ -99,9 +110,14 @@ function liveEvents(
           seen = calls
         } else if (performance.now() - saidAt > keepaliveMs) say(': still here\n\n')
       }
-      timer = setInterval(() => void look(), lookEveryMs)
+      const lookOrClose = () =>
+        void look().catch((error: unknown) => {
+          if (timer !== undefined) log.warn('the calls in flight could not be looked up', { error })
+          close()
+        })
+      timer = setInterval(lookOrClose, lookEveryMs)
       signal.addEventListener('abort', close, { once: true })
-      void look()
+      lookOrClose()
     },
     cancel: end,
   })
