@@ -36,8 +36,9 @@ const offerSchema = z.lazy(() =>
 )
 
 /**
- * An entry of `models:` in weir.yaml. It adds a model or overrides fields of a bundled one. A price is replaced as a
- * whole, since a mixture of two prices would be wrong.
+ * An entry of `models:` in weir.yaml. It adds a model or overrides fields of one in the catalog. A price is replaced as
+ * a whole, since a mixture of two prices would be wrong, and so are those of the catalog's offers: what the operator
+ * states is what is charged.
  */
 export const modelOverrideSchema = z.lazy(() =>
   z.strictObject({
@@ -53,7 +54,11 @@ export const modelOverrideSchema = z.lazy(() =>
     name: z.string().min(1).optional().describe('A name for people.'),
     description: z.string().optional().describe('One line on what it is good for.'),
     owned_by: z.string().min(1).optional().describe('Who made it.'),
-    price: priceSchema.optional().describe('USD per million tokens as decimal strings, or the word free.'),
+    price: priceSchema
+      .optional()
+      .describe(
+        "USD per million tokens as decimal strings, or the word free; the catalog's offers cost this, too.",
+      ),
     context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
     max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
     input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
@@ -82,15 +87,32 @@ export type ModelOverride = z.infer<typeof modelOverrideSchema>
  */
 export function overridden(row: CatalogRow | undefined, override: ModelOverride, today: string): CatalogRow {
   const { input_modalities, output_modalities, supported_parameters, price, ...same } = override
-  const { retires_on: _retiresOn, successor: _successor, ...kept } = row ?? {}
+  const { retires_on: _retiresOn, successor: _successor, offers, ...kept } = row ?? {}
   return {
     source: 'configuration',
     date: today,
     ...kept,
+    ...(offers === undefined ? {} : { offers: offers.map((offer) => overriddenOffer(offer, override)) }),
     ...same,
     ...(input_modalities === undefined ? {} : { input: input_modalities }),
     ...(output_modalities === undefined ? {} : { output: output_modalities }),
     ...(supported_parameters === undefined ? {} : { parameters: supported_parameters }),
     ...(price === undefined ? {} : { price, source: 'configuration', date: today }),
+  }
+}
+
+type Offer = NonNullable<CatalogRow['offers']>[number]
+
+/**
+ * An offer of the catalog under an override that has none: the operator's price is charged whoever serves the model, and
+ * the operator's name for it is that of the provider in its id.
+ */
+function overriddenOffer({ price, ...offer }: Offer, override: ModelOverride): Offer {
+  const isOwn = override.id.startsWith(`${offer.provider}/`)
+  return {
+    ...offer,
+    ...(isOwn && override.upstream !== undefined ? { upstream: override.upstream } : {}),
+    // Without a price of its own, an offer is at the model's.
+    ...(price === undefined || override.price !== undefined ? {} : { price }),
   }
 }

@@ -170,6 +170,38 @@ describe('an override', () => {
     ])
   })
 
+  describe('of a model whose row has offers', () => {
+    const offers = [
+      { provider: 'b', upstream: 'X-large', price: { input: '0.5', output: '1' } },
+      { provider: 'a', upstream: 'x-1', price: { input: '0.7', output: '1' } },
+    ]
+    const offersWith = (written: object) =>
+      catalogOf([row('a/x', { offers })], { overrides: [override({ id: 'a/x', ...written })] })
+        .resolve('a/x')
+        .offers.map(({ provider, upstream, price: { rates } }) => [provider, upstream, rates.input])
+
+    test.each([
+      ['nothing of them', {}, 500_000n, 700_000n, 'x-1'],
+      ['the price: of each', { price: { input: '3', output: '4' } }, 3_000_000n, 3_000_000n, 'x-1'],
+      ['the word free: of each', { price: 'free' }, 0n, 0n, 'x-1'],
+      ['the name upstream: that of its own provider', { upstream: 'x-2' }, 500_000n, 700_000n, 'x-2'],
+    ] as const)('replaces %s', (_what, written, first, second, upstream) => {
+      expect(offersWith(written)).toEqual([
+        ['b', 'X-large', first],
+        ['a', upstream, second],
+      ])
+    })
+
+    test('replaces them as a whole by its own, at their own prices', () => {
+      const own = { provider: 'b', upstream: 'y', price: { input: '9', output: '9' } }
+      const other = { provider: 'a', upstream: 'z' }
+      expect(offersWith({ price: { input: '3', output: '4' }, offers: [own, other] })).toEqual([
+        ['b', 'y', 9_000_000n],
+        ['a', 'z', 3_000_000n],
+      ])
+    })
+  })
+
   test('is free only where it says so', () => {
     const free = withOverride({ price: 'free' }).resolve('a/x').offers[0]!.price
     expect(Object.values(free.rates).every((rate) => rate === 0n)).toBe(true)

@@ -59,6 +59,10 @@ function withLocalPrice(entry: ModelOverride, config: Config, priced: ReadonlySe
   return free ? { ...entry, price: freePrice } : entry
 }
 
+function hasPrice({ price, offers = [] }: CatalogRow): boolean {
+  return price !== undefined || offers.some((offer) => offer.price !== undefined)
+}
+
 function isLocalServer(id: string): boolean {
   const row = providerById(id)
   return row !== undefined && row.local && row.transport === 'http'
@@ -86,7 +90,7 @@ export function catalogInUse(
   file: CatalogFile = catalogFileInUse(config.data_dir),
 ): Catalog {
   const rows = [...local, ...bundledRows(file)]
-  const priced = new Set(rows.filter(({ price }) => price !== undefined).map(({ id }) => id))
+  const priced = new Set(rows.filter(hasPrice).map(({ id }) => id))
   const outputAtLeast =
     parseUsdPerMillion(config.premium.output_usd_per_million) ?? defaultPremiumRule.outputAtLeast
   return buildCatalog({
