@@ -48,7 +48,7 @@ const subjects = await Promise.all(
 )
 
 /** Until the compiler has done most of its work. */
-const warmUpCalls = 8_000
+const warmUpCalls = 16_000
 
 /** How many calls were answered in that time, and what each took of the processor, in microseconds. */
 async function run(at: number, cell: (typeof cells)[number], forSeconds: number) {
