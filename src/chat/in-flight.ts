@@ -42,6 +42,10 @@ export class InFlight {
     return this.#calls.size
   }
 
+  has(requestId: string): boolean {
+    return this.#calls.has(requestId)
+  }
+
   of(account: string): number {
     return this.#perAccount.get(account)?.length ?? 0
   }

@@ -5,7 +5,7 @@ import { firstRun } from './first-run.ts'
 import { type Front, serveAlone } from './front.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 import { Discovery, watchServers } from './gateway/discovery.ts'
-import { createGateway } from './gateway/gateway.ts'
+import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayParts, ListeningServer } from './gateway/gateway-parts.ts'
 import { type Live, liveOf } from './gateway/live.ts'
 import { sweepPayments } from './gateway/payments.ts'
@@ -35,6 +35,7 @@ export async function startGateway(
   const count = workerCount(config)
   const workers = count === 1 ? undefined : new (await import('./workers/pool.ts')).WorkerPool()
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
+  let inFlight: Gateway['inFlight'] | undefined
   const store = await openStore(config.data_dir, {
     retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
     clock: Date.now,
@@ -48,6 +49,7 @@ export async function startGateway(
       process.exit(1)
     },
     lives: (name) => workers?.isAlive(name) ?? false,
+    isRunning: (call) => inFlight?.has(call) ?? false,
     accountsChanged: () => workers?.accountsChanged(),
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
@@ -74,6 +76,7 @@ export async function startGateway(
     server: () => listening,
     workers: workers?.views,
   })
+  inFlight = gateway.inFlight
   let front: Front
   try {
     const parts = { config, log, store, gateway }

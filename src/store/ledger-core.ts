@@ -122,6 +122,8 @@ export interface LedgerCoreParts<Entry> {
   readonly written: Pick<Commands, 'admit'>
   /** Whether a process is dead for certain, whatever its leases say. */
   readonly isDead: (owner: string) => boolean
+  /** Whether a call runs for certain in a process that is not dead, whatever its lease says. */
+  readonly isRunning: (call: string) => boolean
   /** Accounts with a lot whose time is over at `now`. */
   readonly expiring: (now: number) => readonly string[]
   /** Open calls that their owner has left, at `now`. */
@@ -382,7 +384,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const at = this.#parts.time.now()
     const entry = this.#wallets.of(account)
     const open = entry.wallet.calls.get(call)
-    if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false
+    if (!open || !isAbandoned(open, this.#parts, now)) return false
     if (open.checkpoint === null) {
       const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, at)
       if (change) this.#end(entry, change, at, 'recovered', null, [lostAttempt])
@@ -409,6 +411,18 @@ async function inPortions<T>(all: readonly T[], act: (one: T) => Promise<boolean
     count += done.filter(Boolean).length
   }
   return count
+}
+
+/**
+ * Whether an open call is to be ended for its owner, which is dead, or has let its lease end. The lease is a moment of
+ * the machine's clock, which may be set forward: what is known to run is left alone.
+ */
+export function isAbandoned(
+  { call, owner, leaseUntil }: Pick<OpenCall, 'call' | 'owner' | 'leaseUntil'>,
+  { isDead, isRunning }: Pick<LedgerCoreParts<never>, 'isDead' | 'isRunning'>,
+  now: number,
+): boolean {
+  return isDead(owner) || (leaseUntil <= now && !isRunning(call))
 }
 
 function spentOfLoans(legs: readonly Leg[]): Pico {

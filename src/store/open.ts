@@ -59,6 +59,8 @@ export interface StoreOptions {
   readonly serveAs?: string
   /** Whether a process that serves calls beside this one is alive, by its name in holds. None is, if left out. */
   readonly lives?: (owner: string) => boolean
+  /** Whether a call is in flight in this process, or in one that lives: no clock ends it. None is, if left out. */
+  readonly isRunning?: (call: string) => boolean
   /** Called when accounts, keys or sessions may have changed, in this process or in another. */
   readonly accountsChanged?: () => void
   /** Called with messages for the operator, and the names of files that were set aside. */
@@ -149,6 +151,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     usage,
     bufferedRows: [requestLog, signatures],
     isDead,
+    isRunning: (call) => options.isRunning?.(call) === true,
     committed: (head) => anchors.committed(head),
     log,
     lost: options.lost,

@@ -29,6 +29,7 @@ const ledger = new SqliteLedger({
   usage: new UsageDays(database),
   bufferedRows: [],
   isDead: () => false,
+  isRunning: () => false,
   committed: ({ tx, hash }) => say('anchored', `${tx}:${hash.toHex()}`),
   log: order === 'answered before the sync' ? hasty : log,
 })

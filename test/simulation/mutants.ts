@@ -325,13 +325,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         core,
-        'if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false',
-        'if (!open) return false',
-      ],
-      [
-        'src/store/sqlite/ledger/recovery.ts',
-        'Number(row.lease_until) <= now || isDead(row.owner)',
-        'Number(row.lease_until) <= now + 600_000 || isDead(row.owner)',
+        'isDead(owner) || (leaseUntil <= now && !isRunning(call))',
+        'isDead(owner) || (leaseUntil <= now + 600_000 && !isRunning(call))',
       ],
     ],
   },

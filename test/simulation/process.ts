@@ -92,6 +92,7 @@ export class SimulatedProcess {
       usage: new UsageDays(this.database.asDatabase),
       bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
+      isRunning: () => false,
       committed: (head) => world.anchored(head),
       log: { sync: () => world.sync() },
       lost: () => world.lost(this),

@@ -18,7 +18,8 @@ import { keepNotifying, type Notifications, notificationsOf } from './webhooks.t
 /** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
 export interface GatewayCore extends Pick<Serving, 'memory' | 'drain' | 'cutOff' | 'close'> {
   fetch(request: Request): Response | Promise<Response>
-  readonly inFlight: Pick<InFlight, 'size'>
+  /** The calls of this process; of its workers, too, where it keeps the ledger for them. */
+  readonly inFlight: Pick<InFlight, 'size' | 'has'>
 }
 
 export interface Gateway extends GatewayCore {

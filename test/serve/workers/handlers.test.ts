@@ -41,6 +41,7 @@ beforeEach(async () => {
     clock: Date.now,
     serveAs: 'ledger',
     lives: (owner) => living.has(owner),
+    isRunning: (call) => inFlight.has(call),
   })
   await store.ledger.grant(grantOf('g', usd(10)))
 })
@@ -111,6 +112,20 @@ describe('a worker that has died', () => {
     await idempotency.claim(claimOf('late', 'f'))
     expect(await other.claim(claimOf('late', 'g'))).toEqual({ kind: 'fresh' })
   })
+})
+
+test('while it has a request in flight, no clock ends the call of it', async () => {
+  const { limiter, store: remote } = workerOf('worker').remote
+  await limiter.enter({ account: { id: 'anna' }, key: null }, 'a')
+  await remote.ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }))
+  expect(await store.ledger.recover(leaseUntil + 1)).toBe(0)
+  expect(await remote.ledger.settle(settleOf('a', usd(1), { owner: 'worker' }))).toMatchObject({
+    charged: usd(1),
+  })
+  limiter.leave('a')
+
+  await remote.ledger.startHold(holdOf('b', { owner: 'worker', leaseUntil }))
+  expect(await store.ledger.recover(leaseUntil + 1)).toBe(1)
 })
 
 describe('across the link', () => {

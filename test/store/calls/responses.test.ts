@@ -280,6 +280,7 @@ function ledgerOn(dataDir: string) {
     usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
+    isRunning: () => false,
     committed: () => undefined,
   })
   const responses = new SqliteResponses(database, ledger, () => noon)

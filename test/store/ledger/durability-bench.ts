@@ -99,6 +99,7 @@ function benchWith(limits: Partial<GroupLimits>): Bench {
     usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
+    isRunning: () => false,
     committed: ({ tx }) => anchored.push(tx),
     log: disk,
     lost: (error) => lost.push(error),

@@ -266,6 +266,7 @@ describe('a full disk', () => {
       usage: new UsageDays(database),
       bufferedRows: [],
       isDead: () => false,
+      isRunning: () => false,
       committed: () => undefined,
     }
     const ledger = new SqliteLedger(parts)

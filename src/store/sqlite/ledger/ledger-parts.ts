@@ -24,6 +24,8 @@ export interface LedgerParts {
   readonly bufferedRows: readonly BufferedRows[]
   /** Whether a process is dead for certain, whatever its leases say. */
   readonly isDead: (owner: string) => boolean
+  /** Whether a call runs for certain in a process that is not dead, whatever its lease says. */
+  readonly isRunning: (call: string) => boolean
   /** Called with the head of the journal when a commit is durable. */
   readonly committed: (head: Head) => void
   /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */

@@ -69,8 +69,9 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       commands: group,
       written: { admit: (need, run) => group.admit(need, () => written(tables, run)) },
       isDead: parts.isDead,
+      isRunning: parts.isRunning,
       expiring: (now) => reading(() => sql.expiring.all(now)).map(({ account }) => account),
-      abandoned: (now) => reading(() => recoverable(calls.listOpen(), parts.isDead, now)),
+      abandoned: (now) => reading(() => recoverable(calls.listOpen(), parts, now)),
     })
     this.#tables = tables
     this.group = group

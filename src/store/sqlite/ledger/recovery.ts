@@ -2,16 +2,23 @@
 
 import type { Database } from 'bun:sqlite'
 import type { OpenCallRow } from '../../call-record.ts'
+import { isAbandoned } from '../../ledger-core.ts'
+import type { LedgerParts } from './ledger-parts.ts'
 
-/** Calls whose lease has ended, and calls of owners that are dead for certain. */
+/** Calls that their owners have left: see isAbandoned. */
 export function recoverable(
   open: readonly Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
-  isDead: (owner: string) => boolean,
+  lives: Pick<LedgerParts, 'isDead' | 'isRunning'>,
   now: number,
 ): { readonly call: string; readonly account: string }[] {
   return open
-    .filter((row) => Number(row.lease_until) <= now || isDead(row.owner))
-    .map((row) => ({ call: row.id, account: row.account }))
+    .map(({ id: call, account, owner, lease_until }) => ({
+      call,
+      account,
+      owner,
+      leaseUntil: Number(lease_until),
+    }))
+    .filter((each) => isAbandoned(each, lives, now))
 }
 
 /** Notes that this process serves the data directory. */
