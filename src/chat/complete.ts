@@ -10,6 +10,7 @@ import type { ChatParts } from './parts.ts'
 import { playRound } from './round.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
+import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
 import { transcribed } from './transcript.ts'
@@ -22,7 +23,8 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const received = transcribed(parts, incoming)
   const admission = admitted(parts, received, 'chat')
   const { models, warnings, balance } = admission instanceof Promise ? await admission : admission
-  const { routing, n } = received.request.envelope
+  const { n } = received.request.envelope
+  const routing = routingFor(received.caller, received.request.envelope.routing)
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
   const { call, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
   const pools = fundingFor(parts, call, candidates)

@@ -15,7 +15,7 @@ import { withOwnSearch } from './routing/own-search.ts'
 import { needOf } from './billing/need.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
 import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
-import { testModel } from './routing/test-mode.ts'
+import { routingFor, testModel } from './routing/test-mode.ts'
 
 /** A typical answer's output tokens, used if the client sets no maximum. */
 const typicalOutputTokens = 500
@@ -46,7 +46,8 @@ export async function estimate(
   const { caller } = call
   const listed = parts.catalog.resolve(call.request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
-  const { routing, n } = call.request.envelope
+  const { n } = call.request.envelope
+  const routing = routingFor(caller, call.request.envelope.routing)
   const able = candidatesFor([model], parts.providers, routing, '', n)
   const { call: searching, candidates } = withOwnSearch(parts.outbounds, call, able)
   const { gatewayTools } = searching.request

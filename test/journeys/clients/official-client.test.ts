@@ -199,6 +199,15 @@ describe('an answer', () => {
     expect(choices[0]?.message.content).toBe('Are you there?')
     expect(Number((await credits(key)).total_used)).toBe(0)
   })
+
+  test('is simulated with a test key whichever providers it is pinned to', async () => {
+    const key = await keyOf('pinned@example.com', undefined, '--test')
+    const pinned = { only: ['openai'], order: ['openai'], allow_fallbacks: false }
+    const request = { model: 'openai/gpt-5-mini', messages: say('Are you there?'), provider: pinned }
+    const { choices } = await clientWith(key).chat.completions.create(request)
+    expect(choices[0]?.message.content).toBe('Are you there?')
+    expect(await clientWith(key).post('/estimate', { body: request })).toMatchObject({ maximum: '0' })
+  })
 })
 
 describe('an error', () => {

@@ -222,7 +222,8 @@ test('an Idempotency-Key is answered twice and charged once', async () => {
 
 test('a test key is answered by the simulator, for nothing', async () => {
   const { key } = await keyFor(weir, 'owner@localhost', '--test')
-  const answer = await embed({ model: 'openai/text-embedding-3-small', input: 'x' }, { key })
+  const provider = { only: ['openai'] }
+  const answer = await embed({ model: 'openai/text-embedding-3-small', input: 'x', provider }, { key })
   expect(bodyOf(answer)).toMatchObject({ mode: 'test', usage: { cost: 0 } })
 })
 
