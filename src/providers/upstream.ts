@@ -70,15 +70,18 @@ export class Upstream {
     }
     const options = { method: 'POST', headers, body, signal, redirect: 'manual', timeout: false } as const
     const connect = this.#watchConnect(request)
+    const sentAt = performance.now()
     try {
       let response: Response
       try {
         response = await fetch(url, options)
       } catch (error) {
         // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered. A
-        // provider that resets without having answered since has no such connection, and is not asked twice.
+        // provider that resets without having answered since has no such connection, and is not asked twice. A closed
+        // connection shows within a round trip: one that breaks later has had the provider work, and bill, for us.
         const wasKept = this.#lastAnswer.delete(request.provider.baseUrl)
-        if (codeOf(error) !== 'ECONNRESET' || !wasKept || signal.aborted) throw error
+        const isLate = performance.now() - sentAt > request.connectMs
+        if (codeOf(error) !== 'ECONNRESET' || !wasKept || isLate || signal.aborted) throw error
         response = await fetch(url, options)
       }
       this.#lastAnswer.set(request.provider.baseUrl, performance.now())
