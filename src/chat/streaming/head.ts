@@ -3,6 +3,8 @@
 import type { ChatEvent } from '../../conversation/event.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
 import type { Memory } from '../../observe/memory.ts'
+import type { ChatLimits } from '../limits.ts'
+import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from './relay.ts'
 import { pushed, type StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
@@ -15,17 +17,25 @@ export interface Head {
   readonly ended: boolean
 }
 
+interface HeadParts {
+  readonly turns: Turns
+  readonly memory: Pick<Memory, 'makeRoom'>
+  readonly limits: Pick<ChatLimits, 'answerBytes'>
+}
+
 /**
  * Reads a stream up to its first content or its end. A whole document labelled as a stream, as many errors and some
- * answers are, is read by `whole`.
+ * answers are, is read by `whole`. Rejects with AttemptFailed if there is no content in as many bytes as a whole answer
+ * may have.
  */
 export async function readHead(
   reader: ByteReader,
   channel: StreamChannel,
   whole: (body: unknown) => readonly ChatEvent[],
-  { turns, memory }: { readonly turns: Turns; readonly memory: Pick<Memory, 'makeRoom'> },
+  { turns, memory, limits }: HeadParts,
 ): Promise<Head> {
   const received: Uint8Array[] = []
+  let size = 0
   const head: Uint8Array[] = []
   const hasBegun = () => {
     const { started, finished, fault } = channel.progress
@@ -38,6 +48,11 @@ export async function readHead(
     const steps = (value ?? []).flatMap((bytes) => [...stepsOf(bytes)])
     for (const [at, piece] of steps.entries()) {
       received.push(piece)
+      size += piece.length
+      if (size > limits.answerBytes) {
+        const message = `the stream has no content in ${limits.answerBytes} bytes`
+        throw new AttemptFailed(transportFault('broken', message))
+      }
       if (!isSmall(piece)) memory.makeRoom()
       const made = pushed(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))

@@ -29,6 +29,7 @@ async function headOf(...pieces: readonly string[]) {
   const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), {
     turns: new Turns(),
     memory: new Memory(),
+    limits: { answerBytes: 30_000 },
   })
   return { text: Buffer.concat(head).toString('utf8'), ended, left: left.length, progress: channel.progress }
 }
@@ -38,6 +39,12 @@ describe('the head of a stream', () => {
     const { text, left } = await headOf(manners.start, manners.words, manners.finish)
     expect(text).toContain('The river')
     expect(left).toBe(1)
+  })
+
+  test('without content is not read without end', async () => {
+    const signs = Array.from({ length: 100 }, () => manners.start)
+    expect(await headOf(...signs)).toMatchObject({ left: 0, ended: true })
+    await expect(headOf(...signs, ...signs)).rejects.toThrow('no content in 30000 bytes')
   })
 
   test('is the whole answer of a provider that only called it a stream', async () => {
