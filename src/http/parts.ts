@@ -187,6 +187,8 @@ export interface HttpParts extends ServingParts, IdentityParts, RecordParts, Pay
   readonly ledger: LedgerStore
   readonly identityStore: IdentityStore
   readonly responses: ResponseStore
+  /** Erases what a deleted account has asked and was answered. Rejects with `store_unavailable`. */
+  readonly eraseContents: (account: string) => Promise<void>
   readonly conversations: ConversationStore
   readonly managementKeys: ManagementKeyStore
   /** The calls in flight of an account, in the order they came. */

@@ -118,7 +118,13 @@ export async function startGateway(
     const leaveMemory = gateway.memory.watch()
     const sweep = startSweep({
       ledger: store.ledger,
-      forgetful: [store.idempotency, store.responses, store.retention, store.identities],
+      forgetful: [
+        store.idempotency,
+        store.responses,
+        store.deletedContents,
+        store.retention,
+        store.identities,
+      ],
       anchor: () => store.anchor(),
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,

@@ -13,6 +13,7 @@ import { SqliteReports } from './sqlite/audit/reports.ts'
 import { SqliteConversations } from './sqlite/calls/conversation-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/connection.ts'
 import { LogSync } from './sqlite/database/log-sync.ts'
+import { DeletedContents } from './sqlite/calls/deleted-contents.ts'
 import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { SqliteLedger } from './sqlite/ledger/ledger-store.ts'
@@ -179,6 +180,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     rotated: () => ledger.forgetKeys(),
     changed: () => options.accountsChanged?.(),
   })
+  const responses = new SqliteResponses(database, ledger, clock)
   return {
     ledger,
     accounts,
@@ -199,7 +201,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       owner: serveAs ?? '',
       isDead,
     }),
-    responses: new SqliteResponses(database, ledger, clock),
+    responses,
+    deletedContents: new DeletedContents(database, ledger, responses),
     conversations: new SqliteConversations(database),
     requestLog,
     requests: new SqliteRequestReader(database),

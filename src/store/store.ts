@@ -38,6 +38,7 @@ export interface Store {
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly signatures: SignatureStore
+  readonly deletedContents: ContentEraser & Sweepable
   readonly retention: Sweepable & { facts(): RetentionFacts }
   /** The file of the database. */
   readonly path: string
@@ -50,6 +51,12 @@ export interface Store {
 interface Sweepable {
   /** Forgets what has expired, in small steps. Resolves with how much. */
   sweep(now: number): Promise<number>
+}
+
+/** What deleted accounts have asked and were answered: stored responses, kept answers, contents in the request log. */
+interface ContentEraser {
+  /** Erases all of an account that was deleted at `deletedAt`; what its last calls leave is erased by the sweep. */
+  erase(account: string, deletedAt: number): Promise<void>
 }
 
 /** Rows are buffered and written soon; they are dropped rather than waited for. */

@@ -117,12 +117,13 @@ function endedCalls(
 }
 
 /** What the routes read, in addition to what serving needs. */
-function recordParts({ config, store, settings, workers }: GatewayParts, { parts }: Serving) {
+function recordParts({ config, store, settings, workers, clock }: GatewayParts, { parts }: Serving) {
   const { inFlight, health } = parts.chat
   return {
     accounts: store.accounts,
     ledger: store.ledger,
     responses: store.responses,
+    eraseContents: (account: string) => store.deletedContents.erase(account, clock()),
     conversations: store.conversations,
     catalogFile: () => catalogFileState(config),
     settings,

@@ -178,7 +178,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
           param: 'confirm',
         })
       await parts.identities.remove(account)
-      await parts.responses.forgetAccount(account.id)
+      await parts.eraseContents(account.id)
       return left(parts)
     },
   ),
