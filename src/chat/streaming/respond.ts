@@ -50,13 +50,18 @@ export function answerHeaders(
   const headers: Record<string, string> = {
     'x-request-id': call.requestId,
     'x-weir-provider': served.provider.id,
-    'x-weir-model': served.model.id,
+    'x-weir-model': modelText(served.model.id),
   }
   if (warnings.length > 0)
     headers['x-weir-warnings'] = headerText(
       warnings.map(({ param, message }) => `${param}: ${message}`).join('; '),
     )
   return headers
+}
+
+/** A model id as a header value: the names of local models may have characters that no header can, which are escaped. */
+function modelText(id: string): string {
+  return id.replace(/[^\x21-\x7e]+/g, encodeURIComponent)
 }
 
 /** Header values must be visible ASCII: any other character of a warning becomes a question mark. */
