@@ -125,7 +125,7 @@ export class Upstream {
     let shared = ofProvider.get(key)
     if (!shared) {
       const fields = withCredentials(provider, keyHeader(provider, key), {})
-      ofProvider.set(key, (shared = { fields, headers: new Headers(fields) }))
+      ofProvider.set(key, (shared = { fields, headers: headersOf(fields) }))
     }
     return shared
   }
@@ -171,6 +171,16 @@ function withCredentials(
     ...provider.headers,
     ...credentials,
     ...own,
+  }
+}
+
+/** Throws UnreachableError for a key that no header can carry, as one with typographic quotes: another offer may serve. */
+function headersOf(fields: HeaderFields): Headers {
+  try {
+    return new Headers(fields)
+  } catch (error) {
+    const message = 'the key or a configured header has characters that no header can have'
+    throw new UnreachableError({ ...noCredentials, message }, error)
   }
 }
 

@@ -38,3 +38,16 @@ test.each([
   expect([second, provider.arrivals.length]).toEqual([outcome, arrivals])
   await provider.stop()
 })
+
+test('a key that no header can carry is a fault of the credentials, not of the gateway', async () => {
+  const sent = new Upstream().send({
+    provider: providerOf('a'),
+    key: 'sk-“quoted”',
+    path: '/chat/completions',
+    headers: {},
+    body: '{}',
+    abort: new AbortController(),
+    connectMs: 60,
+  })
+  await expect(sent).rejects.toMatchObject({ name: 'UnreachableError', fault: { kind: 'credentials' } })
+})
