@@ -134,8 +134,14 @@ search: { backend: tavily }
     ['mail: { smtp_url: "smtp://mail.example" }', 'mail.from: is missing: mails need a sender'],
     [
       'server: { trusted_proxies: [everybody] }',
-      'server.trusted_proxies[0]: must be an address or a range such as 10.0.0.0/8, not "everybody"',
+      'server.trusted_proxies[0]: must be a whole address or a range such as 10.0.0.0/8 or 2001:db8::/32, not "everybody"',
     ],
+    ...['10/8', '10.0.0/8', '10', '010.0.0.1', '0x0a.0.0.1', '10.0.0.0/33', '::1/129', '10.0.0.0/-1'].map(
+      (range): [string, string] => [
+        `server: { trusted_proxies: ["::1", "${range}"] }`,
+        `server.trusted_proxies[1]: must be a whole address or a range such as 10.0.0.0/8 or 2001:db8::/32, not "${range}"`,
+      ],
+    ),
     ['search: { backend: searxng }', 'search.base_url: is missing: searxng has no public address'],
     [
       'egress: { allow_hosts: ["http://a"] }',

@@ -1,12 +1,12 @@
 // Settings of accounts: sign-up, sign-in, mail, and free credit.
 
-import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
+import { isNetwork } from '../accounts/identity/network.ts'
 import { baseUrl, day, milliseconds, note, secret, usdAmount, whole } from './fields.ts'
 
-/** An address, or a range of addresses as CIDR. */
-export const networkRange = z.string().refine((text) => ipaddr.isValid(text) || ipaddr.isValidCIDR(text), {
-  error: 'must be an address or a range such as 10.0.0.0/8',
+/** An address, or a range of addresses as CIDR; without short forms, which programs read differently. */
+export const networkRange = z.string().refine(isNetwork, {
+  error: 'must be a whole address or a range such as 10.0.0.0/8 or 2001:db8::/32',
 })
 
 export const accountSettings = z
