@@ -3,8 +3,16 @@
 import { patternOf, redactedText } from './secret-filter.ts'
 
 /** Fields that contain a secret whatever their value. `max_tokens`, `cache_key` and the like do not match. */
-const secretField =
-  /^(x-)?(proxy-)?(authorization|api[-_]?keys?|(set-)?cookies?|credentials?|session[-_]?id|otp|csrf)$|(secret|passw(or)?d|passphrase|private[-_]?key|bearer|signature)|(access|refresh|id|auth|session|csrf|security)[-_]?token$|^token$|[-_](api|access|secret|auth)[-_]?key$|^[a-z]+(Secret|ApiKey|Password)$|^goog[-_]api[-_]key$|^x-goog-api-key$/i
+const secretField = new RegExp(
+  [
+    '^(x-)?(proxy-)?(authorization|(set-)?cookies?|credentials?|session[-_]?id|otp|csrf|pwd|jwt|token)$',
+    'secret|passw(or)?d|passphrase|bearer',
+    '(signature|client[-_]?assertion|code[-_]?verifier)$',
+    '(api|access|auth|private|master|signing|encryption|subscription|functions)[-_]?keys?$',
+    '(access|refresh|id|auth|session|csrf|security|api|private|bot|vault|webhook|reset|invite)[-_]?token$',
+  ].join('|'),
+  'i',
+)
 
 /** Fields with the text of prompts and answers. */
 const promptField =
@@ -28,12 +36,19 @@ const secretForms = new RegExp(
   'g',
 )
 
+/**
+ * What begins like some keys and is a name: `key_limit_exceeded`, `voyage-multimodal-3`. A name is of lower-case words
+ * and numbers, none as long as the random part of a key.
+ */
+const likeKey =
+  /^(?:xai|csk|hf|r8|fw|tgp|rzp|key|jina|voyage|pa|sess|ak)(?:[-_.]+(?:[a-z]{1,19}|[a-z0-9]{1,9})(?![a-z0-9]))+[-_.]*$/
+
 /** No text of these formats is shorter: `Basic` plus six characters. */
 const shortestForm = 12
 
 /** `api_key=…`, `"x-api-key": "…"`, `?token=…`, `Cookie: …` inside running text. */
 const secretAssignment =
-  /((?:x-|x_|proxy-|set-)?(?:authorization|api[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\;&<>(){}]{3,}(?:;\s?[^\s"'\\;&<>(){}=]{1,64}=[^\s"'\\;&<>(){}]+)*)/gi
+  /((?:x-|x_|proxy-|set-)?(?:authorization|(?:api|private|master|signing|encryption)[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\;&<>(){}]{3,}(?:;\s?[^\s"'\\;&<>(){}=]{1,64}=[^\s"'\\;&<>(){}]+)*)/gi
 
 /** `https://user:password@host` */
 const addressCredentials = /(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,256}@/gi
@@ -73,7 +88,7 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   function replaced(value: string): string {
     let clean = known ? value.replace(known, redactedText) : value
     // Most texts are words and ids: patterns are not tried on texts that are too short or lack a required character.
-    if (clean.length >= shortestForm) clean = clean.replace(secretForms, redactedText)
+    if (clean.length >= shortestForm) clean = clean.replace(secretForms, withoutNames)
     if (clean.includes('://')) clean = clean.replace(addressCredentials, `$1${redactedText}@`)
     if (clean.includes('=') || clean.includes(':'))
       clean = clean.replace(secretAssignment, `$1${redactedText}`)
@@ -167,6 +182,10 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
       }
     },
   }
+}
+
+function withoutNames(found: string): string {
+  return likeKey.test(found) ? found : redactedText
 }
 
 /** A value, and the values that contain it. */

@@ -33,6 +33,12 @@ export const keysByForm: readonly string[] = [
   ['sk', 'live', `${body}23`].join('_'),
   ['rk', 'live', `${body}24`].join('_'),
   ['whsec', `${body}25`].join('_'),
+  // Beginnings that names have, too: in capitals and small letters, and in small letters alone.
+  ...['key', 'pa', 'voyage', 'hf', 'xai', 'ak'].flatMap((prefix) => [
+    [prefix, `${body}32`].join('-'),
+    [prefix, '4f1d0c9be27a4f1d0c9be27a4f1d0c9b'].join('-'),
+    [prefix, 'live', 'abcdefghijklmnopqrstuvwxyz'].join('_'),
+  ]),
   `AIza${body}26`,
   `ya29.${body}27`,
   `AKIA${'ABCDEFGHIJ234567'}`,
@@ -62,6 +68,9 @@ export const secretFields: Readonly<Record<string, string>> = {
   'x-razorpay-signature': 'plain-canary-15',
   'stripe-signature': 't=1,v1=plain-canary-16',
   webhookSecret: 'plain-canary-17',
+  master_key: 'plain-canary-18',
+  private_key: 'plain-canary-19',
+  signing_key: 'plain-canary-20',
 }
 
 /** What people say, by the field it travels in. */

@@ -2,6 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import { createLog, type Log, type LogSettings } from '../../src/observe/log.ts'
+import { settings } from '../../src/config.ts'
+import { rows } from '../../src/error-table.ts'
+import { protocolIds } from '../../src/protocols/protocol.ts'
+import { providers } from '../../src/providers/registry.ts'
 import { keysByForm, promptFields, secretFields } from './canaries.ts'
 
 interface Written {
@@ -239,6 +243,41 @@ describe('S29: secrets do not reach the log', () => {
     const open = logTo({ prompts: true })
     open.log.debug('request', promptFields)
     expect(open.text()).toContain('spoken-canary-1')
+  })
+
+  test('the settings that are secret, by their names, and no others', () => {
+    // These hold more than a secret: what is secret in them is known by its value, or by its form.
+    const others = ['mail.smtp_url', 'providers.*.headers']
+    const wrong = settings().filter(({ path, secret }) => {
+      const { log, lines } = logTo({ prompts: true })
+      const name = path.at(-1)!
+      log.info('set', { [name]: 'plain words' })
+      const isHidden = Object(lines()[0]?.['fields'])[name] === '[redacted]'
+      return isHidden !== secret && !others.includes(path.join('.'))
+    })
+    expect(wrong.map(({ path }) => path.join('.'))).toEqual([])
+  })
+
+  test('the names of settings, errors, providers and models stay', () => {
+    const names = [
+      ...settings().flatMap(({ path, env }) => [path.join('.'), env]),
+      ...Object.keys(rows),
+      ...protocolIds,
+      ...providers.map(({ id }) => id),
+      'voyage/voyage-multimodal-3',
+      'voyage/voyage-3-large-instruct',
+      'jina/jina-embeddings-v3',
+      'hf/hf-internal-testing-tiny',
+      'The key_limit_exceeded.',
+    ]
+    const { log, lines } = logTo()
+    for (const name of names) log.info(name, { name, [`about ${name}`]: 1 })
+    const shown = lines().map(({ message, fields }) => [
+      message,
+      ...Object.keys(Object(fields)),
+      Object(fields).name,
+    ])
+    expect(shown).toEqual(names.map((name) => [name, 'name', `about ${name}`, name]))
   })
 
   test('what is no secret stays: counts, ids, reasons', () => {
