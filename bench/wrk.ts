@@ -11,7 +11,10 @@ export interface Load {
   readonly body: object
   readonly connections: number
   readonly seconds: number
-  /** Pause of each connection before a request; 0 drives as fast as it goes. */
+  /**
+   * Mean pause of each connection before a request; 0 drives as fast as it goes. The pauses are spread exponentially: with
+   * equal ones all connections would ask at the same moment, over and over.
+   */
   readonly pauseMs: number
 }
 
@@ -69,7 +72,7 @@ wrk.method = "POST"
 wrk.body = ${JSON.stringify(JSON.stringify(load.body))}
 wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = ${JSON.stringify(`Bearer ${load.key}`)}
-${load.pauseMs > 0 ? `function delay() return ${load.pauseMs} end` : ''}
+${load.pauseMs > 0 ? `function delay() return math.floor(-${load.pauseMs} * math.log(1 - math.random()) + 0.5) end` : ''}
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format("FIGURES %d %d %d %d %d\\n", summary.requests, summary.duration,
