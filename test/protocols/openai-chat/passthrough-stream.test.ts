@@ -6,6 +6,7 @@ import { atOnce } from '../../../src/json/steps.ts'
 import { passthrough } from '../../../src/protocols/openai-chat/passthrough/passthrough.ts'
 import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
 import { encodeFrame } from '../../../src/protocols/framing/sse.ts'
 import { dialects, quirksOf, targetOf } from './dialects.ts'
 import { cases, cutAt, framesOf, randomCuts } from '../../support/recordings.ts'
@@ -76,6 +77,31 @@ const texts = (stream: string) =>
       return choices[0]?.delta.content ?? ''
     })
     .join('')
+
+test('a stream that the gateway stops leaves choices that have ended as they ended', () => {
+  const channel = passthrough.stream(
+    contextOf(),
+    { choices: 2, maxEventBytes: 1_000_000 },
+    targetOf(quirksOf(dialects[0]!)),
+  )
+  const event = (index: number, content: string, finish_reason: string | null) =>
+    `data: ${JSON.stringify({ id: 'u1', model: 'm', choices: [{ index, delta: { content }, finish_reason }] })}\n\n`
+  atOnce(channel.push(utf8.encode(event(0, 'a', null) + event(1, 'b', null) + event(0, 'c', 'stop'))))
+  const bill = {
+    cost: '0',
+    lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
+  }
+  const last = atOnce(channel.finish(noUsage, bill, { metadata: { stopped_by: 'credits' } }))
+  const finishes = framesOf(last).flatMap(({ data }) => {
+    if (!data.startsWith('{')) return []
+    const { choices } = JSON.parse(data) as { choices: { index: number; finish_reason: string }[] }
+    return choices.map(({ index, finish_reason }) => [index, finish_reason])
+  })
+  expect(finishes).toEqual([
+    [0, 'stop'],
+    [1, 'length'],
+  ])
+})
 
 describe('any stream', () => {
   const content = fc.oneof(

@@ -83,6 +83,11 @@ export class FrameRepair {
     return this.error === undefined && this.#choices.size > 0 && this.#unended === 0
   }
 
+  /** Whether this choice has its finish reason. */
+  hasEnded(index: number): boolean {
+    return this.#choices.get(index)?.ending !== undefined
+  }
+
   /** Why the first answer ended, in the words of the wire contract. */
   get finishReason(): FinishReason | undefined {
     const choice = this.#choices.get(0)

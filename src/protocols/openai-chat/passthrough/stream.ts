@@ -97,7 +97,7 @@ export class RepairStream implements PassthroughStream, Progress {
 
   finish(usage: Usage, bill: Bill, stopped: JsonObject | undefined): readonly Uint8Array[] {
     if (stopped !== undefined && !this.#repair.finished) {
-      const choices = [...Array(this.#choices).keys()]
+      const choices = [...Array(this.#choices).keys()].filter((index) => !this.#repair.hasEnded(index))
       const ending = { choices: choices.map((index) => ({ index, delta: {}, finish_reason: 'length' })) }
       this.#repair.push({ event: undefined, data: JSON.stringify({ ...ending, ...stopped }) })
     } else Object.assign(this.#context.extra, stopped)
