@@ -31,3 +31,26 @@ test('words that have not been read yet are not there yet', async () => {
   expect(stringsAlive() - before).toBeLessThan(50_000)
   for (const reader of readers) await reader.cancel()
 })
+
+test('of many vectors others have their turn in between', async () => {
+  const request = {
+    model: 'embed',
+    input: Array.from({ length: 128 }, (_, at) => `text ${at}`),
+    dimensions: 1_024,
+  }
+  let turns = 0
+  let over = false
+  const count = () => {
+    turns += 1
+    if (!over) setImmediate(count)
+  }
+  setImmediate(count)
+  const url = 'http://sim/v1/embeddings'
+  const answer = await simulate(new Request(url, { method: 'POST', body: JSON.stringify(request) }))
+  const { data } = (await answer.json()) as { data: { index: number; embedding: number[] }[] }
+  over = true
+  expect(data.map(({ index, embedding }) => [index, embedding.length])).toEqual(
+    request.input.map((_, at) => [at, 1_024]),
+  )
+  expect(turns).toBeGreaterThan(20)
+})

@@ -22,17 +22,15 @@ export function vectorOf(value: unknown): readonly number[] | undefined {
   return value.every((number): number is number => typeof number === 'number') ? value : undefined
 }
 
-/** A vector as base64 of little-endian 32-bit floats. */
+/** A vector as base64 of little-endian 32-bit floats, which is how every machine that this runs on holds them. */
 export function toBase64(vector: readonly number[]): string {
-  const bytes = Buffer.allocUnsafe(vector.length * 4)
-  for (const [at, number] of vector.entries()) bytes.writeFloatLE(number, at * 4)
-  return bytes.toString('base64')
+  return Buffer.from(new Float32Array(vector).buffer).toString('base64')
 }
 
 function fromBase64(text: string): readonly number[] | undefined {
-  const bytes = Buffer.from(text, 'base64')
+  const bytes = Uint8Array.from(Buffer.from(text, 'base64'))
   if (bytes.length === 0 || bytes.length % 4 !== 0) return undefined
-  const numbers = Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4))
+  const numbers = Array.from(new Float32Array(bytes.buffer))
   return numbers.every(Number.isFinite) ? numbers : undefined
 }
 

@@ -1,7 +1,6 @@
 // Embeddings of the simulated provider: vectors are derived from the input's hash, so equal inputs have equal vectors.
 
 import { z } from 'zod'
-import type { JsonObject } from '../../conversation/request.ts'
 import { Refusal } from './request.ts'
 import { textTokens } from './tokens.ts'
 
@@ -13,21 +12,24 @@ const body = z.looseObject({
   dimensions: z.int().min(1).max(4096).optional(),
 })
 
-/** The answer to a request for embeddings, given as JSON text. Throws Refusal for a bad one. */
-export function embed(text: string): JsonObject {
-  const { model, input, dimensions = usualDimensions } = parsed(text)
+/**
+ * The answer to a request for embeddings, given as JSON text: in pieces, because all vectors of a large one take a second.
+ * Throws Refusal for a bad one.
+ */
+export function embed(text: string): Iterator<string, undefined> {
+  return answerTo(parsed(text))
+}
+
+function* answerTo({ model, input, dimensions }: z.infer<typeof body>): Generator<string, undefined> {
   const inputs = typeof input === 'string' || typeof input[0] === 'number' ? [input] : input
-  const tokens = inputs.map(tokensOf).reduce((sum, count) => sum + count, 0)
-  return {
-    object: 'list',
-    data: inputs.map((one, index) => ({
-      object: 'embedding',
-      index,
-      embedding: unitVector(JSON.stringify(one), dimensions),
-    })),
-    model,
-    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  yield '{"object":"list","data":['
+  for (const [index, one] of inputs.entries()) {
+    const embedding = unitVector(JSON.stringify(one), dimensions ?? usualDimensions)
+    yield (index === 0 ? '' : ',') + JSON.stringify({ object: 'embedding', index, embedding })
   }
+  const tokens = inputs.map(tokensOf).reduce((sum, count) => sum + count, 0)
+  const usage = { prompt_tokens: tokens, total_tokens: tokens }
+  yield `],"model":${JSON.stringify(model)},"usage":${JSON.stringify(usage)}}`
 }
 
 function parsed(text: string): z.infer<typeof body> {

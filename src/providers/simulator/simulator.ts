@@ -127,7 +127,7 @@ const endpoints: readonly {
   readonly reply: (body: string, seed: string, signal: AbortSignal) => Response | Promise<Response>
 }[] = [
   { end: '/chat/completions', reply: (body, seed, signal) => deliver(readRequest(body), seed, signal) },
-  { end: '/embeddings', reply: (body) => jsonResponse(200, JSON.stringify(embed(body))) },
+  { end: '/embeddings', reply: (body) => inPieces(embed(body)) },
 ]
 
 async function deliver(request: SimRequest, seed: string, signal: AbortSignal): Promise<Response> {
@@ -246,9 +246,40 @@ function eventResponse(body: string | ReadableStream<Uint8Array>): Response {
   })
 }
 
+/** Characters of a whole answer that are made at a time; others have their turn in between. */
+const charactersAtATime = 65_536
+
+function inPieces(pieces: Iterator<string, undefined>): Response {
+  const next = () => {
+    let text = ''
+    while (text.length < charactersAtATime) {
+      const piece = pieces.next()
+      if (piece.done) return { text, done: true }
+      text += piece.value
+    }
+    return { text, done: false }
+  }
+  const first = next()
+  if (first.done) return jsonResponse(200, first.text)
+  const encoder = new TextEncoder()
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(first.text)),
+      async pull(controller) {
+        await new Promise((resolve) => setImmediate(resolve))
+        const { text, done } = next()
+        controller.enqueue(encoder.encode(text))
+        if (done) controller.close()
+      },
+    },
+    { highWaterMark: 1 },
+  )
+  return jsonResponse(200, stream)
+}
+
 function jsonResponse(
   status: number,
-  body: string,
+  body: string | ReadableStream<Uint8Array>,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } })
