@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import {
   clientAddress,
-  cookieName,
+  sessionCookie,
   cookieOf,
   requireOwnOrigin,
   setSessionCookie,
@@ -45,9 +45,8 @@ describe('the session cookie', () => {
     expect(setSessionCookie(site(true), 'token', 60_000)).toBe(
       '__Host-weir=token; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure',
     )
-    expect(cookieName(site(false))).toBe('weir_session')
     expect(setSessionCookie(site(false), '', 0)).toBe(
-      'weir_session=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0',
+      'weir_session_8787=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0',
     )
   })
 
@@ -60,6 +59,34 @@ describe('the session cookie', () => {
     ['', undefined],
   ])('is read from %p as %p', (cookie, text) => {
     expect(cookieOf(new Headers({ cookie }), 'weir_session')).toBe(text)
+  })
+})
+
+describe('two gateways on one host', () => {
+  const at = (url: string) => ({ url: () => url, secure: url.startsWith('https:') })
+  const tokenIn = (cookie: string, url: string) =>
+    sessionCookie({ headers: new Headers(cookie === '' ? {} : { cookie }) }, at(url))
+
+  test.each([
+    ['http://localhost:8787', 'weir_session_8787'],
+    ['http://localhost:8788', 'weir_session_8788'],
+    ['http://models.example', 'weir_session'],
+    ['https://models.example', '__Host-weir'],
+    ['https://models.example:8443', '__Host-weir_8443'],
+  ])('at %s the cookie is %s', (url, name) => {
+    expect(setSessionCookie(at(url), 'a', 1_000)).toStartWith(`${name}=a;`)
+    expect(tokenIn(`${name}=a`, url)).toBe('a')
+  })
+
+  test.each([
+    ['weir_session_8788=b; weir_session_8787=a', 'a'],
+    // The name of earlier versions.
+    ['weir_session=old', 'old'],
+    ['weir_session=old; weir_session_8787=a', 'a'],
+    ['weir_session_8788=b', undefined],
+    ['', undefined],
+  ])('with %p port 8787 has the token %p', (cookie, token) => {
+    expect(tokenIn(cookie, 'http://localhost:8787')).toBe(token)
   })
 })
 

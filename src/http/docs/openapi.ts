@@ -157,8 +157,10 @@ const securitySchemes = {
   cookie: {
     type: 'apiKey',
     in: 'cookie',
-    name: 'weir_session',
-    description: 'The session of the console, `__Host-weir` where it is reached by https.',
+    name: 'weir_session_8787',
+    description:
+      'The session of the console: `weir_session`, or `__Host-weir` where it is reached by https, then `_` and the port ' +
+      'of its address unless that is the usual one.',
   },
   management: {
     type: 'http',

@@ -14,14 +14,27 @@ export interface Site {
   readonly addressOf: (request: Request) => string
 }
 
-/** With `__Host-` the browser refuses a cookie of this name from another host or path. */
-export function cookieName({ secure }: Pick<Site, 'secure'>): string {
-  return secure ? '__Host-weir' : 'weir_session'
+/** What a site's cookies depend on. */
+export type CookieSite = Pick<Site, 'secure' | 'url'>
+
+/**
+ * The name of one of the site's cookies. With `__Host-` the browser refuses one of this name from another host or path.
+ * Browsers send a cookie to all ports of its host: the port in its name keeps two gateways there apart.
+ */
+export function cookieName({ secure, url }: CookieSite, names: { secure: string; plain: string }): string {
+  const { port } = new URL(url())
+  const name = secure ? names.secure : names.plain
+  return port === '' ? name : `${name}_${port}`
 }
 
+const sessionNames = { secure: '__Host-weir', plain: 'weir_session' }
+
 /** The session token in the request's cookie; undefined without one. */
-export function sessionCookie({ headers }: Pick<Request, 'headers'>, site: Pick<Site, 'secure'>) {
-  return cookieOf(headers, cookieName(site))
+export function sessionCookie({ headers }: Pick<Request, 'headers'>, site: CookieSite): string | undefined {
+  if (!headers.has('cookie')) return undefined
+  const token = cookieOf(headers, cookieName(site, sessionNames))
+  // Earlier versions wrote it without the port. It may be another gateway's, whose token is not known here.
+  return token ?? cookieOf(headers, site.secure ? sessionNames.secure : sessionNames.plain)
 }
 
 export function cookieOf(headers: Headers, name: string): string | undefined {
@@ -33,8 +46,8 @@ export function cookieOf(headers: Headers, name: string): string | undefined {
 }
 
 /** `set-cookie` for a session token; an empty token with no time left deletes the cookie. */
-export function setSessionCookie(site: Pick<Site, 'secure'>, text: string, maxAgeMs: number): string {
-  return setCookie(site, cookieName(site), text, maxAgeMs)
+export function setSessionCookie(site: CookieSite, text: string, maxAgeMs: number): string {
+  return setCookie(site, cookieName(site, sessionNames), text, maxAgeMs)
 }
 
 export function setCookie(

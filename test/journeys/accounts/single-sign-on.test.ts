@@ -75,7 +75,7 @@ class Browser {
     const response = await fetch(`${weir.origin}${path}`, { redirect: 'manual', headers })
     for (const set of response.headers.getSetCookie()) {
       const pair = set.slice(0, set.indexOf(';'))
-      if (pair.startsWith('weir_oidc=')) this.state = pair
+      if (pair.startsWith('weir_oidc_')) this.state = pair
       else this.client.cookie = pair
     }
     return response
@@ -196,7 +196,7 @@ describe('S17', () => {
     await fresh.gateway('/console/api/oidc/start')
     const made = new URLSearchParams({
       code: 'made-up',
-      state: fresh.state.slice('weir_oidc='.length),
+      state: fresh.state.slice(fresh.state.indexOf('=') + 1),
       iss: issuer,
     })
     expect(await wrong(fresh, `/console/api/oidc/callback?${made}`)).toBe(
@@ -247,7 +247,7 @@ test('an issuer that is gone while somebody signs in is no wrong password, and t
     await dying.stop(true)
     const answer = await fetch(`${here.origin}/console/api/oidc/callback?code=any&state=${state}`, {
       redirect: 'manual',
-      headers: { cookie: `weir_oidc=${state}` },
+      headers: { cookie: `weir_oidc_${here.port}=${state}` },
     })
     expect(answer.headers.get('location')).toBe('/console/sign-in#error=overloaded')
     const log = await eventually(

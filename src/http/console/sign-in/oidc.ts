@@ -4,7 +4,7 @@
 import { asGatewayError, GatewayError } from '../../../errors.ts'
 import { isElevated } from '../../../accounts/identity/identities.ts'
 import { ticketLife } from '../../../accounts/identity/ticket.ts'
-import { cookieOf, setCookie } from '../../intake/site.ts'
+import { cookieName, cookieOf, type CookieSite, setCookie } from '../../intake/site.ts'
 import { type Asked, type ConsoleRoute, publicRoute } from '../route.ts'
 import { entered } from './session.ts'
 
@@ -26,8 +26,8 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
 ]
 
 /** The browser must return its state, so that a code obtained by somebody else is useless in it. */
-function stateCookie({ secure }: { readonly secure: boolean }): string {
-  return secure ? '__Host-weir-oidc' : 'weir_oidc'
+function stateCookie(site: CookieSite): string {
+  return cookieName(site, { secure: '__Host-weir-oidc', plain: 'weir_oidc' })
 }
 
 async function start({ parts, request, signedIn, visitor }: Asked<undefined>): Promise<Response> {
