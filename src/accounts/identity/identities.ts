@@ -273,8 +273,7 @@ export class Identities {
 
   /** Deletes an account and every way into it; ledger entries stay. Throws `invalid_request` for the last operator. */
   async remove(account: Account): Promise<void> {
-    const { accounts, identities, now } = this.#parts
-    await requireOtherOperator(accounts, account)
+    const { identities, now } = this.#parts
     await identities.deleteAccount(account.id, now())
   }
 
@@ -328,15 +327,6 @@ export async function invitedAccount(accounts: AccountStore, email: string, role
   const there = await accounts.findAccount(address)
   if (there?.verifiedAt === null && there.role === role) return there
   return await accounts.createAccount(address, { role, verifiedAt: null })
-}
-
-/** Throws `invalid_request` for the last operator who is not suspended: nobody could appoint another in the console. */
-export async function requireOtherOperator(accounts: AccountStore, account: Account): Promise<void> {
-  if (account.role !== 'operator') return
-  const all = await accounts.listAccounts()
-  const others = all.filter(({ id, role }) => role === 'operator' && id !== account.id)
-  if (others.every(({ suspended }) => suspended))
-    throw new GatewayError('invalid_request', { message: 'This is the last operator of this gateway.' })
 }
 
 async function requirePassword(password: string, email: string): Promise<void> {

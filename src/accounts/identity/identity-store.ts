@@ -35,7 +35,15 @@ export interface IdentityStore {
   setPassword(account: string, hash: string, at: number): Awaitable<void>
   /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
+  /** For the last operator, too: a command on the machine can appoint another. */
   setRole(account: string, role: Role): Awaitable<void>
+  /**
+   * Makes an account a user. Throws `invalid_request` for the last operator who is not suspended, also when operators
+   * demote, suspend or delete each other in the same moment: nobody could appoint another in the console.
+   */
+  demote(account: string): Awaitable<void>
+  /** Like `AccountStore.suspend`; throws like `demote`. */
+  suspend(account: string): Awaitable<boolean>
   /**
    * Removes every way into an account: password, passkeys, identities, sessions and keys. Used when an address is
    * proven by somebody who may not have opened the account.
@@ -43,7 +51,7 @@ export interface IdentityStore {
   lockOut(account: string, at: number): Awaitable<void>
   /**
    * Like `lockOut`, and deletes the account with its conversations, webhooks and MCP servers: its address is free, its
-   * ledger entries stay.
+   * ledger entries stay. Throws like `demote`.
    */
   deleteAccount(account: string, at: number): Awaitable<void>
 

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../awaitable.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
-import { invitedAccount, requireOtherOperator } from '../../accounts/identity/identities.ts'
+import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { lifeFault } from '../../credits/calendar.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/credit-line.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
@@ -143,7 +143,7 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (parts, id) =>
-    parts.accounts.suspend(id),
+    parts.identityStore.suspend(id),
   ),
   changing('resume', 'resumeAccount', 'Serve the calls of a suspended account again', (parts, id) =>
     parts.accounts.resume(id),
@@ -163,8 +163,8 @@ export const accountRoutes: readonly AdminRoute[] = [
       const { parts, body } = asked
       if (body.role === 'operator') requirePerson(asked)
       const before = await accountNamed(asked)
-      if (body.role === 'user') await requireOtherOperator(parts.accounts, before)
-      await parts.identityStore.setRole(before.id, body.role)
+      if (body.role === 'operator') await parts.identityStore.setRole(before.id, body.role)
+      else await parts.identityStore.demote(before.id)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
       return accountView(await accountNamed(asked))
     },

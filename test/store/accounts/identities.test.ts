@@ -224,6 +224,62 @@ test('a deleted account is gone with every way into it, and its address is free 
   expect((await accounts.createAccount('anna@example.org')).id).not.toBe(id)
 })
 
+describe('the last operator', () => {
+  const refusal = 'This is the last operator of this gateway.'
+
+  test('is not made a user, suspended or deleted, while others may be', async () => {
+    const { accounts, identities } = await open()
+    const ids: string[] = []
+    for (const name of ['anna', 'eve'])
+      ids.push((await accounts.createAccount(`${name}@example.org`, { role: 'operator' })).id)
+    const [anna, eve] = ids as [string, string]
+    expect(await identities.suspend(eve)).toBe(true)
+    for (const remove of [
+      () => identities.demote(anna),
+      () => identities.suspend(anna),
+      () => identities.deleteAccount(anna, noon),
+    ])
+      expect(async () => await remove()).toThrow(refusal)
+    expect(await accounts.findAccount(anna)).toMatchObject({ role: 'operator', suspended: false })
+    await accounts.resume(eve)
+    await identities.deleteAccount(anna, noon)
+    expect(async () => await identities.demote(eve)).toThrow(refusal)
+    await identities.setRole(eve, 'user')
+    expect(await accounts.findAccount(eve)).toMatchObject({ role: 'user' })
+    expect(await identities.suspend(anna)).toBe(false)
+  })
+
+  test('stays when two operators remove each other at once, in two processes', async () => {
+    const dataDir = freshDir()
+    const { accounts, identities } = await open(dataDir)
+    const ids: string[] = []
+    for (const name of ['anna', 'eve'])
+      ids.push((await accounts.createAccount(`${name}@example.org`, { role: 'operator' })).id)
+    const children = ['demote', 'suspend'].map((how) => {
+      const script = join(import.meta.dir, 'operator-child.ts')
+      const child = Bun.spawn([process.execPath, script, dataDir, how], { stdin: 'pipe', stdout: 'pipe' })
+      const answers = child.stdout.getReader()
+      const answer = async () => new TextDecoder().decode((await answers.read()).value).trim()
+      return { child, answer }
+    })
+    expect(await Promise.all(children.map(({ answer }) => answer()))).toEqual(['ready', 'ready'])
+    for (let round = 0; round < 40; round++) {
+      for (const [at, { child }] of children.entries()) {
+        child.stdin.write(`${ids[1 - at]}\n`)
+        child.stdin.flush()
+      }
+      const answers = await Promise.all(children.map(({ answer }) => answer()))
+      expect(answers.toSorted()).toEqual([refusal, 'done'])
+      for (const id of ids) {
+        await identities.setRole(id, 'operator')
+        await accounts.resume(id)
+      }
+    }
+    for (const { child } of children) child.stdin.end()
+    expect(await Promise.all(children.map(({ child }) => child.exited))).toEqual([0, 0])
+  }, 30_000)
+})
+
 describe('the welcome credit', () => {
   const free = async (store: Store, account: string) =>
     (await store.ledger.balance(account)).lots.reduce((sum, lot) => sum + lot.remaining, 0n)

@@ -6,6 +6,7 @@ import type { Identity, IdentityStore, Passkey } from '../../../accounts/identit
 import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
 import type { Session } from '../../../accounts/session.ts'
 import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../credits/welcome.ts'
+import { GatewayError } from '../../../errors.ts'
 import { writing } from './account-store.ts'
 import { accountOf, type AccountRow, numberOrNull, sessionOf, type SessionRow } from './rows.ts'
 import { reading, sqliteCode } from '../database/outage.ts'
@@ -68,12 +69,20 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     this.#change(this.#sql().setRole, role, account)
   }
 
+  demote(account: string): void {
+    this.#unlessLastOperator(account, () => this.#sql().setRole.run('user' satisfies Role, account))
+  }
+
+  suspend(account: string): boolean {
+    return this.#unlessLastOperator(account, () => Number(this.#sql().suspend.run(account).changes) === 1)
+  }
+
   lockOut(account: string, at: number): void {
     this.#together(() => this.#lockOut(account, at))
   }
 
   deleteAccount(account: string, at: number): void {
-    this.#together(() => {
+    this.#unlessLastOperator(account, () => {
       this.#lockOut(account, at)
       this.#sql().dropAllTickets.run(account)
       this.#sql().dropConversations.run(account)
@@ -196,9 +205,19 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     return Number(writing(() => statement.run(...values)).changes) === 1
   }
 
-  #together(write: () => void): void {
-    writing(() => this.#database.transaction(write).immediate())
+  #together<T>(write: () => T): T {
+    const result = writing(() => this.#database.transaction(write).immediate())
     this.#changed()
+    return result
+  }
+
+  /** Check and change are one transaction: of two operators who remove each other at once, one is refused. */
+  #unlessLastOperator<T>(account: string, change: () => T): T {
+    return this.#together(() => {
+      if (this.#sql().lastOperator.get(account))
+        throw new GatewayError('invalid_request', { message: 'This is the last operator of this gateway.' })
+      return change()
+    })
   }
 
   /** False if a row with this key exists. */
@@ -223,6 +242,11 @@ function statements(database: Database) {
     clearPassword: write('UPDATE account SET password = NULL WHERE id = ?'),
     verifyEmail: write('UPDATE account SET email_verified_at = coalesce(email_verified_at, ?) WHERE id = ?'),
     setRole: write('UPDATE account SET role = ? WHERE id = ?'),
+    lastOperator: database.prepare<{ id: string }, [string]>(
+      `SELECT id FROM account WHERE id = ?1 AND role = 'operator' AND deleted_at IS NULL AND NOT EXISTS
+       (SELECT 1 FROM account WHERE role = 'operator' AND suspended = 0 AND deleted_at IS NULL AND id <> ?1)`,
+    ),
+    suspend: write('UPDATE account SET suspended = 1 WHERE id = ? AND deleted_at IS NULL'),
     // Renames the address, so that a new account can be opened with it.
     deleteAccount: write(
       `UPDATE account SET deleted_at = coalesce(deleted_at, ?), email = id || '@deleted.invalid', suspended = 1
