@@ -55,6 +55,16 @@ describe('at one time', () => {
   })
 })
 
+test.each([
+  [{ inFlightPerAccount: 1 }, 'The account has 1 request in flight, the most it may have.'],
+  [{ keyRequestsPerMinute: 1 }, 'The limit of 1 request a minute is reached.'],
+  [{ inFlightPerAccount: 0 }, 'The account has 0 requests in flight, the most it may have.'],
+])('with %p who is over it reads: %s', (limits, message) => {
+  const { limiter, enter } = setUp(limits)
+  enter(caller('a'), true)
+  expect(() => limiter.enter(caller('a'), 'next')).toThrow(message)
+})
+
 describe('in a minute', () => {
   test('a key has so many requests, and they come back evenly', () => {
     const { clock, enter } = setUp({ keyRequestsPerMinute: 60 })

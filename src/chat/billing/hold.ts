@@ -1,6 +1,7 @@
 // The credit reserved for one call, and the one settle or release that ends it.
 
 import type { Awaitable } from '../../awaitable.ts'
+import { counted } from '../../counted.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
@@ -131,7 +132,7 @@ export class Hold {
     if (this.left >= this.need.want) return noWarnings
     const affordable = this.outputBound(this.#candidate)
     if (affordable === undefined) return noWarnings
-    const message = `The output is limited to ${affordable} tokens by the credit available.`
+    const message = `The output is limited to ${counted(affordable, 'token')} by the credit available.`
     return [{ param: 'max_tokens', message }]
   }
 

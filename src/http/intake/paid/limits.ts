@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
 import type { Awaitable } from '../../../awaitable.ts'
 import type { InFlight } from '../../../chat/in-flight.ts'
+import { counted } from '../../../counted.ts'
 import { GatewayError } from '../../../errors.ts'
 import { atMost } from '../../../lru.ts'
 
@@ -131,14 +132,14 @@ export class Limiter implements RequestLimiter {
     if (this.#inFlight.size >= this.#limits.inFlight)
       throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     if (this.#inFlight.of(account) >= this.#limits.inFlightPerAccount) {
-      const message = `The account has ${this.#limits.inFlightPerAccount} requests in flight, the most it may have.`
+      const message = `The account has ${counted(this.#limits.inFlightPerAccount, 'request')} in flight, the most it may have.`
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
     }
     const applied = this.#appliedTo(caller)
     for (const { unit, rates, perMinute, name, needs } of applied) {
       const retryAfterMs = rates.waitMs(name, perMinute, needs)
       if (retryAfterMs === 0) continue
-      const message = `The limit of ${perMinute} ${unit} a minute is reached.`
+      const message = `The limit of ${counted(perMinute, unit === 'requests' ? 'request' : 'token')} a minute is reached.`
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
     }
     for (const { unit, rates, name } of applied) if (unit === 'requests') rates.spend(name, 1)
