@@ -122,6 +122,21 @@ describe("a service account's key", () => {
     expect(await tokens.token(key, scope, signal)).toBe('token-2')
   })
 
+  test.each([
+    // passed since, by the time of day and in truth, in minutes
+    ['is kept for most of its hour', 54, 54, 'token-1'],
+    ['is renewed in time though the clock was set back', -120, 56, 'token-2'],
+    ['is renewed after the machine has slept', 56, 1, 'token-2'],
+  ])('%s', async (_, day, elapsed, token) => {
+    const now = { day: 1_800_000_000_000, elapsed: 1_000 }
+    const asleep = new GoogleTokens({ day: () => now.day, elapsed: () => now.elapsed })
+    const key = account()
+    await asleep.token(key, scope, signal)
+    now.day += day * 60_000
+    now.elapsed += elapsed * 60_000
+    expect(await asleep.token(key, scope, signal)).toBe(token)
+  })
+
   test('that the endpoint refuses is asked for again by the next call, and its error holds no secret', async () => {
     const key = account()
     answer = () => new Response('denied', { status: 401 })

@@ -24,14 +24,39 @@ const exchangeTimeoutMs = 10_000
 
 interface Cached {
   readonly token: string
-  readonly renewAt: number
+  readonly times: TokenTimes
 }
+
+/**
+ * When a token is replaced, by two clocks, whichever comes first: the time of day may be set back, and the other one stands
+ * still while the machine sleeps.
+ */
+interface TokenTimes {
+  /** Milliseconds since 1970. */
+  readonly day: number
+  /** Milliseconds of performance.now(). */
+  readonly elapsed: number
+}
+
+export interface TokenClocks {
+  /** Milliseconds since 1970. */
+  readonly day: () => number
+  /** Milliseconds; never goes back. */
+  readonly elapsed: () => number
+}
+
+const clocksOfProcess: TokenClocks = { day: Date.now, elapsed: () => performance.now() }
 
 /** Caches tokens by key until shortly before they expire. */
 export class GoogleTokens {
+  readonly #clocks: TokenClocks
   readonly #cached = new Map<string, Cached>()
   /** Exchanges in progress, which other callers wait for, too. */
   readonly #pending = new Map<string, Promise<Cached>>()
+
+  constructor(clocks = clocksOfProcess) {
+    this.#clocks = clocks
+  }
 
   /**
    * A token for this key, which is the JSON of a service account or already a token. Rejects with an Error, without
@@ -41,15 +66,21 @@ export class GoogleTokens {
     if (!key.trimStart().startsWith('{')) return key
     const id = `${scope} ${key}`
     const known = this.#cached.get(id)
-    if (known && Date.now() < known.renewAt) return known.token
+    if (known && this.#isFresh(known)) return known.token
     const exchange = this.#pending.get(id) ?? this.#begin(id, key, scope)
     return (await unlessAborted(exchange, signal)).token
+  }
+
+  #isFresh({ times }: Cached): boolean {
+    return this.#clocks.day() < times.day && this.#clocks.elapsed() < times.elapsed
   }
 
   /** Continues if the caller that started it aborts: others may be waiting for it. */
   #begin(id: string, key: string, scope: string): Promise<Cached> {
     const exchange = exchanged(key, scope)
-      .then((fresh) => {
+      .then(({ token, lastsMs }) => {
+        const { day, elapsed } = this.#clocks
+        const fresh = { token, times: { day: day() + lastsMs, elapsed: elapsed() + lastsMs } }
         this.#cached.set(id, fresh)
         return fresh
       })
@@ -61,7 +92,8 @@ export class GoogleTokens {
   }
 }
 
-async function exchanged(key: string, scope: string): Promise<Cached> {
+/** A fresh token, and how long it may be used, milliseconds. */
+async function exchanged(key: string, scope: string): Promise<{ token: string; lastsMs: number }> {
   const account = accountIn(key)
   const { SignJWT } = await import('jose')
   const assertion = await new SignJWT({ scope })
@@ -84,7 +116,7 @@ async function exchanged(key: string, scope: string): Promise<Cached> {
   if (!response.ok) throw new Error(`the token endpoint answered with status ${response.status}`)
   const { access_token: token, expires_in } = tokenSchema.parse(await response.json())
   const lifeMs = expires_in * 1000
-  return { token, renewAt: Date.now() + lifeMs - Math.min(renewBeforeMs, lifeMs / 2) }
+  return { token, lastsMs: lifeMs - Math.min(renewBeforeMs, lifeMs / 2) }
 }
 
 function accountIn(key: string): z.infer<typeof accountSchema> {
