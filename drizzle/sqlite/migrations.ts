@@ -584,4 +584,9 @@ CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webho
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    name: "0018_ended_sessions",
+    sql: `CREATE INDEX \`session_end\` ON \`session\` ((CASE WHEN revoked_at IS NULL THEN expires_at ELSE revoked_at END));
+`,
+  },
 ]

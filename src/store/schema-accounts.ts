@@ -116,7 +116,11 @@ export function accountTables(c: typeof columns) {
       /** Until when a recent proof of identity is valid. */
       elevatedUntil: c.time('elevated_until'),
     },
-    (t) => [c.index('session_account').on(t.account)],
+    (t) => [
+      c.index('session_account').on(t.account),
+      // For the sweep, which deletes what ended long ago.
+      c.index('session_end').on(sql`(CASE WHEN revoked_at IS NULL THEN expires_at ELSE revoked_at END)`),
+    ],
   )
 
   return { account, apiKey, managementKey, mcpServer, session, ...signInTables(c) }

@@ -265,8 +265,8 @@ describe('the last operator', () => {
     expect(await Promise.all(children.map(({ answer }) => answer()))).toEqual(['ready', 'ready'])
     for (let round = 0; round < 40; round++) {
       for (const [at, { child }] of children.entries()) {
-        child.stdin.write(`${ids[1 - at]}\n`)
-        child.stdin.flush()
+        void child.stdin.write(`${ids[1 - at]}\n`)
+        void child.stdin.flush()
       }
       const answers = await Promise.all(children.map(({ answer }) => answer()))
       expect(answers.toSorted()).toEqual([refusal, 'done'])
@@ -275,7 +275,7 @@ describe('the last operator', () => {
         await accounts.resume(id)
       }
     }
-    for (const { child } of children) child.stdin.end()
+    for (const { child } of children) void child.stdin.end()
     expect(await Promise.all(children.map(({ child }) => child.exited))).toEqual([0, 0])
   }, 30_000)
 })

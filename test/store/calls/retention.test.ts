@@ -2,6 +2,7 @@
 
 import { heapStats } from 'bun:jsc'
 import { afterEach, expect, test } from 'bun:test'
+import { mintSession } from '../../../src/accounts/session.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { openDatabase, withoutWaiting } from '../../../src/store/sqlite/database/connection.ts'
@@ -67,6 +68,58 @@ test('ten years of calls and signatures come down to what is to be kept, and the
   expect((await later.ledger.audit()).ok).toBe(true)
   await later.close()
 }, 60_000)
+
+test('sessions go a month after they were ended or expired, an open one never', async () => {
+  let now = noon
+  const store = await openStore(freshDir(), { clock: () => now })
+  const { id: account } = await store.accounts.createAccount('anna@example.org')
+  const session = async (expiresAt: number): Promise<string> => {
+    const { id, hash, lastFour } = mintSession()
+    const times = {
+      createdAt: noon,
+      expiresAt,
+      revokedAt: null,
+      seenAt: null,
+      idleMs: null,
+      elevatedUntil: null,
+    }
+    await store.accounts.insertSession({ id, account, hash, lastFour, userAgent: null, ...times })
+    return id
+  }
+  const open = await session(noon + 365 * day)
+  const ended = await session(noon + 365 * day)
+  const expired = await session(noon + 2 * day)
+  await store.accounts.revokeSession(ended, noon + day)
+  const left = async () => {
+    const swept = await sweptBy(store.retention, now)
+    return [swept, (await store.accounts.listSessions(account)).map(({ id }) => id).toSorted()]
+  }
+  now = noon + 31 * day - 1
+  expect(await left()).toEqual([0, [open, ended, expired].toSorted()])
+  now += 1
+  expect(await left()).toEqual([1, [open, expired].toSorted()])
+  now += day
+  expect(await left()).toEqual([1, [open]])
+  now = noon + 364 * day
+  expect(await left()).toEqual([0, [open]])
+  await store.close()
+})
+
+test('thousands of ended sessions go, too, in as many bites as they take', async () => {
+  const dataDir = freshDir()
+  const database = openDatabase(dataDir, noon)
+  database.run(
+    `INSERT INTO account (id, email, created_at, suspended, role) VALUES ('anna', 'anna@example.org', 0, 0, 'user')`,
+  )
+  database.run(
+    `INSERT INTO session (id, account, hash, last_four, created_at, expires_at)
+     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+     SELECT printf('%012d', i), 'anna', printf('%064d', i), '0000', 0, i FROM n`,
+  )
+  const sweeping = new Retention(database, { requestsMs: 1000 })
+  expect(await sweptBy(sweeping, noon)).toBe(5000)
+  database.close()
+})
 
 /** The processor time that this process has used, milliseconds. */
 function usedMs(): number {

@@ -1,5 +1,5 @@
-// Deletes expired records that no money depends on: the request log and thought signatures. In small batches, because
-// every statement blocks the event loop.
+// Deletes expired records that no money depends on: the request log, thought signatures and ended sessions. In small
+// batches, because every statement blocks the event loop.
 
 import { existsSync, statSync } from 'node:fs'
 import type { Database, Statement } from 'bun:sqlite'
@@ -9,6 +9,10 @@ import { isBusy, reading } from '../database/outage.ts'
 
 const day = 86_400_000
 export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }
+/** How long a session is listed (weir accounts sessions) after it was ended or expired. */
+const endedSessionMs = 30 * day
+/** As in the index, or it is not used. */
+const sessionEnd = '(CASE WHEN revoked_at IS NULL THEN expires_at ELSE revoked_at END)'
 
 /** Rows of the first batch; later ones are larger or smaller depending on how long it took. */
 const firstBite = 32
@@ -29,6 +33,7 @@ export class Retention {
   readonly #requestsMs: number
   readonly #requests: Statement
   readonly #signatures: Statement
+  readonly #sessions: Statement
   readonly #bounds: Statement<{ first: bigint | null; last: bigint | null; since: bigint | null }, []>
   #closed = false
 
@@ -42,6 +47,10 @@ export class Retention {
       `DELETE FROM signature WHERE rowid IN
        (SELECT rowid FROM signature WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
     )
+    this.#sessions = database.prepare(
+      `DELETE FROM session WHERE rowid IN
+       (SELECT rowid FROM session WHERE ${sessionEnd} <= ? ORDER BY ${sessionEnd} LIMIT ?)`,
+    )
     this.#bounds = database.prepare(
       `SELECT (SELECT min(seq) FROM request_log) AS first, (SELECT max(seq) FROM request_log) AS last,
        (SELECT min(at) FROM request_log) AS since`,
@@ -51,7 +60,8 @@ export class Retention {
   /** Deletes expired rows. Returns their number; rejects if the database cannot be written. */
   async sweep(now: number): Promise<number> {
     const requests = await this.#inBites(this.#requests, now - this.#requestsMs)
-    return requests + (await this.#inBites(this.#signatures, now))
+    const signatures = await this.#inBites(this.#signatures, now)
+    return requests + signatures + (await this.#inBites(this.#sessions, now - endedSessionMs))
   }
 
   facts(): RetentionFacts {
