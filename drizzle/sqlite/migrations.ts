@@ -589,4 +589,11 @@ CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webho
     sql: `CREATE INDEX \`session_end\` ON \`session\` ((CASE WHEN revoked_at IS NULL THEN expires_at ELSE revoked_at END));
 `,
   },
+  {
+    name: "0019_parts_without_response",
+    sql: `-- Accounts that were deleted by an earlier version left the long texts of their responses behind.
+DELETE FROM \`response_part\` WHERE rowid IN
+  (SELECT rowid FROM \`response_part\` WHERE response NOT IN (SELECT id FROM \`response\`));
+`,
+  },
 ]

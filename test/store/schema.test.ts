@@ -99,6 +99,22 @@ test('ids of grants that stood for one grant in each account are the first oneâ€
   ])
 })
 
+test('texts of responses that were deleted with their account are deleted, no others', async () => {
+  const dataDir = dataDirOf(19)
+  const before = new Database(join(dataDir, 'weir.db'))
+  const put = before.prepare('INSERT INTO response_part (response, part, of, text) VALUES (?, ?, ?, ?)')
+  for (const part of [0, 1]) {
+    put.run('resp_of_a_deleted_account', part, 'answer', 'what nobody may read any more')
+    put.run('resp_settled', part, 'answer', '{}')
+  }
+  before.close()
+  await (await openStore(dataDir, { clock: () => noon })).close()
+  const after = new Database(join(dataDir, 'weir.db'))
+  const left = after.query('SELECT response, part FROM response_part ORDER BY response, part').all()
+  after.close()
+  expect(left).toEqual([0, 1].map((part) => ({ response: 'resp_settled', part })))
+})
+
 describe('G16: kill -9 during a migration', () => {
   test.each([1, 2, 3, 4, 5])(
     'before statement %p: the file is as it was, and the next start migrates it',
