@@ -43,7 +43,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await cost.getByText('Daily').waitFor()
     expect(await cost.innerText()).toContain('$0.00')
     await page.waitForURL(/\/chat\/conv_/)
-    const faults = await accessibilityFaults(page)
+    const faults = [...(await accessibilityFaults(page))]
 
     await pick(page, 'sim/hang')
     await say(page, 'Say nothing.')
@@ -67,7 +67,16 @@ describe.skipIf(browserPath === null)('the chat', () => {
 
     await page.getByRole('button', { name: 'Delete Title' }).first().focus()
     await page.keyboard.press('Enter')
+    const asking = page.getByRole('dialog', { name: 'Delete the conversation' })
+    await asking.getByText('Its questions and answers are deleted.').waitFor()
+    faults.push(...(await accessibilityFaults(page)))
+    await page.keyboard.press('Escape')
+    await asking.waitFor({ state: 'detached' })
+    await page.getByTestId('cost').first().waitFor()
+    await page.getByRole('button', { name: 'Delete Title' }).first().click()
+    await asking.getByRole('button', { name: 'Delete for good' }).click()
     await page.getByText('Ask something.').waitFor()
+    await asking.waitFor({ state: 'detached' })
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
     await context.close()
   }, 60_000)

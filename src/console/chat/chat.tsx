@@ -8,9 +8,10 @@ import { useConversations, useModels } from '../api/queries.ts'
 import type { Conversation } from '../api/wire.ts'
 import { ago } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
+import { ActForm } from '../ui/act-form.tsx'
 import { Button, Failure, Loading } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { saveFile } from '../ui/save-file.ts'
-import { useAct } from '../ui/use-act.ts'
 import { Composer } from './composer.tsx'
 import { asMarkdown } from './export.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
@@ -195,13 +196,13 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
     () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
     [data, q],
   )
-  const { error: refused, act } = useAct()
-  const remove = ({ id }: Conversation) =>
-    act(async () => {
-      await call('DELETE', `conversations/${encodeURIComponent(id)}`)
-      if (id === current) navigate('/chat')
-      await client.invalidateQueries({ queryKey: ['conversations'] })
-    })
+  const [deleting, setDeleting] = useState<Conversation | null>(null)
+  const remove = async ({ id }: Conversation) => {
+    await call('DELETE', `conversations/${encodeURIComponent(id)}`)
+    if (id === current) navigate('/chat')
+    await client.invalidateQueries({ queryKey: ['conversations'] })
+    setDeleting(null)
+  }
   return (
     <>
       <Link
@@ -219,7 +220,7 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
         onChange={(event) => setQ(event.target.value)}
         className="control mb-2"
       />
-      {(refused ?? error) !== null && <Failure error={refused ?? error} />}
+      {error && <Failure error={error} />}
       <nav aria-label={t('Conversations')} className="flex-1 overflow-y-auto">
         <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
           {shown.map((conversation) => (
@@ -241,7 +242,7 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
                 look="quiet"
                 aria-label={t('Delete {title}', { title: conversation.title })}
                 className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100"
-                onClick={() => void remove(conversation)}
+                onClick={() => setDeleting(conversation)}
               >
                 ✕
               </Button>
@@ -249,6 +250,18 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
           ))}
         </ul>
       </nav>
+      {deleting && (
+        <Dialog title={t('Delete the conversation')} onClose={() => setDeleting(null)}>
+          <ActForm onSubmit={() => remove(deleting)} action={t('Delete for good')} look="danger">
+            <p className="break-words" dir="auto">
+              {deleting.title}
+            </p>
+            <p className="text-muted">
+              {t('Its questions and answers are deleted. What they cost stays in the list of requests.')}
+            </p>
+          </ActForm>
+        </Dialog>
+      )}
     </>
   )
 }
