@@ -12,8 +12,8 @@ import type { IncomingCall } from './call.ts'
 import { keyRoom } from './billing/key-limit.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
-import { needOf } from './billing/need.ts'
-import { promptCount, tokenBound } from './counting/prompt-size.ts'
+import { needOf, withReserve } from './billing/need.ts'
+import { measured, promptCount, tokenBound } from './counting/prompt-size.ts'
 import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
 import { routingFor, testModel } from './routing/test-mode.ts'
 
@@ -55,7 +55,9 @@ export async function estimate(
   const { request, bodyBytes } = rounds?.call ?? searching
   const most = Math.min(await tokenBound(parts, request.promptParts, bodyBytes), bodyBytes + 10_000)
   const counted = Math.min(await promptCount(parts, request.promptParts), most)
-  const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
+  const bounded = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
+  const { isUnsized } = measured(request.promptParts, bodyBytes)
+  const need = isUnsized ? withReserve(bounded, candidates) : bounded
   const { price } = candidates[0]!.offer
   const outputTokens =
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens
@@ -89,11 +91,11 @@ export async function estimate(
   const refused = (await refusalOf(parts, call)) ?? shortage(need.least, free, left, room)
   return {
     model: model.id,
-    prompt_tokens: { expected: counted, maximum: most },
+    prompt_tokens: { expected: counted, maximum: isUnsized ? (model.contextLength ?? most) : most },
     ...(rounds === undefined ? {} : { rounds: { expected: rounds.expected, maximum: rounds.maximum } }),
     low: formatUsd(capped(costWith(1, 0))),
     expected: formatUsd(capped(expected)),
-    maximum: formatUsd(capped(ceiling)),
+    maximum: formatUsd(capped(ceiling + need.reserve)),
     affordable_output_tokens: Math.max(
       0,
       affordableOutput(smaller(free, room ?? free), { ...need.bound, promptTokens: counted }, price),

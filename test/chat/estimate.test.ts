@@ -46,6 +46,15 @@ test('max_cost caps it', async () => {
   expect(Number((await estimate({ max_cost: '0.0005' }))['maximum'])).toBe(0.0005)
 })
 
+test('bounds a document whose size nobody knows by the context of the model', async () => {
+  const pdf = { type: 'file', file: { file_url: 'https://example.com/report.pdf' } }
+  const told = await estimate({ max_tokens: 5, messages: [{ role: 'user', content: [pdf] }] })
+  // 200,000 tokens are the usual context, at one dollar per million.
+  expect(Number(told['maximum'])).toBeWithin(0.19, 0.21)
+  expect(Number(told['expected'])).toBeLessThan(0.001)
+  expect(told['refusal']).toBeUndefined()
+})
+
 test('what the model reads is counted, and what stands around it is not', async () => {
   const plain = await estimate({ max_tokens: 5 })
   const dressed = await estimate({ max_tokens: 5, user: 'someone with a long name', metadata: { a: 'b' } })

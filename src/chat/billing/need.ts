@@ -13,6 +13,8 @@ const longestAnswerTokens = 1_000_000
 export interface Need {
   readonly want: Pico
   readonly least: Pico
+  /** Held beside what is wanted, if it is there: for parts of the prompt whose size nobody knows before its provider. */
+  readonly reserve: Pico
   readonly bound: Bound
   /** Whether max_tokens or max_cost bounds the output; otherwise the hold is typical and grows with the stream. */
   readonly bounded: boolean
@@ -57,10 +59,35 @@ export function needOf(
   return {
     want: maxCost === undefined ? want : smaller(want, maxCost),
     least,
+    reserve: 0n,
     bound,
     bounded: asked !== undefined && asked <= modelMost,
     maxCost,
   }
+}
+
+/** A usual context, if the catalog does not know that of a model. */
+const usualContext = 200_000
+
+/**
+ * The need of a prompt with parts of unknown size, such as a document or an hour of video by its address: what a full
+ * context costs is set aside as far as it is there. Otherwise many such calls at once would spend the same credit, which
+ * their small bounds leave free.
+ */
+export function withReserve(need: Need, candidates: readonly Candidate[]): Need {
+  let reserve = 0n
+  for (const { model, offer } of candidates) {
+    const promptTokens = Math.max(model.contextLength ?? usualContext, need.bound.promptTokens)
+    const full = ceilingOf({ ...need.bound, promptTokens }, offer.price)
+    reserve = larger(reserve, full - ceilingOf(need.bound, offer.price))
+  }
+  return { ...need, reserve }
+}
+
+/** What is to be held, picodollars; as much of it as there is. */
+export function wantedOf({ want, reserve, maxCost }: Need): Pico {
+  if (reserve === 0n) return want
+  return maxCost === undefined ? want + reserve : smaller(want + reserve, maxCost)
 }
 
 const noCalls: Bound['toolCalls'] = {}

@@ -13,7 +13,7 @@ import { ownerHint } from '../owner-hint.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { type BillingParts, Hold } from './hold.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
-import type { Need } from './need.ts'
+import { type Need, wantedOf } from './need.ts'
 import { priceRecord } from './price-record.ts'
 import { needFor } from './prompt-need.ts'
 
@@ -46,7 +46,7 @@ export async function openHold(
     account: caller.account.id,
     key: caller.key?.id ?? null,
     funding,
-    want: need.want,
+    want: wantedOf(need),
     least: need.least,
     keyLimit: keyLimitOf(caller.key, now),
     model: model.id,

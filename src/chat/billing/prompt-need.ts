@@ -3,11 +3,11 @@
 import type { Awaitable } from '../../awaitable.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { PaidCall } from '../call.ts'
-import { type CountingParts, promptBound, tokenBound } from '../counting/prompt-size.ts'
+import { type CountingParts, measured, tokenBound } from '../counting/prompt-size.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { littleCharacters } from '../streaming/turns.ts'
-import { type Need, needOf, quickNeed } from './need.ts'
+import { type Need, needOf, quickNeed, withReserve } from './need.ts'
 
 interface NeedParts extends CountingParts {
   readonly limits: ChatLimits
@@ -40,7 +40,9 @@ function quickNeedOf(
   candidates: readonly Candidate[],
   free: Pico,
 ): Need | undefined {
-  return quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free)
+  const { bound, isUnsized } = measured(promptParts, bodyBytes)
+  const need = quickNeed(envelope, candidates, bound, holdOutputTokens, free)
+  return need && isUnsized ? withReserve(need, candidates) : need
 }
 
 async function countedNeed(
@@ -50,5 +52,6 @@ async function countedNeed(
 ): Promise<Need> {
   const { envelope, promptParts } = call.request
   const bound = await tokenBound(parts, promptParts, call.bodyBytes)
-  return needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
+  const need = needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
+  return measured(promptParts, call.bodyBytes).isUnsized ? withReserve(need, candidates) : need
 }

@@ -18,7 +18,16 @@ const overheadTokens = 200
  * Inline media are bounded separately, because their base64 would count a thousand times too much.
  */
 export function promptBound(prompt: PromptParts, bodyBytes: number): number {
-  return boundOf(prompt.media(), bodyBytes)
+  return measured(prompt, bodyBytes).bound
+}
+
+/** The same, and whether it holds: of some parts only the provider knows the size. */
+export function measured(
+  prompt: PromptParts,
+  bodyBytes: number,
+): { readonly bound: number; readonly isUnsized: boolean } {
+  const media = prompt.media()
+  return { bound: boundOf(media, bodyBytes), isUnsized: media.unsized > 0 }
 }
 
 function boundOf(media: PromptMedia, bodyBytes: number): number {

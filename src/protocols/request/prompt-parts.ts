@@ -2,6 +2,7 @@
 // many tokens they make is not decided here.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 /** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
 export interface PromptParts {
@@ -20,6 +21,8 @@ export interface PromptMedia {
   readonly images: number
   /** Inline audio and files, with their decoded sizes in bytes. */
   readonly files: readonly { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
+  /** Files and videos by address or id: only their provider knows how large they are. */
+  readonly unsized: number
 }
 
 export interface PromptContent extends PromptMedia {
@@ -93,6 +96,7 @@ function joinedMedia(a: PromptMedia, b: PromptMedia): PromptMedia {
     inlineLength: a.inlineLength + b.inlineLength,
     images: a.images + b.images,
     files: [...a.files, ...b.files],
+    unsized: a.unsized + b.unsized,
   }
 }
 
@@ -173,6 +177,7 @@ interface Found {
   inlineLength: number
   images: number
   readonly files: { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
+  unsized: number
   tokenIds: number
   /** undefined where they are not gathered. */
   readonly texts: string[] | undefined
@@ -184,7 +189,7 @@ function contentOf(body: JsonObject): PromptContent {
 }
 
 function foundIn(body: JsonObject, texts: string[] | undefined): Found {
-  const found: Found = { inlineLength: 0, images: 0, files: [], tokenIds: 0, texts }
+  const found: Found = { inlineLength: 0, images: 0, files: [], unsized: 0, tokenIds: 0, texts }
   walk(body, '', found)
   return found
 }
@@ -198,7 +203,10 @@ function walk(value: Json | undefined, key: string, found: Found): void {
   }
   if (typeof value !== 'object' || value === null) return
   const { type } = value
-  if (typeof type === 'string' && imageTypes.has(type)) found.images += 1
+  if (typeof type === 'string') {
+    if (imageTypes.has(type)) found.images += 1
+    else if (isUnsized(type, value)) found.unsized += 1
+  }
   for (const name in value) {
     found.texts?.push(name)
     const member = value[name]
@@ -216,6 +224,28 @@ const imageTypes: ReadonlySet<string> = new Set([
   'input_image',
   'image_generation_call',
 ])
+
+/** Whether a part is a file or a video that stands elsewhere, at an address or with the provider. */
+function isUnsized(type: string, part: JsonObject): boolean {
+  switch (type) {
+    case 'video_url':
+      return isObject(part.video_url) && isElsewhere(part.video_url.url)
+    case 'file':
+      return isObject(part.file) && isElsewhere(part.file.file_data)
+    case 'input_file':
+      return isElsewhere(part.file_data)
+    case 'document':
+      return isObject(part.source) && (part.source.type === 'url' || part.source.type === 'file')
+    case 'container_upload':
+      return true
+    default:
+      return false
+  }
+}
+
+function isElsewhere(data: Json | undefined): boolean {
+  return typeof data !== 'string' || /^https?:/i.test(data)
+}
 
 /** The content of `data`: Anthropic's sources name its type, and so does a block of encrypted reasoning. */
 function addData(text: string, { type, media_type: mediaType }: JsonObject, found: Found): void {

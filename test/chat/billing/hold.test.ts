@@ -15,7 +15,7 @@ import { grantOf } from '../../credits/support.ts'
 import { tempDir } from '../../support/tmp.ts'
 import { callOf, counter, partsOf } from '../parts.ts'
 import { until } from '../lab.ts'
-import { candidateOf } from '../support.ts'
+import { candidateOf, modelOf } from '../support.ts'
 
 /** An account with so many picodollars, and a hold of its call. */
 async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate = candidateOf('a')) {
@@ -104,6 +104,29 @@ describe('a hold', () => {
     expect(hold.warnings).toEqual([
       { param: 'max_tokens', message: `The output is limited to ${bound} tokens by the credit available.` },
     ])
+  })
+
+  test('of a document whose size nobody knows sets a full context aside, so that calls at once do not share one credit', async () => {
+    const context = 100_000n * 1_000_000n
+    const pdf = { type: 'file', file: { file_url: 'https://example.com/report.pdf' } }
+    const body = { max_tokens: 10, messages: [{ role: 'user', content: [pdf] }] }
+    const candidate = { ...candidateOf('a'), model: modelOf('a/m', { contextLength: 100_000 }) }
+    await using lab = await held((context * 3n) / 2n, body, candidate)
+    const another = async (requestId: string) => {
+      const balance = await lab.store.ledger.balance('anna')
+      return openHold(lab.parts, { ...lab.call, requestId }, [candidate], balance, ['purchased'])
+    }
+    const first = await lab.open()
+    expect(first.amount).toBeGreaterThanOrEqual(context)
+    // What is left is enough for the request as far as it is known, and its output is as long as it asks for.
+    const second = await another('call_2')
+    expect(second.amount).toBeLessThan(context)
+    expect(second.outputBound(candidate)).toBe(10)
+    expect(second.warnings).toEqual([])
+    await expect(another('call_3')).rejects.toHaveProperty('code', 'credits_reserved')
+    await first.settle(whole, () => undefined)
+    expect(await lab.left()).toBe((context * 3n) / 2n - 20_000_000n)
+    await another('call_3')
   })
 
   test('is settled at the cost of what the provider counted; the rest goes back', async () => {

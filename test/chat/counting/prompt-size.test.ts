@@ -3,7 +3,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { promptBound, promptCount, promptGuess, tokenBound } from '../../../src/chat/counting/prompt-size.ts'
+import {
+  measured,
+  promptBound,
+  promptCount,
+  promptGuess,
+  tokenBound,
+} from '../../../src/chat/counting/prompt-size.ts'
 import { sampleOf } from '../../../src/chat/counting/exact-count.ts'
 import { TokenCounter } from '../../../src/chat/counting/token-counter.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
@@ -156,6 +162,33 @@ describe('media', () => {
     ])
       expect(bound).toBeWithin(least, most)
     expect(promptGuess(ofMessages(body), bytesOf(body))).toBeLessThan(most)
+  })
+})
+
+describe('the bound of a prompt', () => {
+  const address = 'https://example.com/a'
+  const inline = `data:application/pdf;base64,${media}`
+  test.each<[string, JsonObject, boolean]>([
+    ['an image by address', { type: 'image_url', image_url: { url: address } }, true],
+    ['an image by id', { type: 'image', source: { type: 'file', file_id: 'file_1' } }, true],
+    ['a file', { type: 'file', file: { file_data: inline } }, true],
+    ['a file by id', { type: 'file', file: { file_id: 'file_1' } }, false],
+    ['a file by address', { type: 'file', file: { file_data: address } }, false],
+    ['an input file', { type: 'input_file', file_data: inline }, true],
+    ['an input file by address', { type: 'input_file', file_url: address }, false],
+    ['a video', { type: 'video_url', video_url: { url: `data:video/mp4;base64,${media}` } }, true],
+    ['a video by address', { type: 'video_url', video_url: { url: 'https://youtu.be/x' } }, false],
+    [
+      'a document',
+      { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: media } },
+      true,
+    ],
+    ['a document of text', { type: 'document', source: { type: 'text', data: 'Hello' } }, true],
+    ['a document by address', { type: 'document', source: { type: 'url', url: address } }, false],
+    ['a document by id', { type: 'document', source: { type: 'file', file_id: 'file_1' } }, false],
+  ])('with %s', (_, part, holds) => {
+    const body = bodyWith([part])
+    expect(measured(ofChat(body), bytesOf(body)).isUnsized).toBe(!holds)
   })
 })
 
