@@ -51,6 +51,16 @@ const roundsAhead = 4n
  */
 const plenty = 16n
 
+/** The credit of a call as it begins. */
+interface Opened {
+  /** Picodollars held. */
+  readonly amount: Pico
+  /** Picodollars beside it that no call holds. */
+  readonly free: Pico
+  /** How many calls of the account are in flight, this one included. */
+  readonly sharedBy: number
+}
+
 export class Hold {
   readonly #parts: BillingParts
   readonly #call: PaidCall
@@ -65,6 +75,7 @@ export class Hold {
   readonly durable: Promise<void>
   #amount: Pico
   #free: Pico
+  readonly #sharedBy: number
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
@@ -72,14 +83,13 @@ export class Hold {
   /** Only a call of several rounds has any. */
   #checkpoints: Checkpoints | undefined
 
-  /** A hold that the ledger has decided: see `openHold`. `free`: credit beside it, picodollars. */
+  /** A hold that the ledger has decided: see `openHold`. */
   constructor(
     parts: BillingParts,
     call: PaidCall,
     need: Need,
     durable: Promise<void>,
-    amount: Pico,
-    free: Pico,
+    { amount, free, sharedBy }: Opened,
     first: Candidate,
   ) {
     this.#need = need
@@ -90,6 +100,7 @@ export class Hold {
     this.durable = durable
     this.#amount = amount
     this.#free = free
+    this.#sharedBy = sharedBy
     this.#candidate = first
   }
 
@@ -138,8 +149,11 @@ export class Hold {
 
   /** The output token limit to send to this candidate; undefined leaves it to the model. */
   outputBound(candidate: Candidate): number | undefined {
-    const held = { amount: this.left, free: this.#free }
-    return outputBound(this.need, held, this.#round.request.envelope, candidate)
+    const { envelope } = this.#round.request
+    // A stream ends when there is no more credit. Whole answers cannot be stopped: each may count on its part only, or many
+    // at once would spend the same credit many times.
+    const free = envelope.stream ? this.#free : this.#free / BigInt(this.#sharedBy)
+    return outputBound(this.need, { amount: this.left, free }, envelope, candidate)
   }
 
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {

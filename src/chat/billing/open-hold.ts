@@ -31,11 +31,11 @@ export async function openHold(
 ): Promise<Hold> {
   const { caller, requestId, request } = call
   const { model, offer } = candidates[0]!
-  const credit = freeIn(balance, funding, parts.now())
+  const inPools = freeIn(balance, funding, parts.now())
   // Most keys have no limit, so there is nothing to wait for.
   const room =
     caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
-  const free = smaller(credit, room ?? credit)
+  const free = smaller(inPools, room ?? inPools)
   const needed = needFor(parts, call, candidates, free)
   const need = needed instanceof Promise ? await needed : needed
   const now = parts.now()
@@ -56,14 +56,17 @@ export async function openHold(
   })
   if (result.kind === 'refused') throw refusedHold(result, need, call, now)
   pass('hold-decided', requestId)
-  parts.inFlight.enter(requestId, caller.account.id)
+  const account = caller.account.id
+  const { amount } = result
+  parts.inFlight.enter(requestId, account)
   parts.inFlight.held(requestId, {
     model: request.envelope.model,
     key: caller.key?.id ?? null,
     channel: caller.channel,
-    hold: result.amount,
+    hold: amount,
   })
-  return new Hold(parts, call, need, durable, result.amount, free - result.amount, candidates[0]!)
+  const credit = { amount, free: free - amount, sharedBy: parts.inFlight.of(account) }
+  return new Hold(parts, call, need, durable, credit, candidates[0]!)
 }
 
 /** The error for a hold that the ledger refused, with the amounts needed and available. */

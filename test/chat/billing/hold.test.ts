@@ -106,6 +106,27 @@ describe('a hold', () => {
     ])
   })
 
+  test('of a whole answer counts on its part of what is free: calls at once do not spend it all each', async () => {
+    const candidate = { ...candidateOf('a'), model: modelOf('a/m', { maxOutputTokens: 100_000 }) }
+    await using lab = await held(output(60_000), {}, candidate)
+    const another = async (requestId: string, body: JsonObject = {}) => {
+      const balance = await lab.store.ledger.balance('anna')
+      const call = { ...callOf({ model: 'a/m', ...body }), requestId }
+      return openHold(lab.parts, call, [candidate], balance, ['purchased'])
+    }
+    // Of the 60,000 tokens that the credit pays for the prompt takes a few, and each hold 100.
+    expect((await lab.open()).outputBound(candidate)).toBeWithin(59_500, 60_000)
+    const second = await another('call_2')
+    expect(second.outputBound(candidate)).toBeWithin(29_500, 30_100)
+    expect((await another('call_3', { stream: true })).outputBound(candidate)).toBeUndefined()
+    expect((await another('call_4', { max_tokens: 500 })).outputBound(candidate)).toBe(500)
+    // It is the credit that ends an answer of this length, and the client is told so.
+    await second.settle(
+      { ...whole, finishReason: 'length' },
+      ({ stoppedBy }) => void expect(stoppedBy).toBe('credits'),
+    )
+  })
+
   test('of a document whose size nobody knows sets a full context aside, so that calls at once do not share one credit', async () => {
     const context = 100_000n * 1_000_000n
     const pdf = { type: 'file', file: { file_url: 'https://example.com/report.pdf' } }
