@@ -205,7 +205,7 @@ export const rows = {
     type: 'permission_error',
     retryable: false,
     means: 'There is an account with this address, and the single sign-on has not been linked to it.',
-    remedy: 'Sign in to the account, then link the single sign-on in its settings.',
+    remedy: 'Sign in to the account, then link the single sign-on in the settings of the console.',
   },
   network_not_allowed: {
     status: 403,

@@ -28,6 +28,18 @@ export interface Identity {
   readonly subject: string
 }
 
+export interface LinkedIdentity extends Identity {
+  readonly linkedAt: number
+}
+
+/** What an account can be signed in to with, besides its password. */
+export interface UsableWays {
+  /** Whether this gateway can check passkeys. */
+  readonly passkeys: boolean
+  /** The issuer of the single sign-on; undefined without one. */
+  readonly issuer: string | undefined
+}
+
 export interface IdentityStore {
   /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
@@ -83,6 +95,13 @@ export interface IdentityStore {
   findIdentity(identity: Identity): Awaitable<Account | undefined>
   /** False if the identity is linked to an account already. */
   linkIdentity(identity: Identity, account: string, at: number): Awaitable<boolean>
+  /** The identities of an account, oldest link first. */
+  listIdentities(account: string): Awaitable<readonly LinkedIdentity[]>
+  /**
+   * Unlinks an identity; false if the account has no such. Throws `invalid_request` if the account could not be signed
+   * in to without it, also when several ways in are removed in the same moment.
+   */
+  unlinkIdentity(identity: Identity, account: string, usable: UsableWays): Awaitable<boolean>
 }
 
 /** One thing that an operator did. */

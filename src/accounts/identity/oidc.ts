@@ -48,6 +48,16 @@ export class Oidc {
     return this.#parts.settings.label
   }
 
+  get issuer(): string {
+    return this.#parts.settings.issuer
+  }
+
+  /** Whether tokens of this issuer are those of the configured one, which may be written with a slash at its end. */
+  isIssuer(issuer: string): boolean {
+    const bare = (text: string) => text.replace(/\/$/, '')
+    return bare(issuer) === bare(this.issuer)
+  }
+
   /**
    * The address to send a browser to, and the state that it must bring back. `linkTo` is the account to link the
    * identity to; without one it signs in. Throws `overloaded` if the issuer cannot be reached.
@@ -71,15 +81,15 @@ export class Oidc {
   }
 
   /**
-   * The result of a browser's return with this query. `state` is from the browser's cookie, `signedIn` the account of
-   * its session. Throws `invalid_ticket` for an unknown, used or expired state, `wrong_credentials` for a code that
+   * The account of a browser that returns with this query, and whether its identity was linked to that account now.
+   * `state` is from the browser's cookie, `signedIn` the account of its session. Throws `invalid_ticket` for an unknown, used or expired state, `wrong_credentials` for a code that
    * the issuer rejects, `overloaded` if it cannot be reached, `identity_not_linked` and `sign_up_closed`.
    */
   async finish(
     query: URLSearchParams,
     state: string | undefined,
     signedIn: Account | undefined,
-  ): Promise<Account> {
+  ): Promise<{ readonly account: Account; readonly linked: boolean }> {
     const ticket =
       state === undefined || query.get('state') !== state
         ? undefined
@@ -88,11 +98,11 @@ export class Oidc {
       throw new GatewayError('invalid_ticket')
     const claims = await this.#exchanged(query, state!, ticket.data)
     const identity = { issuer: claims.iss, subject: claims.sub }
-    const account =
-      ticket.account === null
-        ? ((await this.#parts.identities.findIdentity(identity)) ?? (await this.#opened(identity, claims)))
-        : await this.#linked(identity, signedIn!)
-    return this.#withRole(account, claims)
+    const linked = ticket.account !== null
+    const account = linked
+      ? await this.#linked(identity, signedIn!)
+      : ((await this.#parts.identities.findIdentity(identity)) ?? (await this.#opened(identity, claims)))
+    return { account: await this.#withRole(account, claims), linked }
   }
 
   async #exchanged(

@@ -8,6 +8,7 @@ export type {
   CreditPool as Pool,
   CreditsView as Credits,
   HistoryEntryView as HistoryRow,
+  IdentityView as Identity,
   KeyView as Key,
   LotView as Lot,
   McpServerView as McpServer,

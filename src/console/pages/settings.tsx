@@ -16,6 +16,7 @@ import { elevated } from '../ui/elevate.tsx'
 import { TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { ActForm } from '../ui/act-form.tsx'
+import { SingleSignOn } from './single-sign-on.tsx'
 
 type Account = NonNullable<SessionView['account']>
 
@@ -35,6 +36,7 @@ export function Settings() {
       <div className="max-w-2xl">
         <Password account={account} />
         {session.methods.includes('passkey') && <Passkeys />}
+        <SingleSignOn session={session} />
         <Sessions />
         <Language />
         <Section title={t('Webhooks')}>

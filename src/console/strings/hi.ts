@@ -59,5 +59,9 @@ export const hi: Readonly<Record<string, string>> = {
   Cost: 'लागत',
   Language: 'भाषा',
   Passkeys: 'पासकी',
+  'Single sign-on': 'सिंगल साइन-ऑन',
+  'Link {label}': '{label} जोड़ें',
+  Unlink: 'जोड़ हटाएँ',
+  linked: 'जोड़ा गया',
   Sessions: 'सत्र',
 }

@@ -39,6 +39,14 @@ export interface PasskeyView {
   readonly backed_up: boolean
 }
 
+export interface IdentityView {
+  readonly issuer: string
+  readonly subject: string
+  /** The name of the single sign-on; null for an issuer that is not in the configuration any more. */
+  readonly label: string | null
+  readonly linked_at: string
+}
+
 export interface KeyView {
   readonly id: string
   readonly name: string

@@ -30,6 +30,8 @@ export const passkeyBody = z.strictObject({ response: credential, name: passkeyN
 export const provePasskeyBody = z.strictObject({ response: credential })
 export const renamePasskeyBody = z.strictObject({ name: passkeyName })
 
+export const unlinkBody = z.strictObject({ issuer: z.string().max(2_048), subject: z.string().max(2_048) })
+
 export const time = z.iso.datetime({ offset: true })
 const amount = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
 const perMinute = z.int().min(1).max(1_000_000_000)

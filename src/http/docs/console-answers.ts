@@ -43,6 +43,13 @@ const passkey = z.strictObject({
   backed_up: z.boolean().describe('Whether it is kept in more places than one device.'),
 })
 
+const identity = z.strictObject({
+  issuer: z.string(),
+  subject: z.string().describe('Who it is at the issuer.'),
+  label: z.string().nullable().describe('Null for an issuer that is not in the configuration any more.'),
+  linked_at: time,
+})
+
 /** What `navigator.credentials` takes: defined by WebAuthn. */
 const webAuthnOptions = z.looseObject({ challenge: z.string() })
 
@@ -287,6 +294,9 @@ export const consoleAnswers: Answers = {
   'GET passkeys': data(z.array(passkey)),
   'PATCH passkeys/:id': passkey,
   'DELETE passkeys/:id': deleted,
+  'GET identities': data(z.array(identity)),
+  'POST identities/link': z.strictObject({ url: z.string().describe('Where the browser goes to sign in.') }),
+  'DELETE identities': z.strictObject({ issuer: z.string(), subject: z.string(), unlinked: z.literal(true) }),
   'GET keys': data(z.array(key)),
   'POST keys': newKey,
   'PATCH keys/:id': key,

@@ -1,9 +1,9 @@
 // Single sign-on with a real OpenID Connect issuer on loopback: oidc-provider, with its own login and consent pages.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { Provider } from 'oidc-provider'
 import { eventually } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { type ConsoleAnswer, ConsoleClient } from '../../support/console-client.ts'
+import { startIssuer } from '../../support/oidc-issuer.ts'
 import { freePort, type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 const password = 'a river runs through it'
@@ -11,39 +11,19 @@ const publicUrl = 'http://localhost:8787'
 const origin = publicUrl
 let weir: RunningWeir
 let issuer: string
-let listening: { close(): void; closeAllConnections(): void }
+let listening: { close(): void }
 
 beforeAll(async () => {
   const port = await freePort()
   issuer = `http://127.0.0.1:${port}`
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        client_id: 'weir',
-        client_secret: 'secret',
-        redirect_uris: [`${publicUrl}/console/api/oidc/callback`],
-      },
-    ],
-    findAccount: (_context, id) => ({
-      accountId: id,
-      claims: () => ({
-        sub: id,
-        email: `${id}@${id.startsWith('guest') ? 'elsewhere.example' : 'example.org'}`,
-        email_verified: !id.startsWith('unproven'),
-        groups: id.startsWith('boss') ? ['weir-operators'] : ['staff'],
-      }),
-    }),
-    claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['groups'] },
-    conformIdTokenClaims: false,
-    cookies: { keys: ['only a test'] },
-  })
-  listening = provider.listen(port, '127.0.0.1') as typeof listening
+  listening = startIssuer(issuer, `${publicUrl}/console/api/oidc/callback`)
   weir = await startWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       server: { public_url: publicUrl },
       accounts: {
         sign_up: 'open',
+        sign_ups_per_network: 100,
         oidc: {
           issuer,
           client_id: 'weir',
@@ -59,7 +39,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await weir?.stop()
-  listening?.closeAllConnections()
   listening?.close()
 })
 
@@ -70,9 +49,13 @@ class Browser {
   /** The cookie that keeps the state. */
   state = ''
 
-  async gateway(path: string, more: Readonly<Record<string, string>> = {}): Promise<Response> {
-    const headers = { cookie: [this.client.cookie, this.state].filter(Boolean).join('; '), ...more }
-    const response = await fetch(`${weir.origin}${path}`, { redirect: 'manual', headers })
+  async gateway(path: string, body?: object): Promise<Response> {
+    const cookie = [this.client.cookie, this.state].filter(Boolean).join('; ')
+    const response = await fetch(`${weir.origin}${path}`, {
+      redirect: 'manual',
+      headers: { cookie, origin, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    })
     for (const set of response.headers.getSetCookie()) {
       const pair = set.slice(0, set.indexOf(';'))
       if (pair.startsWith('weir_oidc_')) this.state = pair
@@ -115,6 +98,28 @@ class Browser {
     const back = await this.atIssuer(start.headers.get('location')!, login)
     return this.gateway(back.slice(publicUrl.length))
   }
+
+  /** Links an identity to the account that is signed in; the address that the browser ends at. */
+  async link(login: string): Promise<string | null> {
+    this.#issuers.clear()
+    const begun = await this.gateway('/console/api/identities/link', {})
+    expect(begun.status).toBe(200)
+    const { url } = (await begun.json()) as { url: string }
+    const back = await this.atIssuer(url, login)
+    return (await this.gateway(back.slice(publicUrl.length))).headers.get('location')
+  }
+
+  unlink(body: object): Promise<ConsoleAnswer> {
+    return this.client.send('DELETE', 'identities', body, { origin })
+  }
+}
+
+/** Somebody who has signed up with a password. */
+async function member(email: string): Promise<Browser> {
+  const browser = new Browser()
+  await browser.client.post('sign-up', { email, password }, { origin })
+  expect((await browser.client.post('sign-in', { email, password }, { origin })).status).toBe(200)
+  return browser
 }
 
 test('somebody of the issuer gets an account with its verified address, and finds it again', async () => {
@@ -150,33 +155,42 @@ describe('S17', () => {
   })
 
   test('an account that is there is not taken over by its address, but linked by whoever is signed in to it', async () => {
-    const email = 'victim@example.org'
-    const owner = new Browser()
-    await owner.client.post('sign-up', { email, password }, { origin })
-    expect((await owner.client.post('sign-in', { email, password }, { origin })).status).toBe(200)
+    const owner = await member('victim@example.org')
     const thief = new Browser()
     const refused = await thief.signIn('victim')
     expect(refused.headers.get('location')).toBe('/console/sign-in#error=identity_not_linked')
     const { account } = await owner.client.session()
-    expect((await owner.signIn('victim')).headers.get('location')).toBe('/console')
+    expect(await owner.link('victim')).toBe('/console/settings')
     const later = new Browser()
     await later.signIn('victim')
     expect((await later.client.session()).account?.id).toBe(account!.id)
   })
 
-  test('a page of others links no identity to whoever is signed in', async () => {
-    const email = 'vera@example.org'
-    const owner = new Browser()
-    await owner.client.post('sign-up', { email, password }, { origin })
-    await owner.client.post('sign-in', { email, password }, { origin })
-    for (const from of ['cross-site', 'same-site']) {
-      const start = await owner.gateway('/console/api/oidc/start', { 'sec-fetch-site': from })
-      expect(start.headers.get('location')).toBe('/console/sign-in#error=origin_not_allowed')
-    }
-    const own = await owner.gateway('/console/api/oidc/start', { 'sec-fetch-site': 'same-origin' })
-    expect(own.headers.get('location')).toStartWith(issuer)
-    const visitor = await new Browser().gateway('/console/api/oidc/start', { 'sec-fetch-site': 'cross-site' })
-    expect(visitor.headers.get('location')).toStartWith(issuer)
+  test('a page of others links no identity to whoever is signed in, and neither does an old sign-in', async () => {
+    const owner = await member('vera@example.org')
+    const send = (more: object) => owner.client.post('identities/link', {}, { origin, ...more })
+    expect((await send({ origin: 'https://evil.example' })).code).toBe('origin_not_allowed')
+    expect((await send({ origin: null })).code).toBe('origin_not_allowed')
+    const start = await owner.gateway('/console/api/oidc/start')
+    expect(start.headers.get('location')).toBe('/console/settings')
+    expect(owner.state).toBe('')
+    const made = await weir.command('accounts', 'session', '--account', 'vera@example.org', '--json')
+    owner.client.cookie = `weir_session=${(JSON.parse(made.stdout) as { token: string }).token}`
+    expect((await send({})).code).toBe('elevation_required')
+    expect((await owner.unlink({ issuer, subject: 'vera' })).code).toBe('elevation_required')
+    owner.client.cookie = ''
+    expect((await send({ origin })).code).toBe('not_signed_in')
+  })
+
+  test('what was begun for one account is not linked to another that is signed in by now', async () => {
+    const owner = await member('wanda@example.org')
+    const begun = await owner.gateway('/console/api/identities/link', {})
+    const { url } = (await begun.json()) as { url: string }
+    const back = await owner.atIssuer(url, 'wanda')
+    owner.client.cookie = (await member('xenia@example.org')).client.cookie
+    const answer = await owner.gateway(back.slice(publicUrl.length))
+    expect(answer.headers.get('location')).toBe('/console/settings#error=invalid_ticket')
+    expect((await owner.client.get('identities')).json).toEqual({ data: [] })
   })
 
   test('a code is of no use without the state of this browser, twice, or made up', async () => {
@@ -191,7 +205,7 @@ describe('S17', () => {
     const { state } = browser
     expect(await wrong(browser, path)).toBe('/console')
     browser.state = state
-    expect(await wrong(browser, path)).toBe('/console/sign-in#error=invalid_ticket')
+    expect(await wrong(browser, path)).toBe('/console/settings#error=invalid_ticket')
     const fresh = new Browser()
     await fresh.gateway('/console/api/oidc/start')
     const made = new URLSearchParams({
@@ -203,6 +217,44 @@ describe('S17', () => {
       '/console/sign-in#error=wrong_credentials',
     )
     expect(fresh.client.cookie).toBe('')
+  })
+})
+
+describe('the identities of an account', () => {
+  const linked = async (browser: Browser) => (await browser.client.get('identities')).json['data']
+
+  test('are listed with the name of the single sign-on, and unlinked', async () => {
+    const browser = await member('olga@example.org')
+    expect(await linked(browser)).toEqual([])
+    await browser.link('olga')
+    await browser.link('olga')
+    const row = { issuer, subject: 'olga', label: 'Staff', linked_at: expect.any(String) as string }
+    expect(await linked(browser)).toEqual([row])
+    const other = await member('paul@example.org')
+    expect(await other.link('olga')).toBe('/console/settings#error=invalid_request')
+    expect((await other.unlink({ issuer, subject: 'olga' })).status).toBe(404)
+    expect((await browser.unlink({ issuer, subject: 'paul' })).status).toBe(404)
+    const answer = await browser.unlink({ issuer, subject: 'olga' })
+    expect(answer).toMatchObject({ status: 200, json: { issuer, subject: 'olga', unlinked: true } })
+    expect(await linked(browser)).toEqual([])
+    const again = await new Browser().signIn('olga')
+    expect(again.headers.get('location')).toBe('/console/sign-in#error=identity_not_linked')
+  })
+
+  test('stay while they are the only way to sign in', async () => {
+    const browser = new Browser()
+    await browser.signIn('rosa')
+    const refused = await browser.unlink({ issuer, subject: 'rosa' })
+    const message = 'This is the only way to sign in to the account. Set a password first.'
+    expect(refused).toMatchObject({ status: 400, json: { error: { message } } })
+    await browser.link('rosa-2')
+    expect(await linked(browser)).toHaveLength(2)
+    const both = ['rosa', 'rosa-2'].map((subject) => browser.unlink({ issuer, subject }))
+    expect((await Promise.all(both)).map(({ status }) => status).toSorted()).toEqual([200, 400])
+    expect((await browser.client.post('password', { password }, { origin })).status).toBe(200)
+    const [{ subject }] = (await linked(browser)) as [{ subject: string }]
+    expect((await browser.unlink({ issuer, subject })).status).toBe(200)
+    expect(await linked(browser)).toEqual([])
   })
 })
 

@@ -1,11 +1,15 @@
 // Single sign-on in the console: redirects to the issuer, and handles the return. Both are browser pages: errors are
-// shown on the sign-in page.
+// shown on the sign-in page, or in the settings to whoever is signed in. And the identities of an account.
 
 import { asGatewayError, GatewayError } from '../../../errors.ts'
-import { isElevated } from '../../../accounts/identity/identities.ts'
+import type { Visitor } from '../../../accounts/identity/identities.ts'
+import type { LinkedIdentity } from '../../../accounts/identity/identity-store.ts'
 import { ticketLife } from '../../../accounts/identity/ticket.ts'
 import { cookieName, cookieOf, type CookieSite, setCookie } from '../../intake/site.ts'
-import { type Asked, type ConsoleRoute, publicRoute } from '../route.ts'
+import type { HttpParts } from '../../parts.ts'
+import { type Asked, type ConsoleRoute, iso, ownRoute, publicRoute } from '../route.ts'
+import type { IdentityView } from '../views.ts'
+import { emptyBody, unlinkBody } from '../wire.ts'
 import { entered } from './session.ts'
 
 export const oidcRoutes: readonly ConsoleRoute[] = [
@@ -23,29 +27,72 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
     },
     (asked) => onPage(asked, () => callback(asked)),
   ),
+  ownRoute(
+    { method: 'GET', path: 'identities', summary: 'The single sign-on identities of the account' },
+    async ({ parts, account }) => ({
+      data: (await parts.identityStore.listIdentities(account.id)).map((each) => identityView(parts, each)),
+    }),
+  ),
+  ownRoute(
+    {
+      // Never GET: a page of others must not begin it, because at the issuer the browser may be signed in as somebody
+      // else, whose identity would become a way into the account.
+      method: 'POST',
+      path: 'identities/link',
+      summary: 'Begin to link an identity: where the browser goes to sign in to the single sign-on',
+      elevated: true,
+      errors: ['not_found'],
+      body: emptyBody,
+    },
+    async ({ parts, account, visitor }) => {
+      const { url, cookie } = await begun(parts, visitor, account.id)
+      return Response.json({ url }, { headers: { 'set-cookie': cookie } })
+    },
+  ),
+  ownRoute(
+    {
+      method: 'DELETE',
+      path: 'identities',
+      summary: 'Unlink an identity, unless it is the only way to sign in',
+      elevated: true,
+      errors: ['not_found'],
+      body: unlinkBody,
+    },
+    async ({ parts, account, body }) => {
+      const usable = { passkeys: parts.passkeys.available, issuer: parts.oidc?.issuer }
+      if (!(await parts.identityStore.unlinkIdentity(body, account.id, usable)))
+        throw new GatewayError('not_found')
+      return { ...body, unlinked: true }
+    },
+  ),
 ]
+
+function identityView({ oidc }: HttpParts, { issuer, subject, linkedAt }: LinkedIdentity): IdentityView {
+  const label = oidc?.isIssuer(issuer) ? oidc.label : null
+  return { issuer, subject, label, linked_at: iso(linkedAt) }
+}
 
 /** The browser must return its state, so that a code obtained by somebody else is useless in it. */
 function stateCookie(site: CookieSite): string {
   return cookieName(site, { secure: '__Host-weir-oidc', plain: 'weir_oidc' })
 }
 
-async function start({ parts, request, signedIn, visitor }: Asked<undefined>): Promise<Response> {
-  const { identities, oidc, site, now } = parts
-  if (!oidc) throw new GatewayError('not_found')
-  identities.allowChallenge(visitor)
-  // Another way into an account needs the same protection as its password, and a page of others must not add one: at
-  // the issuer the browser may be signed in as somebody else.
-  if (signedIn && isFromOtherPage(request)) throw new GatewayError('origin_not_allowed')
-  if (signedIn && !isElevated(signedIn.session, now())) throw new GatewayError('elevation_required')
-  const { url, state } = await oidc.begin(signedIn?.account.id ?? null)
-  return redirect(url, [setCookie(site, stateCookie(site), state, ticketLife.oidc)])
+async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Response> {
+  if (signedIn) return redirect('/console/settings', [])
+  const { url, cookie } = await begun(parts, visitor, null)
+  return redirect(url, [cookie])
 }
 
-/** Whether a browser says that a page of another site or origin led here. */
-function isFromOtherPage({ headers }: Request): boolean {
-  const from = headers.get('sec-fetch-site')
-  return from !== null && from !== 'same-origin' && from !== 'none'
+/** Where to send the browser, and the cookie with its state. Throws `not_found` without single sign-on. */
+async function begun(
+  { identities, oidc, site }: HttpParts,
+  visitor: Visitor,
+  linkTo: string | null,
+): Promise<{ readonly url: string; readonly cookie: string }> {
+  if (!oidc) throw new GatewayError('not_found')
+  identities.allowChallenge(visitor)
+  const { url, state } = await oidc.begin(linkTo)
+  return { url, cookie: setCookie(site, stateCookie(site), state, ticketLife.oidc) }
 }
 
 async function callback(asked: Asked<undefined>): Promise<Response> {
@@ -53,15 +100,17 @@ async function callback(asked: Asked<undefined>): Promise<Response> {
   const { identities, oidc, site } = parts
   if (!oidc) throw new GatewayError('not_found')
   const state = cookieOf(request.headers, stateCookie(site))
-  const account = await oidc.finish(new URL(request.url).searchParams, state, signedIn?.account)
+  const back = new URL(request.url).searchParams
+  const { account, linked } = await oidc.finish(back, state, signedIn?.account)
   const answer = await entered(asked, await identities.open(account, visitor))
   await parts.freeCredit.ensure(account)
-  return redirect('/console', [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
+  const page = linked ? '/console/settings' : '/console'
+  return redirect(page, [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
 }
 
-/** Redirects to the sign-in page with the error, and logs why; internal errors are passed on to be logged. */
+/** Redirects to a page that shows the error, and logs why; internal errors are passed on to be logged. */
 async function onPage(
-  { parts: { site, log }, requestId }: Asked<undefined>,
+  { parts: { site, log }, requestId, signedIn }: Asked<undefined>,
   work: () => Promise<Response>,
 ): Promise<Response> {
   try {
@@ -72,7 +121,8 @@ async function onPage(
     const failed = { request_id: requestId, code }
     if (details.cause === undefined) log.info('a single sign-on was refused', failed)
     else log.warn('a single sign-on failed', { ...failed, error: thrown })
-    return redirect(`/console/sign-in#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
+    const page = signedIn ? 'settings' : 'sign-in'
+    return redirect(`/console/${page}#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
   }
 }
 

@@ -2,7 +2,13 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Account, Role } from '../../../accounts/account.ts'
-import type { Identity, IdentityStore, Passkey } from '../../../accounts/identity/identity-store.ts'
+import type {
+  Identity,
+  IdentityStore,
+  LinkedIdentity,
+  Passkey,
+  UsableWays,
+} from '../../../accounts/identity/identity-store.ts'
 import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
 import type { Session } from '../../../accounts/session.ts'
 import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../credits/welcome.ts'
@@ -174,6 +180,25 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     return this.#inserted(() => this.#sql().insertIdentity.run(issuer, subject, account, at))
   }
 
+  listIdentities(account: string): readonly LinkedIdentity[] {
+    const rows = reading(() => this.#sql().identities.all(account))
+    return rows.map(({ issuer, subject, created_at }) => ({ issuer, subject, linkedAt: Number(created_at) }))
+  }
+
+  unlinkIdentity({ issuer, subject }: Identity, account: string, usable: UsableWays): boolean {
+    const { passkeys, issuer: configured = '' } = usable
+    return this.#together(() => {
+      if (this.#sql().accountOfIdentity.get(issuer, subject)?.id !== account) return false
+      const hasOther = this.#sql().otherWay.get(account, passkeys ? 1 : 0, configured, issuer, subject)
+      if (!hasOther)
+        throw new GatewayError('invalid_request', {
+          message: 'This is the only way to sign in to the account. Set a password first.',
+        })
+      this.#sql().unlinkIdentity.run(issuer, subject)
+      return true
+    })
+  }
+
   claimWelcome({ address, account, day, amount, cap }: WelcomeClaim): WelcomeAnswer {
     return writing(() =>
       this.#database
@@ -300,6 +325,17 @@ function statements(database: Database) {
        WHERE issuer = ? AND subject = ?`,
     ),
     insertIdentity: write('INSERT INTO identity (issuer, subject, account, created_at) VALUES (?,?,?,?)'),
+    identities: database.prepare<{ issuer: string; subject: string; created_at: bigint }, [string]>(
+      'SELECT issuer, subject, created_at FROM identity WHERE account = ? ORDER BY created_at, issuer, subject',
+    ),
+    unlinkIdentity: write('DELETE FROM identity WHERE issuer = ? AND subject = ?'),
+    // An issuer in the configuration may end in a slash, and in its tokens not.
+    otherWay: database.prepare<{ id: string }, [string, number, string, string, string]>(
+      `SELECT id FROM account WHERE id = ?1 AND (password IS NOT NULL
+       OR ?2 = 1 AND EXISTS (SELECT 1 FROM passkey WHERE account = ?1)
+       OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?3, '/')
+         AND (issuer <> ?4 OR subject <> ?5)))`,
+    ),
     dropIdentities: write('DELETE FROM identity WHERE account = ?'),
     welcome: database.prepare<{ account: string }, [string]>('SELECT account FROM welcome WHERE address = ?'),
     claimWelcome: write(
