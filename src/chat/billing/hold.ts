@@ -23,7 +23,7 @@ import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { outputBound, type Need } from './need.ts'
+import { canBeStopped, outputBound, type Need } from './need.ts'
 import { needFor } from './prompt-need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
@@ -150,9 +150,8 @@ export class Hold {
   /** The output token limit to send to this candidate; undefined leaves it to the model. */
   outputBound(candidate: Candidate): number | undefined {
     const { envelope } = this.#round.request
-    // A stream ends when there is no more credit. Whole answers cannot be stopped: each may count on its part only, or many
-    // at once would spend the same credit many times.
-    const free = envelope.stream ? this.#free : this.#free / BigInt(this.#sharedBy)
+    // An answer that cannot be stopped may count on its part only, or many at once would spend the same credit many times.
+    const free = canBeStopped(envelope, candidate) ? this.#free : this.#free / BigInt(this.#sharedBy)
     return outputBound(this.need, { amount: this.left, free }, envelope, candidate)
   }
 

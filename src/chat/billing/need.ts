@@ -131,13 +131,23 @@ export interface Held {
   readonly free: Pico
 }
 
+/**
+ * Whether an answer can be stopped when its credit ends. Others are limited to what the free credit pays for: whole ones,
+ * and streams of providers that generate and bill on when they are disconnected.
+ */
+export function canBeStopped({ stream }: Envelope, { provider }: Candidate): boolean {
+  return stream && provider.onDisconnect !== 'drain'
+}
+
 /** The output token limit to send to a candidate; undefined leaves it to the model. */
 export function outputBound(
   need: Need,
   { amount, free }: Held,
-  { n, maxOutputTokens, stream }: Envelope,
-  { model, offer }: Candidate,
+  envelope: Envelope,
+  candidate: Candidate,
 ): number | undefined {
+  const { n, maxOutputTokens } = envelope
+  const { model, offer } = candidate
   const { maxOutputTokens: most, contextLength } = model
   // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
   const longest = most ?? contextLength ?? longestAnswerTokens
@@ -147,9 +157,7 @@ export function outputBound(
     if (maxOutputTokens !== undefined && need.maxCost === undefined && !shortOfCredit) return maxOutputTokens
     return Math.min(maxOutputTokens ?? longest, outputWithin(amount, need, offer.price, n))
   }
-  // A stream can be stopped when its credit ends. A whole answer cannot, so it is limited to what the free credit pays
-  // for.
-  if (stream && !shortOfCredit && need.maxCost === undefined) return undefined
+  if (canBeStopped(envelope, candidate) && !shortOfCredit && need.maxCost === undefined) return undefined
   const credit = shortOfCredit ? amount : amount + free
   const payable = need.maxCost === undefined ? credit : smaller(credit, need.maxCost)
   const bound = outputWithin(payable, need, offer.price, n)

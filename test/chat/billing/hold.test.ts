@@ -15,7 +15,7 @@ import { grantOf } from '../../credits/support.ts'
 import { tempDir } from '../../support/tmp.ts'
 import { callOf, counter, partsOf } from '../parts.ts'
 import { until } from '../lab.ts'
-import { candidateOf, modelOf } from '../support.ts'
+import { candidateOf, modelOf, providerOf } from '../support.ts'
 
 /** An account with so many picodollars, and a hold of its call. */
 async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate = candidateOf('a')) {
@@ -119,12 +119,13 @@ describe('a hold', () => {
     const second = await another('call_2')
     expect(second.outputBound(candidate)).toBeWithin(29_500, 30_100)
     expect((await another('call_3', { stream: true })).outputBound(candidate)).toBeUndefined()
-    expect((await another('call_4', { max_tokens: 500 })).outputBound(candidate)).toBe(500)
+    const billsOn = { ...candidate, provider: providerOf('a', { onDisconnect: 'drain' }) }
+    expect((await another('call_4', { stream: true })).outputBound(billsOn)).toBeWithin(14_500, 15_100)
+    expect((await another('call_5', { max_tokens: 500 })).outputBound(candidate)).toBe(500)
     // It is the credit that ends an answer of this length, and the client is told so.
-    await second.settle(
-      { ...whole, finishReason: 'length' },
-      ({ stoppedBy }) => void expect(stoppedBy).toBe('credits'),
-    )
+    await second.settle({ ...whole, finishReason: 'length' }, ({ stoppedBy }) => {
+      expect(stoppedBy).toBe('credits')
+    })
   })
 
   test('of a document whose size nobody knows sets a full context aside, so that calls at once do not share one credit', async () => {
