@@ -57,7 +57,7 @@ export function configureProvider(
     protocol,
     name: override?.name ?? base.name,
     baseUrl: override?.base_url ?? base.baseUrl,
-    headers: { ...base.headers, ...override?.headers },
+    headers: { ...base.headers, ...inLowerCase(override?.headers) },
     quirks: { ...(changed ? {} : base.quirks), ...override?.quirks },
     ignores: [...(base.ignores ?? []), ...(override?.ignores ?? [])],
     clientBody: changed ? 'translated' : base.clientBody,
@@ -68,6 +68,11 @@ export function configureProvider(
     custom: row === undefined,
     timeouts: override?.timeouts ?? {},
   }
+}
+
+/** Names as rows write them: a header under two spellings would be sent with both values. */
+function inLowerCase(headers: ProviderOverride['headers'] = {}): ProviderOverride['headers'] {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }
 
 /**

@@ -1,6 +1,8 @@
 // The requests to providers: over kept-alive connections, which a provider may have closed.
 
 import { expect, test } from 'bun:test'
+import { configureProvider } from '../../src/providers/configure.ts'
+import { providerById } from '../../src/providers/registry.ts'
 import { Upstream } from '../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../support/scripted-provider.ts'
 import { providerOf } from '../chat/support.ts'
@@ -50,4 +52,15 @@ test('a key that no header can carry is a fault of the credentials, not of the g
     connectMs: 60,
   })
   await expect(sent).rejects.toMatchObject({ name: 'UnreachableError', fault: { kind: 'credentials' } })
+})
+
+test('a configured header takes the place of the row’s, however its name is written', () => {
+  const override = {
+    api_key: ['key'],
+    headers: { 'Anthropic-Version': '2030-01-01' },
+    quirks: {},
+    disabled: false,
+  }
+  const { headers } = configureProvider('anthropic', providerById('anthropic'), override)
+  expect(new Headers(headers).get('anthropic-version')).toBe('2030-01-01')
 })
