@@ -90,17 +90,18 @@ export interface IdentityStore {
   /** Records an accepted signature; false if another with this counter came first, or the passkey was removed. */
   usedPasskey(id: string, before: number, counter: number, at: number): Awaitable<boolean>
   renamePasskey(account: string, id: string, name: string): Awaitable<boolean>
-  deletePasskey(account: string, id: string): Awaitable<boolean>
+  /**
+   * False if the account has no such passkey. Throws `invalid_request` if the account could not be signed in to without
+   * it, also when several ways in are removed in the same moment.
+   */
+  deletePasskey(account: string, id: string, usable: UsableWays): Awaitable<boolean>
 
   findIdentity(identity: Identity): Awaitable<Account | undefined>
   /** False if the identity is linked to an account already. */
   linkIdentity(identity: Identity, account: string, at: number): Awaitable<boolean>
   /** The identities of an account, oldest link first. */
   listIdentities(account: string): Awaitable<readonly LinkedIdentity[]>
-  /**
-   * Unlinks an identity; false if the account has no such. Throws `invalid_request` if the account could not be signed
-   * in to without it, also when several ways in are removed in the same moment.
-   */
+  /** Unlinks an identity; false if the account has no such. Throws like `deletePasskey`. */
   unlinkIdentity(identity: Identity, account: string, usable: UsableWays): Awaitable<boolean>
 }
 

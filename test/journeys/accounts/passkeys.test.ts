@@ -101,6 +101,9 @@ test('an invited person registers a passkey, signs in with it, proves itself by 
   expect(data).toMatchObject([{ name: 'laptop', last_used_at: expect.any(String) }])
   const path = `passkeys/${data[0]!.id}`
   expect(await ask(path, { name: 'desk' }, 'PATCH')).toMatchObject({ status: 200, json: { name: 'desk' } })
+  const last = await ask(path, {}, 'DELETE')
+  expect(last).toMatchObject({ status: 400, json: { error: { code: 'invalid_request' } } })
+  expect(await ask('password', { password: 'a long enough passphrase' })).toMatchObject({ status: 200 })
   expect(await ask(path, {}, 'DELETE')).toMatchObject({ status: 200, json: { deleted: true } })
   const late = await credential('get', (await ask('passkeys/challenge', {})).json)
   expect(await ask('passkeys/sign-in', { response: late })).toMatchObject({ status: 401 })

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
+import type { UsableWays } from '../../../src/accounts/identity/identity-store.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
 import { mintKey } from '../../../src/accounts/api-key.ts'
 import { mintSession } from '../../../src/accounts/session.ts'
@@ -151,8 +152,22 @@ test('a passkey signs with a counter that goes on; a copy of it that lags behind
   expect(await identities.listPasskeys('acct_1')).toMatchObject([
     { name: 'desk', counter: 5, lastUsedAt: noon },
   ])
-  expect(await identities.deletePasskey('acct_2', 'credential')).toBe(false)
-  expect(await identities.deletePasskey('acct_1', 'credential')).toBe(true)
+})
+
+test('a passkey is removed, unless the account could not be signed in to without it', async () => {
+  const { accounts, identities } = await open()
+  const { id: anna } = await accounts.createAccount('anna@example.org')
+  await identities.insertPasskey(passkeyFor(anna))
+  const without = { passkeys: true, issuer: undefined }
+  const remove = (usable: UsableWays) => identities.deletePasskey(anna, 'credential', usable)
+  const onlyWay = 'This is the only way to sign in to the account. Set a password first.'
+  expect(await identities.deletePasskey('acct_2', 'credential', without)).toBe(false)
+  await expect(() => remove(without)).toThrow(onlyWay)
+  expect(await identities.listPasskeys(anna)).toHaveLength(1)
+  await identities.linkIdentity({ issuer: 'https://login.example.org/', subject: 'anna' }, anna, noon)
+  await expect(() => remove({ passkeys: true, issuer: 'https://other.example.org' })).toThrow(onlyWay)
+  expect(await remove({ passkeys: true, issuer: 'https://login.example.org' })).toBe(true)
+  expect(await identities.listPasskeys(anna)).toEqual([])
 })
 
 test('an identity of an issuer belongs to one account', async () => {

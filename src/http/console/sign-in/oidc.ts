@@ -11,6 +11,7 @@ import { type Asked, type ConsoleRoute, iso, ownRoute, publicRoute } from '../ro
 import type { IdentityView } from '../views.ts'
 import { emptyBody, unlinkBody } from '../wire.ts'
 import { entered } from './session.ts'
+import { usableWays } from './usable-ways.ts'
 
 export const oidcRoutes: readonly ConsoleRoute[] = [
   publicRoute(
@@ -59,8 +60,7 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
       body: unlinkBody,
     },
     async ({ parts, account, body }) => {
-      const usable = { passkeys: parts.passkeys.available, issuer: parts.oidc?.issuer }
-      if (!(await parts.identityStore.unlinkIdentity(body, account.id, usable)))
+      if (!(await parts.identityStore.unlinkIdentity(body, account.id, usableWays(parts))))
         throw new GatewayError('not_found')
       return { ...body, unlinked: true }
     },

@@ -4,6 +4,7 @@ import type { Passkey } from '../../../accounts/identity/identity-store.ts'
 import { GatewayError } from '../../../errors.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute, publicRoute } from '../route.ts'
 import { entered } from './session.ts'
+import { usableWays } from './usable-ways.ts'
 import { emptyBody, passkeyBody, provePasskeyBody, renamePasskeyBody } from '../wire.ts'
 import type { PasskeyView } from '../views.ts'
 
@@ -71,10 +72,16 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    { method: 'DELETE', path: 'passkeys/:id', summary: 'Remove a passkey', elevated: true },
-    async ({ parts: { identityStore }, account, params }) => {
+    {
+      method: 'DELETE',
+      path: 'passkeys/:id',
+      summary: 'Remove a passkey, unless it is the only way to sign in',
+      elevated: true,
+    },
+    async ({ parts, account, params }) => {
       const id = params['id']!
-      if (!(await identityStore.deletePasskey(account.id, id))) throw new GatewayError('not_found')
+      if (!(await parts.identityStore.deletePasskey(account.id, id, usableWays(parts))))
+        throw new GatewayError('not_found')
       return { id, deleted: true }
     },
   ),

@@ -1,6 +1,6 @@
 // Sign-in data on SQLite: passwords, sessions, tickets, passkeys, identities, and welcome claims.
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Changes, Database, Statement } from 'bun:sqlite'
 import type { Account, Role } from '../../../accounts/account.ts'
 import type {
   Identity,
@@ -167,8 +167,8 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     return this.#changedOne(this.#sql().renamePasskey, name, id, account)
   }
 
-  deletePasskey(account: string, id: string): boolean {
-    return this.#changedOne(this.#sql().deletePasskey, id, account)
+  deletePasskey(account: string, id: string, usable: UsableWays): boolean {
+    return this.#unlessLastWayIn(account, usable, () => this.#sql().deletePasskey.run(id, account))
   }
 
   findIdentity({ issuer, subject }: Identity): Account | undefined {
@@ -186,15 +186,19 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   }
 
   unlinkIdentity({ issuer, subject }: Identity, account: string, usable: UsableWays): boolean {
-    const { passkeys, issuer: configured = '' } = usable
+    const unlink = () => this.#sql().unlinkIdentity.run(issuer, subject, account)
+    return this.#unlessLastWayIn(account, usable, unlink)
+  }
+
+  /** Removes a way to sign in, in one transaction with the check that the account keeps one. */
+  #unlessLastWayIn(account: string, usable: UsableWays, remove: () => Changes): boolean {
+    const { passkeys, issuer = '' } = usable
     return this.#together(() => {
-      if (this.#sql().accountOfIdentity.get(issuer, subject)?.id !== account) return false
-      const hasOther = this.#sql().otherWay.get(account, passkeys ? 1 : 0, configured, issuer, subject)
-      if (!hasOther)
+      if (Number(remove().changes) !== 1) return false
+      if (!this.#sql().wayIn.get(account, passkeys ? 1 : 0, issuer))
         throw new GatewayError('invalid_request', {
           message: 'This is the only way to sign in to the account. Set a password first.',
         })
-      this.#sql().unlinkIdentity.run(issuer, subject)
       return true
     })
   }
@@ -328,13 +332,12 @@ function statements(database: Database) {
     identities: database.prepare<{ issuer: string; subject: string; created_at: bigint }, [string]>(
       'SELECT issuer, subject, created_at FROM identity WHERE account = ? ORDER BY created_at, issuer, subject',
     ),
-    unlinkIdentity: write('DELETE FROM identity WHERE issuer = ? AND subject = ?'),
+    unlinkIdentity: write('DELETE FROM identity WHERE issuer = ? AND subject = ? AND account = ?'),
     // An issuer in the configuration may end in a slash, and in its tokens not.
-    otherWay: database.prepare<{ id: string }, [string, number, string, string, string]>(
+    wayIn: database.prepare<{ id: string }, [string, number, string]>(
       `SELECT id FROM account WHERE id = ?1 AND (password IS NOT NULL
        OR ?2 = 1 AND EXISTS (SELECT 1 FROM passkey WHERE account = ?1)
-       OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?3, '/')
-         AND (issuer <> ?4 OR subject <> ?5)))`,
+       OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?3, '/')))`,
     ),
     dropIdentities: write('DELETE FROM identity WHERE account = ?'),
     welcome: database.prepare<{ account: string }, [string]>('SELECT account FROM welcome WHERE address = ?'),
