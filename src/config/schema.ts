@@ -210,6 +210,12 @@ export const configSchema = z.strictObject({
         1024,
         64 * 1024 ** 2,
       ),
+      account_bytes: whole(
+        'How much of answers is kept for the Idempotency-Keys of an account; one beyond that is not replayed',
+        1024 ** 3,
+        0,
+        1024 ** 4,
+      ),
     })
     .prefault({}),
   responses: z

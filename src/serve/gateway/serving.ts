@@ -19,6 +19,7 @@ import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { LargeBodies } from '../../http/intake/large-bodies.ts'
+import { KeptBytes } from '../../http/intake/paid/kept-bytes.ts'
 import type { RequestLimiter, RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { AppParts, ServingParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
@@ -163,6 +164,10 @@ export function servingOf(source: ServingSource): Serving {
       keepMs: config.idempotency.keep_ms,
       answerBytes: config.idempotency.answer_bytes,
     },
+    keptBytes: new KeptBytes({
+      accountBytes: config.idempotency.account_bytes,
+      keepMs: config.idempotency.keep_ms,
+    }),
     site: siteOf(config, source.server),
     freeCredit: source.freeCredit,
     catalog,

@@ -9,6 +9,7 @@ import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../../../credit
 import { GatewayError } from '../../../errors.ts'
 import { stringifySteps } from '../../../json/stringify.ts'
 import type { Log } from '../../../observe/log.ts'
+import type { KeptBytes } from './kept-bytes.ts'
 
 export interface IdempotencyLimits {
   /** How long a key is remembered. */
@@ -20,6 +21,7 @@ export interface IdempotencyLimits {
 export interface IdempotencyParts {
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
+  readonly keptBytes: KeptBytes
   readonly turns: Pick<Turns, 'run' | 'through'>
   readonly now: () => number
   readonly log: Log
@@ -172,8 +174,9 @@ class Keeper implements AnswerKeeper {
   /** The answer is sent even if it could not be stored: it is paid for. */
   keep(): void {
     this.kept = true
-    const body = this.#chunks === null ? null : Buffer.concat(this.#chunks)
-    const { idempotency, log } = this.#parts
+    const { idempotency, keptBytes, log } = this.#parts
+    const hasRoom = this.#chunks !== null && keptBytes.take(this.#command.account, this.#size)
+    const body = hasRoom ? Buffer.concat(this.#chunks!) : null
     idempotency.keep(this.#command, { status: 200, headers: this.#headers, body }).catch((error: unknown) =>
       log.warn('an answer could not be kept for its Idempotency-Key', {
         request_id: this.#command.call,
