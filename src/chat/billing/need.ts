@@ -133,10 +133,11 @@ export interface Held {
 
 /**
  * Whether an answer can be stopped when its credit ends. Others are limited to what the free credit pays for: whole ones,
- * and streams of providers that generate and bill on when they are disconnected.
+ * streams of providers that generate and bill on when they are disconnected, and those of models that reason, since
+ * what they think is billed and mostly not shown before the end.
  */
-export function canBeStopped({ stream }: Envelope, { provider }: Candidate): boolean {
-  return stream && provider.onDisconnect !== 'drain'
+export function canBeStopped({ stream }: Envelope, { provider, model }: Candidate): boolean {
+  return stream && provider.onDisconnect !== 'drain' && !model.reasoning
 }
 
 /** The output token limit to send to a candidate; undefined leaves it to the model. */

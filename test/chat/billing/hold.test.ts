@@ -121,7 +121,9 @@ describe('a hold', () => {
     expect((await another('call_3', { stream: true })).outputBound(candidate)).toBeUndefined()
     const billsOn = { ...candidate, provider: providerOf('a', { onDisconnect: 'drain' }) }
     expect((await another('call_4', { stream: true })).outputBound(billsOn)).toBeWithin(14_500, 15_100)
-    expect((await another('call_5', { max_tokens: 500 })).outputBound(candidate)).toBe(500)
+    const thinks = { ...candidate, model: modelOf('a/m', { maxOutputTokens: 100_000, reasoning: true }) }
+    expect((await another('call_5', { stream: true })).outputBound(thinks)).toBeWithin(11_500, 12_100)
+    expect((await another('call_6', { max_tokens: 500 })).outputBound(candidate)).toBe(500)
     // It is the credit that ends an answer of this length, and the client is told so.
     await second.settle({ ...whole, finishReason: 'length' }, ({ stoppedBy }) => {
       expect(stoppedBy).toBe('credits')
