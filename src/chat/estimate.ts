@@ -57,7 +57,7 @@ export async function estimate(
   const counted = Math.min(await promptCount(parts, request.promptParts), most)
   const bounded = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { isUnsized } = measured(request.promptParts, bodyBytes)
-  const need = isUnsized ? withReserve(bounded, candidates) : bounded
+  const need = withReserve(bounded, request.envelope, candidates, isUnsized)
   const { price } = candidates[0]!.offer
   const outputTokens =
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens

@@ -1,7 +1,7 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
 import { formatUsd, larger, parseUsd, smaller, type Pico } from '../../credits/money.ts'
-import { affordableOutput, ceilingOf, type Bound, type Price } from '../../credits/price.ts'
+import { affordableOutput, ceilingOf, highestRates, type Bound, type Price } from '../../credits/price.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Envelope } from '../../protocols/protocol.ts'
 import type { Candidate } from '../routing/candidates.ts'
@@ -13,7 +13,7 @@ const longestAnswerTokens = 1_000_000
 export interface Need {
   readonly want: Pico
   readonly least: Pico
-  /** Held beside what is wanted, if it is there: for parts of the prompt whose size nobody knows before its provider. */
+  /** Held beside what is wanted, if it is there: for what of the prompt nobody knows before its provider. */
   readonly reserve: Pico
   readonly bound: Bound
   /** Whether max_tokens or max_cost bounds the output; otherwise the hold is typical and grows with the stream. */
@@ -68,18 +68,30 @@ export function needOf(
 
 /** A usual context, if the catalog does not know that of a model. */
 const usualContext = 200_000
+/**
+ * What the results of a provider's search put before the model, in this round and again in each that follows: in recorded
+ * answers of Anthropic 9,447 tokens for one search, and 401,468 for ten.
+ */
+const tokensOfSearch = 8_000
 
 /**
- * The need of a prompt with parts of unknown size, such as a document or an hour of video by its address: what a full
- * context costs is set aside as far as it is there. Otherwise many such calls at once would spend the same credit, which
- * their small bounds leave free.
+ * The need of a prompt that grows, or has parts of unknown size, such as a document or an hour of video by its address:
+ * what that may cost is set aside as far as it is there. Otherwise many such calls at once would spend the same credit,
+ * which their small bounds leave free.
  */
-export function withReserve(need: Need, candidates: readonly Candidate[]): Need {
+export function withReserve(
+  need: Need,
+  { searches = 0 }: Envelope,
+  candidates: readonly Candidate[],
+  isUnsized: boolean,
+): Need {
+  if (!isUnsized && searches === 0) return need
   let reserve = 0n
   for (const { model, offer } of candidates) {
-    const promptTokens = Math.max(model.contextLength ?? usualContext, need.bound.promptTokens)
-    const full = ceilingOf({ ...need.bound, promptTokens }, offer.price)
-    reserve = larger(reserve, full - ceilingOf(need.bound, offer.price))
+    const context = model.contextLength ?? usualContext
+    let tokens = isUnsized ? Math.max(0, context - need.bound.promptTokens) : 0
+    for (let search = 1; search <= searches; search++) tokens += Math.min(search * tokensOfSearch, context)
+    reserve = larger(reserve, BigInt(tokens) * highestRates(offer.price, context).input)
   }
   return { ...need, reserve }
 }

@@ -42,7 +42,7 @@ function quickNeedOf(
 ): Need | undefined {
   const { bound, isUnsized } = measured(promptParts, bodyBytes)
   const need = quickNeed(envelope, candidates, bound, holdOutputTokens, free)
-  return need && isUnsized ? withReserve(need, candidates) : need
+  return need && withReserve(need, envelope, candidates, isUnsized)
 }
 
 async function countedNeed(
@@ -53,5 +53,5 @@ async function countedNeed(
   const { envelope, promptParts } = call.request
   const bound = await tokenBound(parts, promptParts, call.bodyBytes)
   const need = needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
-  return measured(promptParts, call.bodyBytes).isUnsized ? withReserve(need, candidates) : need
+  return withReserve(need, envelope, candidates, measured(promptParts, call.bodyBytes).isUnsized)
 }

@@ -2,7 +2,14 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { needOf, outputBound, outputWithin, quickNeed } from '../../../src/chat/billing/need.ts'
+import {
+  needOf,
+  outputBound,
+  outputWithin,
+  quickNeed,
+  wantedOf,
+  withReserve,
+} from '../../../src/chat/billing/need.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { ceilingOf } from '../../../src/credits/price.ts'
 import { candidateOf, envelope, modelOf, priceOf } from '../support.ts'
@@ -126,5 +133,27 @@ describe('the output to ask of a candidate', () => {
     const asked = { ...envelope, ...more }
     const need = needOf(asked, [of], 100, 200)
     expect(outputBound(need, { amount, free }, asked, of)).toBe(expected as number)
+  })
+})
+
+describe('what is set aside beside the need', () => {
+  const model = modelOf('a/m', { contextLength: 100_000 })
+  const candidate = { ...candidateOf('a'), model }
+  const need = needOf(envelope, [candidate], 1_000, 100)
+  test.each([
+    // searches, parts of unknown size, tokens of the prompt
+    [undefined, false, 0],
+    [undefined, true, 99_000],
+    [1, false, 8_000],
+    [3, false, 48_000],
+    // No search puts more before the model than its context holds.
+    [20, false, 8_000 * 78 + 8 * 100_000],
+    [1, true, 107_000],
+  ])('of %p searches, unsized: %p, is the price of %p tokens', (searches, isUnsized, tokens) => {
+    const asked = searches === undefined ? envelope : { ...envelope, searches }
+    const reserving = withReserve(need, asked, [candidate], isUnsized)
+    expect(reserving.reserve).toBe(BigInt(tokens) * 1_000_000n)
+    expect(wantedOf(reserving)).toBe(need.want + reserving.reserve)
+    expect(wantedOf({ ...reserving, maxCost: need.want })).toBe(need.want)
   })
 })
