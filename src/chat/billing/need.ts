@@ -96,10 +96,14 @@ export function withReserve(
   return { ...need, reserve }
 }
 
-/** What is to be held, picodollars; as much of it as there is. */
-export function wantedOf({ want, reserve, maxCost }: Need): Pico {
+/**
+ * What is to be held, picodollars; as much of it as there is. `room`: what is left of the key's spending limit, if it has
+ * one. The reserve takes no more than half of that: beside a limit that seems spent no other call of the key is served.
+ */
+export function wantedOf({ want, reserve, maxCost }: Need, room: Pico | undefined): Pico {
   if (reserve === 0n) return want
-  return maxCost === undefined ? want + reserve : smaller(want + reserve, maxCost)
+  const aside = room === undefined ? reserve : smaller(reserve, larger(0n, room - want) / 2n)
+  return maxCost === undefined ? want + aside : smaller(want + aside, maxCost)
 }
 
 const noCalls: Bound['toolCalls'] = {}

@@ -46,7 +46,7 @@ export async function openHold(
     account: caller.account.id,
     key: caller.key?.id ?? null,
     funding,
-    want: wantedOf(need),
+    want: wantedOf(need, room),
     least: need.least,
     keyLimit: keyLimitOf(caller.key, now),
     model: model.id,

@@ -153,7 +153,11 @@ describe('what is set aside beside the need', () => {
     const asked = searches === undefined ? envelope : { ...envelope, searches }
     const reserving = withReserve(need, asked, [candidate], isUnsized)
     expect(reserving.reserve).toBe(BigInt(tokens) * 1_000_000n)
-    expect(wantedOf(reserving)).toBe(need.want + reserving.reserve)
-    expect(wantedOf({ ...reserving, maxCost: need.want })).toBe(need.want)
+    expect(wantedOf(reserving, undefined)).toBe(need.want + reserving.reserve)
+    expect(wantedOf({ ...reserving, maxCost: need.want }, undefined)).toBe(need.want)
+    // A key's limit must leave room for its other calls.
+    const half = reserving.reserve / 2n
+    expect(wantedOf(reserving, need.want + 2n * half)).toBe(need.want + half)
+    expect(wantedOf(reserving, need.want / 2n)).toBe(need.want)
   })
 })
