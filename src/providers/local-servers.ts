@@ -161,13 +161,26 @@ async function answerOf(
       },
       ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
     })
-    const tooLong = Number(response.headers.get('content-length') ?? 0) > maxListBytes
-    if (response.ok && !tooLong) return await response.json()
+    if (response.ok) return await boundedJson(response)
     await response.body?.cancel()
     return response.status === 503 ? busy : undefined
   } catch (thrown) {
     return thrown instanceof DOMException && thrown.name === 'TimeoutError' ? busy : undefined
   }
+}
+
+/** The JSON of an answer; undefined if it is too long, announced or not. Whatever listens at the port may send without end. */
+async function boundedJson({ headers, body }: Response): Promise<unknown> {
+  if (Number(headers.get('content-length') ?? 0) > maxListBytes) return void (await body?.cancel())
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk)
+    size += chunk.length
+    // Leaving the loop cancels the body.
+    if (size > maxListBytes) return undefined
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'))
 }
 
 function textIn(from: Record<string, unknown>, key: string): string | undefined {

@@ -32,6 +32,28 @@ const base = `http://127.0.0.1:${server.port}`
 const at = (id: string, path = '') => ({ ...providerById(id)!, baseUrl: base + path })
 
 describe('a local server', () => {
+  test('that sends without end is none, and is not read to the end of its time', async () => {
+    let sent = 0
+    const endless = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () =>
+        new Response(
+          new ReadableStream({
+            pull: async (controller) => {
+              await new Promise((resolve) => setImmediate(resolve))
+              controller.enqueue(new Uint8Array(65_536).fill(0x20))
+              sent += 65_536
+            },
+          }),
+        ),
+    })
+    const server = { ...providerById('vllm')!, baseUrl: `http://127.0.0.1:${endless.port}/v1` }
+    expect(await modelsOf(server, 300)).toEqual({ kind: 'absent' })
+    expect(sent).toBeLessThan(20_000_000)
+    await endless.stop(true)
+  })
+
   test('of chat completions lists its models under /models, vLLM with their length', async () => {
     answers = {
       '/v1/models': {
