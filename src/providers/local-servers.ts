@@ -171,7 +171,10 @@ async function answerOf(
 
 /** The JSON of an answer; undefined if it is too long, announced or not. Whatever listens at the port may send without end. */
 async function boundedJson({ headers, body }: Response): Promise<unknown> {
-  if (Number(headers.get('content-length') ?? 0) > maxListBytes) return void (await body?.cancel())
+  if (Number(headers.get('content-length') ?? 0) > maxListBytes) {
+    await body?.cancel()
+    return undefined
+  }
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body ?? []) {
