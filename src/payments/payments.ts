@@ -242,6 +242,8 @@ export class Payments {
       return { outcome: 'refused', topUp: topUp.id }
     if (news.kind === 'refund' || news.kind === 'dispute') {
       if (!topUp || topUp.creditedAt === null) return { outcome: 'waiting', topUp: topUp?.id ?? null }
+      // A second payment of the same top-up was never credited: giving it back takes nothing.
+      if (news.paymentId !== topUp.paymentId) return { outcome: 'ignored', topUp: topUp.id }
       return { outcome: await this.#reversals.take(topUp, news), topUp: topUp.id }
     }
     if (!topUp) return { outcome: 'unmatched', topUp: null }

@@ -146,6 +146,20 @@ test('two payments of one top-up are one credit and an alarm', async () => {
   expect((await store.ledger.balance('anna')).lots).toHaveLength(1)
 })
 
+test('a second payment that is given back or disputed takes nothing of the first', async () => {
+  const payments = paymentsWith()
+  const topUp = await open(payments)
+  await take(payments, eventOf('evt_1', topUp.id, paid('pay_1')))
+  await take(payments, eventOf('evt_2', topUp.id, paid('pay_2')))
+  expect(await take(payments, eventOf('evt_3', topUp.id, refund('pay_2', 50_000n)))).toBe('ignored')
+  const { amount, currency } = refund('pay_2', 50_000n)
+  const disputed = { kind: 'dispute', disputeId: 'disp_1', paymentId: 'pay_2', amount, currency } as const
+  await take(payments, eventOf('evt_4', topUp.id, { ...disputed, phase: 'lost' }))
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'credited', refunded: 0n })
+  const { lots, debt } = await store.ledger.balance('anna')
+  expect({ left: lots[0]?.remaining, debt }).toEqual({ left: topUp.credit, debt: 0n })
+})
+
 test('one payment of two top-ups is one credit and an alarm', async () => {
   const payments = paymentsWith()
   const [first, second] = [await open(payments), await open(payments)]
