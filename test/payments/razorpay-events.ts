@@ -239,5 +239,11 @@ export const documented: readonly Documented[] = [
     topUp,
     reference: null,
   },
-  { event: 'payment.dispute.closed', payload: inDispute('closed'), ...unread },
+  {
+    event: 'payment.dispute.closed',
+    payload: inDispute('closed'),
+    news: disputed('won'),
+    topUp,
+    reference: null,
+  },
 ]

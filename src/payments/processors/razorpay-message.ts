@@ -93,6 +93,8 @@ function topUpIn(given: z.output<typeof notes>): string | undefined {
 const phases: Readonly<Record<string, DisputePhase>> = {
   'payment.dispute.created': 'open',
   'payment.dispute.won': 'won',
+  // A suspicion of fraud that was answered: money is only deducted for lost disputes.
+  'payment.dispute.closed': 'won',
   'payment.dispute.lost': 'lost',
 }
 
