@@ -25,15 +25,18 @@ export class FakeStripe {
     readonly idempotencyKey: string | null
   }[] = []
   readonly #server: ReturnType<typeof Bun.serve>
-  readonly #answers = new Map<string, object>()
+  readonly #answers = new Map<string, { readonly parameters: string; readonly made: object }>()
 
   constructor() {
     this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => this.#answer(request) })
   }
 
+  get baseUrl(): string {
+    return `http://127.0.0.1:${this.#server.port}/v1`
+  }
+
   get settings(): string {
-    const baseUrl = `http://127.0.0.1:${this.#server.port}/v1`
-    return `{ secret_key: ${this.secretKey}, webhook_secret: ${this.webhookSecret}, base_url: "${baseUrl}" }`
+    return `{ secret_key: ${this.secretKey}, webhook_secret: ${this.webhookSecret}, base_url: "${this.baseUrl}" }`
   }
 
   async stop(): Promise<void> {
@@ -60,9 +63,12 @@ export class FakeStripe {
       return session ? Response.json(shown(session)) : refusal(404, 'No such checkout session')
     }
     const before = this.#answers.get(idempotencyKey ?? '')
-    if (before) return Response.json(before)
+    const parameters = String(form)
+    if (before && before.parameters !== parameters)
+      return refusal(400, 'Keys for idempotent requests can only be used with the same parameters')
+    if (before) return Response.json(before.made)
     const made = path.endsWith('/refunds') ? this.#giveBack(form) : this.#open(form)
-    this.#answers.set(idempotencyKey ?? '', made)
+    this.#answers.set(idempotencyKey ?? '', { parameters, made })
     return Response.json(made)
   }
 

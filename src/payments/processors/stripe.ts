@@ -25,6 +25,8 @@ const toleranceSeconds = 300
 const patienceMs = 10_000
 /** Stripe's minimum of 30 minutes, plus a margin for clock differences. */
 const leastPageLifeMs = 31 * 60_000
+/** A page opened within this time ends at a moment counted from the top-up, milliseconds. */
+const openedAtOnceMs = 60_000
 
 export class StripeCheckout implements PaymentProcessor {
   readonly id = 'stripe'
@@ -46,6 +48,7 @@ export class StripeCheckout implements PaymentProcessor {
   }
 
   open(topUp: TopUp, { page }: ReturnTo): Promise<{ reference: string; url: string }> {
+    const { ends, idempotencyKey } = this.#pageOf(topUp)
     return this.#asking(async (stripe) => {
       const made = await stripe.checkout.sessions.create(
         {
@@ -63,11 +66,11 @@ export class StripeCheckout implements PaymentProcessor {
               },
             },
           ],
-          expires_at: Math.ceil(Math.max(topUp.expiresAt, this.#now() + leastPageLifeMs) / 1000),
+          expires_at: Math.ceil(ends / 1000),
           success_url: page,
           cancel_url: page,
         },
-        { idempotencyKey: topUp.id },
+        { idempotencyKey },
       )
       const { id, url } = sessionSchema
         .unwrap()
@@ -75,6 +78,17 @@ export class StripeCheckout implements PaymentProcessor {
         .parse(made)
       return { reference: id, url }
     })
+  }
+
+  /**
+   * When the page ends, and the key of the request: Stripe refuses a key that comes again with other parameters. A
+   * request that is repeated at once has the same of both, and gets the same page; a later one opens a page of its own.
+   */
+  #pageOf({ id, createdAt }: TopUp): { readonly ends: number; readonly idempotencyKey: string } {
+    const now = this.#now()
+    if (now - createdAt <= openedAtOnceMs)
+      return { ends: createdAt + openedAtOnceMs + leastPageLifeMs, idempotencyKey: id }
+    return { ends: now + leastPageLifeMs, idempotencyKey: `${id}-${now}` }
   }
 
   look(topUp: TopUp): Promise<PaymentFact> {
