@@ -106,7 +106,7 @@ export class FakeRazorpay {
 
   #giveBack(request: Request, paymentId: string, body: Record<string, unknown>): Response {
     const key = request.headers.get('x-refund-idempotency') ?? ''
-    if (key.length < 10) return refusal(400, 'The idempotency key is too short')
+    if (!/^[A-Za-z0-9_-]{10,}$/.test(key)) return refusal(400, 'The idempotency key is not valid')
     const payment = [...this.links.values()].find((link) => link.payment?.id === paymentId)?.payment
     if (!payment) return refusal(400, 'The payment does not exist')
     const before = this.#refunds.get(key)

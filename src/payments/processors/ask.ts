@@ -8,6 +8,8 @@ import type { Call } from '../processor.ts'
 /** A processor's time to answer, milliseconds. */
 const patienceMs = 10_000
 const mostBytes = 1024 * 1024
+/** These say nothing about what became of the request: it took too long, its first sending is in progress, too many. */
+const undecided: ReadonlySet<number> = new Set([408, 409, 429])
 
 export interface Question {
   readonly processor: ProcessorId
@@ -30,8 +32,8 @@ export class ProcessorRefusal extends Error {
 }
 
 /**
- * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx, and with `payment_processor_error` for a
- * timeout, a 5xx, or a body that is not JSON of this shape.
+ * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx that decides, and with
+ * `payment_processor_error` for a timeout, a 5xx, or a body that is not JSON of this shape.
  */
 export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
   const { processor, call, url, method, headers, body } = question
@@ -39,7 +41,7 @@ export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<
   try {
     const response = await call(url, { method, headers, signal, ...(body === undefined ? {} : { body }) })
     const text = await boundedText(response)
-    if (response.status >= 400 && response.status < 500 && response.status !== 429)
+    if (response.status >= 400 && response.status < 500 && !undecided.has(response.status))
       throw new ProcessorRefusal(response.status, descriptionIn(text))
     if (!response.ok) throw new Error(`HTTP ${response.status}`)
     return schema.parse(JSON.parse(text))

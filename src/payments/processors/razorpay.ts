@@ -1,6 +1,7 @@
 // Razorpay Payment Links: three requests, and two signatures that must not be confused.
 // razorpay.com/docs/api/payments/payment-links, /docs/api/refunds, /docs/webhooks/validate-test.
 
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
 import { ask, ProcessorRefusal, type Question } from './ask.ts'
@@ -86,7 +87,7 @@ export class Razorpay implements PaymentProcessor {
     const path = `/payments/${encodeURIComponent(topUp.paymentId ?? '')}/refund`
     try {
       const body = { amount: Number(amount), speed: 'normal', notes: { top_up: topUp.id } }
-      const made = await this.#ask('POST', path, refundSchema, body, { 'x-refund-idempotency': id })
+      const made = await this.#ask('POST', path, refundSchema, body, { 'x-refund-idempotency': keyOf(id) })
       if (made.status !== 'processed') return undefined
       return {
         kind: 'refund',
@@ -193,6 +194,11 @@ const refundSchema = z.lazy(() =>
     status: z.string(),
   }),
 )
+
+/** Razorpay takes letters, digits, hyphens and underscores as an idempotency key; an operator's id may have dots. */
+function keyOf(id: string): string {
+  return /^[\w-]+$/.test(id) ? id : createHash('sha256').update(id).digest('hex')
+}
 
 /** A link is paid if it says so and shows the captured payment; until then nothing is credited. */
 function factOf(link: Link, topUp: TopUp): PaymentFact {
