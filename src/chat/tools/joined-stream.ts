@@ -51,6 +51,8 @@ export class JoinedStream implements OpenStream, StreamChannel {
   #round: OpenedStream | undefined
   /** The round's body has been read to its end. */
   #isRead: boolean
+  /** When a round that has ended is closed, though its provider sends on; milliseconds of performance.now(). */
+  #closesAt: number | undefined
   /** The round has been booked: its progress is no longer part of what is still to be charged. */
   #isBooked = false
   /** The work after a round that called tools. */
@@ -150,8 +152,11 @@ export class JoinedStream implements OpenStream, StreamChannel {
 
   /** Reads what a provider still sends after the end of its answer. */
   async #rest(round: OpenedStream): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
+    this.#closesAt ??= performance.now() + lingerMs
     const lingering = new AbortController()
-    const late = pause(lingerMs, lingering.signal).then(() => 'late' as const)
+    const late = pause(Math.max(0, this.#closesAt - performance.now()), lingering.signal).then(
+      () => 'late' as const,
+    )
     const next = await Promise.race([round.reader.readMany(), late])
     lingering.abort()
     if (next !== 'late') return next
@@ -204,6 +209,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     if (answer.kind !== 'stream') throw new Error('a stream was asked for')
     this.#round = answer
     this.#isRead = answer.ended
+    this.#closesAt = undefined
     this.#isBooked = false
     this.#following = undefined
     if (signal.aborted) answer.abort()

@@ -12,6 +12,17 @@ const level = {
   function: { name: 'level', parameters: { type: 'object', properties: {} } },
 }
 
+test('a provider that sends on after a round does not put off the next', async () => {
+  await using lab = await toolLab({
+    turns: [
+      { ...look, comments: true },
+      { ...answer, comments: true },
+    ],
+  })
+  const got = await lab.ask({ stream: true })
+  expect([got.content, got.finishes]).toEqual(['The river runs.', ['stop']])
+})
+
 describe.each([
   ['whole', {}] as const,
   ['streamed', { stream: true, stream_options: { include_usage: true } }] as const,

@@ -36,6 +36,8 @@ export interface Turn {
   readonly usage?: { readonly prompt: number; readonly completion: number }
   /** A status that the provider answers with instead. */
   readonly status?: number
+  /** Comments follow the end of a stream until the gateway closes it. */
+  readonly comments?: boolean
   /** Plays the stream itself. */
   readonly script?: Script
 }
@@ -79,6 +81,7 @@ function scriptOf(turn: Turn, round: number, streams: boolean): Script {
   return async (wire) => {
     await wire.write(streamHead)
     await wire.write(chunk(delta(said) + delta({}, finish) + usageEvent(counted) + done))
+    while (turn.comments && (await wire.write(chunk(': still here\n\n')))) await Bun.sleep(20)
     await wire.write(lastChunk)
   }
 }
