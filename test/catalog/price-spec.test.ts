@@ -2,7 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { decimalOf, shiftDecimal } from '../../src/catalog/prices/decimal.ts'
 import { buildPrice, PriceRefused, priceSpecSchema, specOf } from '../../src/catalog/prices/price-spec.ts'
-import { formatUsdPerMillion } from '../../src/credits/money.ts'
+import { noUsage } from '../../src/conversation/usage.ts'
+import { formatUsdPerMillion, usd } from '../../src/credits/money.ts'
+import { ceilingOf, costOf, isFree } from '../../src/credits/price.ts'
 
 describe('decimals out of floats', () => {
   test.each([
@@ -114,6 +116,34 @@ describe('a price', () => {
     expect([stated.unstated, buildPrice({ input: '0', output: '0' }).unstated]).toEqual([[], []])
     expect(stated.version).toBe(buildPrice(flat).version)
     expect(buildPrice({ ...flat, input_audio: '8' }).rates.cacheReadAudio).toBe(8_000_000n)
+  })
+
+  test('charges audio and images above a tier no less than below it, if the tier does not say', () => {
+    const media = { input_audio: '10', output_audio: '80', output_image: '40' }
+    const long = { above_prompt_tokens: 1_000, input: '2', output: '50' }
+    const { rates } = buildPrice({ input: '1', output: '2', ...media, tiers: [long] }).tiers[0]!
+    expect(rates).toMatchObject({
+      inputAudio: 10_000_000n,
+      cacheReadAudio: 10_000_000n,
+      outputAudio: 80_000_000n,
+      outputImage: 50_000_000n,
+    })
+    const stated = { ...long, input_audio: '3' }
+    const own = buildPrice({ input: '1', output: '2', ...media, tiers: [stated] }).tiers[0]!
+    expect([own.rates.inputAudio, own.rates.cacheReadAudio]).toEqual([3_000_000n, 3_000_000n])
+  })
+
+  test('holds the highest fee of the search contexts, and is not free because of tokens that are', () => {
+    const contexts = { per_request_by_search_context: { low: '0.005', high: '0.014' } }
+    const price = buildPrice({ input: '0', output: '0', ...contexts })
+    const searched = costOf({ ...noUsage, input: 10, searchContext: 'high' }, price).total
+    expect(searched).toBe(usd('0.014'))
+    expect(ceilingOf({ promptTokens: 10, outputTokens: 10, toolCalls: {} }, price)).toBe(searched)
+    expect(isFree(price)).toBe(false)
+    expect(buildPrice(specOf(price))).toEqual(price)
+    expect(() => buildPrice({ input: '0', output: '0', ...contexts, per_request: '0.01' })).toThrow(
+      'per_request 0.01 is less than 0.014',
+    )
   })
 
   const rate = fc.bigInt({ min: 0n, max: 10n ** 10n }).map(formatUsdPerMillion)

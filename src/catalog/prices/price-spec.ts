@@ -6,6 +6,7 @@ import { tokenBuckets, type TokenBucket } from '../../conversation/usage.ts'
 import {
   formatUsd,
   formatUsdPerMillion,
+  larger,
   parseUsd,
   parseUsdPerMillion,
   type Pico,
@@ -72,22 +73,24 @@ export class PriceRefused extends Error {}
 
 /**
  * The exact price of a spec. Absent rates default to one that is not too low: cache reads and writes cost as much as
- * fresh input, a one-hour write as much as a five-minute write, reasoning as much as output. Throws PriceRefused for a
- * rate that is missing, negative, or not a whole number of picodollars per token.
+ * fresh input, a one-hour write as much as a five-minute write, reasoning as much as output, a request as much as with
+ * the most expensive search context. Throws PriceRefused for a rate that is missing, negative, or not a whole number of
+ * picodollars per token, and for a fee per request that is below one of its search contexts: holds reserve it.
  */
 export function buildPrice(spec: PriceSpec): Price {
   const tiers: Tier[] = (spec.tiers ?? [])
-    .map((tier) => ({ abovePromptTokens: tier.above_prompt_tokens, rates: buildRates(tier) }))
+    .map((tier) => ({ abovePromptTokens: tier.above_prompt_tokens, rates: buildRates(tier, spec) }))
     .toSorted((a, b) => a.abovePromptTokens - b.abovePromptTokens)
   const perCallFees = fees('per_call', spec.per_call)
+  const bySearchContext = fees('per_request_by_search_context', spec.per_request_by_search_context)
   const rates = buildRates(spec)
   const free = tokenBuckets.every((bucket) => rates[bucket] === 0n)
   const content = {
     rates,
     tiers,
     perCall: perCallFees,
-    perRequest: spec.per_request === undefined ? 0n : fee('per_request', spec.per_request),
-    perRequestBySearchContext: fees('per_request_by_search_context', spec.per_request_by_search_context),
+    perRequest: requestFee(spec.per_request, bySearchContext),
+    perRequestBySearchContext: bySearchContext,
     serviceTiers: serviceTiersOf(spec.service_tiers ?? {}, { rates, tiers }),
   }
   return { version: versionOf(content), ...content, unstated: free ? [] : unstatedIn(spec) }
@@ -95,6 +98,17 @@ export function buildPrice(spec: PriceSpec): Price {
 
 /** Generated audio and images need rates of their own, which are many times that of text. */
 const soldApart = ['input_audio', 'output_audio', 'output_image'] as const satisfies readonly RateField[]
+
+/** Picodollars per request: never less than with any search context, which is known only when the call has ended. */
+function requestFee(written: string | undefined, bySearchContext: Readonly<Record<string, Pico>>): Pico {
+  const highest = Object.values(bySearchContext).reduce(larger, 0n)
+  if (written === undefined) return highest
+  const stated = fee('per_request', written)
+  if (stated >= highest) return stated
+  throw new PriceRefused(
+    `per_request ${written} is less than ${formatUsd(highest)}, the highest of per_request_by_search_context`,
+  )
+}
 
 function unstatedIn(spec: PriceSpec): TokenBucket[] {
   return soldApart.filter((field) => spec[field] === undefined).map((field) => bucketOf[field])
@@ -128,27 +142,34 @@ function scaled(rates: Rates, name: string, factor: string): Rates {
   return { ...rates, ...Object.fromEntries(entries) }
 }
 
-function buildRates(spec: RateSpec): Rates {
+/** `base`: the rates of short prompts, for those of a tier. */
+function buildRates(spec: RateSpec, base: Partial<RateSpec> = {}): Rates {
   const input = rate('input', spec.input)
   const output = rate('output', spec.output)
   const or = (field: RateField, otherwise: Pico) =>
     spec[field] === undefined ? otherwise : rate(field, spec[field])
+  // Audio and images that a tier leaves out are not cheaper with a longer prompt.
+  const apart = (field: (typeof soldApart)[number], text: Pico) =>
+    or(field, base[field] === undefined ? text : larger(text, rate(field, base[field])))
   const cacheWrite5m = or('cache_write', input)
   const cacheRead = or('cache_read', input)
-  const inputAudio = or('input_audio', input)
+  const inputAudio = apart('input_audio', input)
   return {
     input,
     cacheRead,
     // A rate for cached text does not mean that cached audio is cheaper.
-    cacheReadAudio: or('cache_read_audio', spec.input_audio === undefined ? cacheRead : inputAudio),
+    cacheReadAudio: or(
+      'cache_read_audio',
+      (spec.input_audio ?? base.input_audio) === undefined ? cacheRead : inputAudio,
+    ),
     cacheWrite5m,
     cacheWrite1h: or('cache_write_1h', cacheWrite5m),
     output,
     reasoning: or('reasoning', output),
     inputAudio,
-    outputAudio: or('output_audio', output),
+    outputAudio: apart('output_audio', output),
     inputImage: or('input_image', input),
-    outputImage: or('output_image', output),
+    outputImage: apart('output_image', output),
   }
 }
 
