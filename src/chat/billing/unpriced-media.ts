@@ -60,7 +60,7 @@ function isAudio(part: ContentPart): boolean {
   if (part.kind !== 'file') return false
   switch (part.source.kind) {
     case 'base64':
-      return part.source.mediaType.startsWith('audio/')
+      return /^audio\//i.test(part.source.mediaType)
     case 'url':
       return audioName.test(pathOf(part.source.url))
     case 'provider-file':

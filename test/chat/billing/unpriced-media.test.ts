@@ -44,6 +44,11 @@ describe('a price without a rate for sound', () => {
       'unsupported_parameter messages[0].content[0]',
     ],
     [
+      'one whose type is written in capitals',
+      asking(file({ kind: 'base64', mediaType: 'Audio/WAV', data: 'A' })),
+      'unsupported_parameter messages[0].content[0]',
+    ],
+    [
       'the address of one',
       asking(file({ kind: 'url', url: 'https://x.example/a.MP3?y=1' })),
       'unsupported_parameter messages[0].content[0]',
