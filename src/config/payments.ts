@@ -50,6 +50,12 @@ export const paymentSettings = z
       .prefault({}),
     min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
     max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+    unpaid_per_hour: whole(
+      'Top-ups that an account may open in an hour and leave unpaid, before another is refused with 429',
+      20,
+      1,
+      10_000,
+    ),
     refused_hooks_per_network: whole(
       'Messages at /hooks without a valid signature from one network in a minute, before more are refused with 429; ' +
         'behind a proxy, server.trusted_proxies says where they come from',

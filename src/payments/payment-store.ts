@@ -57,10 +57,28 @@ export interface OpenedUnder {
   readonly hash: string
 }
 
+/** How many unpaid top-ups an account may have that were opened after `since`. */
+export interface UnpaidLimit {
+  readonly most: number
+  readonly since: number
+}
+
+/** The account has `most` of them; the first of those was opened at `firstAt`. */
+export interface TooManyUnpaid {
+  readonly firstAt: number
+}
+
 /** Writes are durable when their promise resolves; all reject with `store_unavailable` without a database. */
 export interface PaymentStore {
-  /** Adds a top-up, or returns the one with the same Idempotency-Key; `conflict` if that request differs. */
-  addTopUp(topUp: TopUp, under: OpenedUnder | null): Awaitable<TopUp | 'conflict'>
+  /**
+   * Adds a top-up, or returns the one with the same Idempotency-Key; `conflict` if that request differs, TooManyUnpaid
+   * if the account has reached `limit`. All in one transaction.
+   */
+  addTopUp(
+    topUp: TopUp,
+    under: OpenedUnder | null,
+    limit: UnpaidLimit,
+  ): Awaitable<TopUp | 'conflict' | TooManyUnpaid>
   findTopUp(id: string): Awaitable<TopUp | undefined>
   /** By the processor's id of the page or of the payment. */
   findByReference(processor: ProcessorId, reference: string): Awaitable<TopUp | undefined>

@@ -31,6 +31,7 @@ const lookPatienceMs = 3_000
 /** The sweep takes up messages that are unfinished for this long, milliseconds. */
 const unfinishedAfterMs = 30_000
 const perSweep = 200
+const hourMs = 3_600_000
 const atOnce = 8
 
 export class Payments {
@@ -60,16 +61,23 @@ export class Payments {
 
   /**
    * Opens a top-up, and the page that it is paid on. Our row comes first, so that no payment can be without one. Rejects
-   * with `invalid_request` (the amount, the processor), `idempotency_conflict`, and as `PaymentProcessor.open`: then the
-   * same request with its Idempotency-Key opens the page of the same top-up.
+   * with `invalid_request` (the amount, the processor), `idempotency_conflict`, `rate_limit_exceeded` when the account
+   * leaves too many unpaid, and as `PaymentProcessor.open`: then the same request with its Idempotency-Key opens the page
+   * of the same top-up.
    */
   async open(wanted: WantedTopUp, returnTo: (id: string) => ReturnTo): Promise<TopUp> {
     const { store, now } = this.#parts
     const topUp = draftTopUp(wanted, this.#parts, now())
     const under = wanted.idempotencyKey
     const hash = sha256(JSON.stringify([String(wanted.amount), topUp.currency, wanted.processor ?? null]))
-    const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash })
+    const limit = { most: this.#parts.unpaidPerHour, since: topUp.createdAt - hourMs }
+    const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash }, limit)
     if (row === 'conflict') throw new GatewayError('idempotency_conflict')
+    if ('firstAt' in row)
+      throw new GatewayError('rate_limit_exceeded', {
+        message: `${limit.most} top-ups that nobody has paid were opened in the last hour. Pay one of them, or try later.`,
+        retryAfterMs: row.firstAt - limit.since,
+      })
     if (row.reference !== null || row.state !== 'open') return row
     // A repeated request goes to the same processor as the first.
     const { reference, url } = await this.#required(row.processor).open(row, returnTo(row.id))

@@ -21,6 +21,8 @@ export interface TopUpTerms {
   readonly fx: { readonly rate: Rate; readonly asOf: string; readonly source: string }
   readonly least: Minor
   readonly most: Minor
+  /** How many top-ups an account may open in an hour without paying them. */
+  readonly unpaidPerHour: number
 }
 
 /** How long a top-up can be paid at its rate, milliseconds. */

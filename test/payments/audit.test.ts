@@ -15,7 +15,7 @@ let store: Store
 beforeEach(async () => {
   home = tempDir('weir-payment-audit-')
   store = await openStore(home.path, { clock: () => noon, serveAs: 'test' })
-  await store.payments.addTopUp(open, null)
+  await store.payments.addTopUp(open, null, { most: 1, since: 0 })
   const { lot } = await store.ledger.grant({
     source: 'payment:razorpay:pay_1',
     account: 'anna',

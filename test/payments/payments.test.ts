@@ -52,6 +52,7 @@ function paymentsWith(payments: PaymentStore = store.payments, rate = '89.015'):
     fx: { rate: parseRate(rate)!, asOf: '2026-11-20', source: 'a test' },
     least: 10_000n,
     most: 5_000_000n,
+    unpaidPerHour: 20,
     now: () => now,
     alarm: (_, facts) => void alarms.push(facts),
   })
@@ -144,6 +145,41 @@ test('two payments of one top-up are one credit and an alarm', async () => {
   expect(await take(payments, eventOf('evt_2', topUp.id, paid('pay_2')))).toBe('refused')
   expect(alarms).toMatchObject([{ problem: 'paid_twice', top_up: topUp.id }])
   expect((await store.ledger.balance('anna')).lots).toHaveLength(1)
+})
+
+test('an account cannot open top-ups without end: what it leaves unpaid for an hour counts', async () => {
+  const payments = paymentsWith()
+  const opened: TopUp[] = []
+  for (let at = 0; at < 20; at++) {
+    opened.push(await open(payments))
+    now += minute
+  }
+  const refused = open(payments)
+  await expect(refused).rejects.toMatchObject({
+    code: 'rate_limit_exceeded',
+    details: { retryAfterMs: 40 * minute },
+  })
+  // Somebody else may go on, and so may the account when it has paid one, or when the first is an hour old.
+  const anybody = { amount: 50_000n, processor: undefined, idempotencyKey: null }
+  const nowhere = () => ({ origin: 'http://localhost', page: 'http://localhost/' })
+  expect(await payments.open({ ...anybody, account: 'ben' }, nowhere)).toMatchObject({ state: 'open' })
+  await take(payments, eventOf('evt_1', opened[7]!.id, paid('pay_1')))
+  expect(await open(payments)).toMatchObject({ state: 'open' })
+  await expect(open(payments)).rejects.toMatchObject({ code: 'rate_limit_exceeded' })
+  now = noon + 60 * minute
+  expect(await open(payments)).toMatchObject({ state: 'open' })
+})
+
+test('requests at the same moment do not pass the limit together, and a repeated one is not refused', async () => {
+  const payments = paymentsWith()
+  const under = (idempotencyKey: string) =>
+    payments.open({ account: 'anna', amount: 50_000n, processor: undefined, idempotencyKey }, () => ({
+      origin: 'http://localhost',
+      page: 'http://localhost/',
+    }))
+  const all = await Promise.allSettled(Array.from({ length: 30 }, (_, at) => under(`key-${at}`)))
+  expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
+  expect(await under('key-0')).toMatchObject({ state: 'open' })
 })
 
 test('a second payment that is given back or disputed takes nothing of the first', async () => {

@@ -50,10 +50,11 @@ beforeEach(async () => {
     fx: { rate: parseRate('89.015')!, asOf: '2026-11-20', source: 'a test' },
     least: 10_000n,
     most: 5_000_000n,
+    unpaidPerHour: 20,
     now: () => now,
     alarm: () => undefined,
   })
-  await store.payments.addTopUp(openTopUp, null)
+  await store.payments.addTopUp(openTopUp, null, { most: 1, since: 0 })
   const paid = { source: 'payment:razorpay:pay_1', account: 'anna', pool: 'purchased', from: 'cash:razorpay' }
   const amount = openTopUp.credit
   const { lot } = await store.ledger.grant({ ...paid, pool: 'purchased', amount, rounding, expiresAt: null })

@@ -117,6 +117,7 @@ class Way {
       fx: { rate, asOf: '2026-11-20', source: 'a test' },
       least: 10_000n,
       most: 5_000_000n,
+      unpaidPerHour: 20,
       now: () => clock.now,
       alarm: () => undefined,
     })

@@ -53,6 +53,7 @@ export const createTopUpOperation: Operation = {
     'unsupported_media_type',
     'account_suspended',
     'idempotency_conflict',
+    'rate_limit_exceeded',
     'payment_processor_error',
   ],
   schemas: { TopUpRequest: topUpBody, TopUp: topUpSchema },

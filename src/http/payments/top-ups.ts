@@ -77,7 +77,7 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       summary: 'Open a top-up, and the page that it is paid on',
       status: 201,
       body: topUpBody,
-      errors: ['payment_processor_error', 'idempotency_conflict'],
+      errors: ['payment_processor_error', 'idempotency_conflict', 'rate_limit_exceeded'],
     },
     ({ parts, account, body, request }) =>
       whileOpen(parts, request, () => opened(parts, account, body, request.headers)),

@@ -91,6 +91,7 @@ function paymentsOf({
     fx: { rate: parseRate(inr_per_usd)!, asOf: as_of, source },
     least: parseMinor(least)!,
     most: parseMinor(most)!,
+    unpaidPerHour: config.payments.unpaid_per_hour,
     now: clock,
     alarm: (message, facts) => log.error(message, facts),
   })

@@ -9,6 +9,8 @@ import type {
   OpenedUnder,
   PaymentStore,
   Reversal,
+  TooManyUnpaid,
+  UnpaidLimit,
 } from '../../../payments/payment-store.ts'
 import type { TopUp } from '../../../payments/top-up.ts'
 import { writing } from '../accounts/account-store.ts'
@@ -40,10 +42,16 @@ export class SqlitePayments implements PaymentStore {
     this.#sql = whenNeeded(() => statements(database))
   }
 
-  addTopUp(topUp: TopUp, under: OpenedUnder | null): TopUp | 'conflict' {
+  addTopUp(
+    topUp: TopUp,
+    under: OpenedUnder | null,
+    { most, since }: UnpaidLimit,
+  ): TopUp | 'conflict' | TooManyUnpaid {
     return this.#together(() => {
       const row = under === null ? null : this.#sql().underKey.get(topUp.account, under.key)
       if (row && under) return row.idempotency_hash === under.hash ? topUpOf(row) : 'conflict'
+      const first = this.#sql().unpaid.get(topUp.account, since, most - 1)
+      if (first) return { firstAt: Number(first.created_at) }
       const { id, account, processor, createdAt, expiresAt } = topUp
       const asked: Values = [
         id,
@@ -219,6 +227,10 @@ function statements(database: Database) {
       `SELECT * FROM top_up WHERE ($account IS NULL OR account = $account)
          AND ($before IS NULL OR (created_at, id) < (SELECT created_at, id FROM top_up WHERE id = $before))
        ORDER BY created_at DESC, id DESC LIMIT $limit`,
+    ),
+    unpaid: database.prepare<{ created_at: bigint }, [string, number, number]>(
+      `SELECT created_at FROM top_up WHERE account = ? AND created_at > ? AND paid_at IS NULL
+       ORDER BY created_at DESC LIMIT 1 OFFSET ?`,
     ),
     add: write(
       `INSERT INTO top_up (id, account, processor, test, amount, currency, rate, rate_as_of, rate_source, credit, state,
