@@ -8,7 +8,7 @@ import { tempDir } from '../../support/tmp.ts'
 import { callOf, partsOf } from '../parts.ts'
 import { providerOf } from '../support.ts'
 
-test('an open stream does not keep the text of its request', async () => {
+test('open streams do not keep the texts of their requests', async () => {
   using dir = tempDir()
   const store = await openStore(dir.path, { clock: Date.now })
   // One that keeps nothing of a request itself, as it is in the same heap.
@@ -23,16 +23,20 @@ test('an open stream does not keep the text of its request', async () => {
     },
   })
   const parts = partsOf(store, [providerOf('a', { baseUrl: `http://127.0.0.1:${upstream.port}/v1` })])
-  // Much more than whatever else the heap takes meanwhile.
-  const content = 'Which rivers run to the sea? '.repeat(400_000)
-  const call = callOf({ model: 'a/m', stream: true, messages: [{ role: 'user', content }] })
-  const { routing } = call.request.envelope
-  const candidates = candidatesFor([parts.catalog.resolve('a/m')], parts.providers, routing, '', 1)
+  const content = 'Which rivers run to the sea? '.repeat(50_000)
+  const rounds = Array.from({ length: 8 }, () => {
+    const call = callOf({ model: 'a/m', stream: true, messages: [{ role: 'user', content }] })
+    const { routing } = call.request.envelope
+    const candidates = candidatesFor([parts.catalog.resolve('a/m')], parts.providers, routing, '', 1)
+    return { call, candidates, warnings: [] }
+  })
   const before = await alive()
-  const round = { call, candidates, warnings: [] }
-  const opened = await openStream(parts, { outputBound: () => undefined }, candidates[0]!, round)
-  expect((await alive()) - before).toBeLessThan(content.length / 2)
-  opened.abort()
+  const opened = []
+  for (const round of rounds)
+    opened.push(await openStream(parts, { outputBound: () => undefined }, round.candidates[0]!, round))
+  // The collector takes whatever looks like an address on the stack for one: a text or two may outlive their requests.
+  expect((await alive()) - before).toBeLessThan((opened.length / 2) * content.length)
+  for (const stream of opened) stream.abort()
   await upstream.stop(true)
   await store.close()
 })
