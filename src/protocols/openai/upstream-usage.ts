@@ -148,10 +148,12 @@ function reportedCost(usage: JsonObject, quirks: UsageQuirks): string | undefine
       // Perplexity itemises its cost; OpenRouter and Vercel give one number.
       const parts = object(usage.cost)
       if (parts) return dollars(parts.total_cost)
-      // With the operator's own key at the provider behind, `cost` is only the fee of the reseller.
-      const behind = usage.is_byok === true ? object(usage.cost_details)?.upstream_inference_cost : undefined
-      if (typeof usage.cost === 'number' && typeof behind === 'number') return dollars(usage.cost + behind)
-      return dollars(usage.cost)
+      if (usage.is_byok !== true) return dollars(usage.cost)
+      // With the operator's own key at the provider behind, `cost` is only the fee of the reseller, often zero.
+      const behind = object(usage.cost_details)?.upstream_inference_cost
+      return typeof usage.cost === 'number' && typeof behind === 'number'
+        ? dollars(usage.cost + behind)
+        : undefined
     }
   }
 }

@@ -345,6 +345,8 @@ describe('usage', () => {
     [{ cost: 10 }, 'usage.cost', '10'],
     [{ cost: { total_cost: 0.00503 } }, 'usage.cost', '0.00503'],
     [{ cost: 0.001, is_byok: true, cost_details: { upstream_inference_cost: 0.02 } }, 'usage.cost', '0.021'],
+    [{ cost: 0, is_byok: true, cost_details: { upstream_inference_cost: null } }, 'usage.cost', undefined],
+    [{ cost: 0.001, is_byok: true }, 'usage.cost', undefined],
     [{ cost_in_usd_ticks: 4_389_400 }, 'usage.cost_in_usd_ticks', '0.00043894'],
     [{ cost: -1 }, 'usage.cost', undefined],
     [{ cost: 'free' }, 'usage.cost', undefined],
