@@ -28,7 +28,8 @@ export function catalogFileInUse(dataDir: string): CatalogFile {
 export function parseCatalogFile(path: string, text: string): CatalogFile {
   let json: unknown
   try {
-    json = JSON.parse(text)
+    // Editors on Windows begin a file with a byte order mark, which RFC 8259 lets a reader ignore.
+    json = JSON.parse(text.replace(/^\uFEFF/, ''))
   } catch (cause) {
     throw new Error(`${path} is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, {
       cause,

@@ -27,9 +27,11 @@ export async function diffCatalog(context: Context, invocation: Invocation): Pro
  */
 export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
-  const twice = file.models.map(({ id }) => id).filter((id, at, ids) => ids.indexOf(id) < at)
-  if (twice.length > 0)
-    throw new CommandFailure(`${path} has models twice: ${[...new Set(twice)].slice(0, 10).join(', ')}`)
+  const ids = new Set<string>()
+  const twice = new Set<string>()
+  for (const { id } of file.models) (ids.has(id) ? twice : ids).add(id)
+  if (twice.size > 0)
+    throw new CommandFailure(`${path} has models twice: ${[...twice].slice(0, 10).join(', ')}`)
   const faults = file.models.flatMap(priceFaults)
   if (faults.length > 0) {
     throw new CommandFailure(
