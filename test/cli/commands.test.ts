@@ -1,7 +1,7 @@
 // The command-line contract: machine output, exit codes, and what each command does to the store.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { CatalogFile, CatalogRow } from '../../src/catalog/row.ts'
 import { type TempDir, tempDir } from '../support/tmp.ts'
 import { json, type Machine, moment, run } from './run.ts'
@@ -308,6 +308,25 @@ describe('the catalog', () => {
         pricing: expect.objectContaining({ prompt: '0.0000005', completion: '0.000002' }),
       }),
     ])
+  })
+
+  test('models lists fees and the rates of longer prompts, as the API does', async () => {
+    const listed = async (id: string) => (await json(machine, 'models', id)) as { id: string }[]
+    expect((await listed('perplexity/sonar')).find(({ id }) => id === 'perplexity/sonar')).toMatchObject({
+      pricing: { request: '0.012' },
+    })
+    expect((await listed('gemini-2.5-pro')).find(({ id }) => id === 'gemini/gemini-2.5-pro')).toMatchObject({
+      pricing: { tiers: [{ above_prompt_tokens: 200_000, prompt: '0.0000025' }] },
+    })
+  })
+
+  test('a catalog file may begin with a byte order mark', async () => {
+    using other = tempDir()
+    const there = { cwd: other.path }
+    await json(there, 'catalog', 'export', 'mine.json')
+    const path = other.join('mine.json')
+    writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`)
+    expect(await json(there, 'catalog', 'diff', 'mine.json')).toMatchObject({ added: [], removed: [] })
   })
 
   test('what is exported can be compared and imported again', async () => {

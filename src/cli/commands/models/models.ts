@@ -1,8 +1,9 @@
 // `weir models`
 
 import type { Model } from '../../../catalog/model.ts'
+import { modelObject } from '../../../catalog/wire/models.ts'
 import { counted } from '../../../counted.ts'
-import { formatUsd, formatUsdPerMillion } from '../../../credits/money.ts'
+import { formatUsdPerMillion } from '../../../credits/money.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { Discovery } from '../../../serve/gateway/discovery.ts'
 import { answering, liveOf } from '../../../serve/gateway/live.ts'
@@ -37,9 +38,8 @@ export async function listModels(context: Context, invocation: Invocation): Prom
   print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
 }
 
-/** Prices as in GET /v1/models: decimal strings, US dollars per token. */
+/** Prices as in GET /v1/models: decimal strings, US dollars per token, with fees and the rates of longer prompts. */
 function modelView(model: Model) {
-  const { rates, perCall } = model.offers[0]!.price
   return {
     id: model.id,
     name: model.name,
@@ -47,14 +47,7 @@ function modelView(model: Model) {
     context_length: model.contextLength ?? null,
     max_output_tokens: model.maxOutputTokens ?? null,
     architecture: { input_modalities: model.inputModalities, output_modalities: model.outputModalities },
-    pricing: {
-      prompt: formatUsd(rates.input),
-      completion: formatUsd(rates.output),
-      input_cache_read: formatUsd(rates.cacheRead),
-      input_cache_write: formatUsd(rates.cacheWrite5m),
-      input_cache_write_1h: formatUsd(rates.cacheWrite1h),
-      ...(perCall['web_search'] === undefined ? {} : { web_search: formatUsd(perCall['web_search']) }),
-    },
+    pricing: modelObject(model).pricing,
     supported_parameters: model.supportedParameters,
     access: model.premium ? 'premium' : 'open',
     flash_class: model.flashClass,
