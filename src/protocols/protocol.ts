@@ -286,6 +286,8 @@ export interface StreamEncoder {
   finish(usage: Usage, bill: Bill): readonly Frame[]
   /** The stream ends with an error the client library will throw, never with an invented finish. */
   fail(error: RenderedError): readonly Frame[]
+  /** The client disconnected: has what was delivered stored, where answers are. Nothing is sent. */
+  cancel?(usage: Usage, bill: Bill): void
 }
 
 export interface Inbound {

@@ -23,6 +23,8 @@ export interface StreamChannel {
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]>
   /** The last bytes of an answer that failed after its first byte. */
   fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]>
+  /** The client disconnected: has what was delivered stored, where answers are. Nothing is sent. */
+  cancel?(usage: Usage, bill: Bill): void
 }
 
 /** Pushes bytes into a channel when the loop has time for it; in several turns if there is much to do. */

@@ -346,8 +346,11 @@ class Relay implements AbortListener {
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
       return this.#options.turns.whole(() => this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
-    // The client has gone: there is nobody to write to, and a cancelled response is not a failure.
-    if (outcome.ending === 'client-gone') return []
+    if (outcome.ending === 'client-gone') {
+      // There is nobody to write to, but a stored response is what the client pays for and may come back for.
+      this.#open.channel.cancel?.(usage, bill)
+      return []
+    }
     return this.#fail(
       this.#stopError ?? outcome.error ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider),
     )

@@ -64,6 +64,11 @@ export class AnswerSink {
     this.#write(this.#encoder.fail(error))
   }
 
+  /** The client disconnected. */
+  cancel(usage: Usage, bill: Bill): void {
+    this.#encoder.cancel?.(usage, bill)
+  }
+
   /** The bytes of everything since the last call. */
   written(): DoneOrSteps<readonly Uint8Array[]> {
     this.#encode()

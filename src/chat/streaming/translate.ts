@@ -58,6 +58,10 @@ export class TranslateChannel implements StreamChannel {
     return this.#sink.written()
   }
 
+  cancel(usage: Usage, bill: Bill): void {
+    this.#sink.cancel(usage, bill)
+  }
+
   *#writtenAfter(rest: Steps<void>): Steps<readonly Uint8Array[]> {
     yield* rest
     const written = this.#sink.written()

@@ -127,6 +127,10 @@ export class JoinedStream implements OpenStream, StreamChannel {
     return this.#parts.sink.written()
   }
 
+  cancel(usage: Usage, bill: Bill): void {
+    this.#parts.sink.cancel(usage, bill)
+  }
+
   // ---- rounds -----------------------------------------------------------------------------------------------
 
   async #readMany(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {

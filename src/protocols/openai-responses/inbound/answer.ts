@@ -10,7 +10,7 @@ import type { ResponsesRequest } from './schema.ts'
 
 /** The state of a response. */
 export interface Standing {
-  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed'
+  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
   readonly output: readonly JsonObject[]
   /** Whether it can be retrieved by its id. */
   readonly stored: boolean

@@ -136,6 +136,19 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#written()
   }
 
+  /** Stores what was delivered as a response that is `cancelled`, the status that OpenAI gives to such. */
+  cancel(usage: Usage, bill: Bill): void {
+    const { request, hooks } = this.#asked
+    if (request.store === false) return
+    // A call that was not finished could be neither run nor continued.
+    const kept = this.#items.filter(
+      (item) => !item.open || item instanceof MessageItem || item instanceof ReasoningItem,
+    )
+    const output = kept.map((item) => item.json(item.open ? 'incomplete' : item.status))
+    const cancelled = { ...unfinished, status: 'cancelled', usage: wireUsage(usage, bill) } as const
+    hooks.keep(this.#response({ ...cancelled, output, stored: true }))
+  }
+
   // ---- events -----------------------------------------------------------------------------------------------
 
   #take(event: Extract<ChatEvent, { choice: number }>): void {

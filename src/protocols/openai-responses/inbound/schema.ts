@@ -250,7 +250,7 @@ export const responseObject = z.looseObject({
   object: z.literal('response'),
   created_at: z.int(),
   completed_at: z.int().nullable(),
-  status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
+  status: z.enum(['in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
   error: z.object({ code: text, message: text }).nullable(),
   incomplete_details: z.object({ reason: z.enum(['max_output_tokens', 'content_filter']) }).nullable(),
   instructions: text.nullable(),
