@@ -134,7 +134,14 @@ export class Vouchers {
   /** Grants what a killed process left. Returns the number. */
   async sweep(): Promise<number> {
     const left = await this.#store.ungrantedVouchers(100)
-    for (const voucher of left) await this.#grant(voucher)
+    for (const voucher of left) {
+      try {
+        await this.#grant(voucher)
+      } catch (error) {
+        // Its account has as much credit as it can have: the others are not held up, and it is tried again.
+        if (!(error instanceof GatewayError) || error.code !== 'invalid_request') throw error
+      }
+    }
     return left.length
   }
 }

@@ -1,8 +1,11 @@
 // The codes of vouchers: what people type, and what they mistype.
 
 import { expect, test } from 'bun:test'
-import { usd } from '../../src/credits/money.ts'
-import { mintVoucher, readCode } from '../../src/payments/vouchers.ts'
+import { largestLot, usd } from '../../src/credits/money.ts'
+import { mintVoucher, readCode, Vouchers } from '../../src/payments/vouchers.ts'
+import { openStore } from '../../src/store/open.ts'
+import { noon } from '../credits/support.ts'
+import { tempDir } from '../support/tmp.ts'
 
 const mint = () => mintVoucher({ amount: usd(10), note: '', expiresAt: null }, 0).code
 
@@ -32,3 +35,29 @@ test.each(['', 'WEIR', 'WEIR-0000', '%', "' OR 1=1--", 'WEIR-UUUU-UUUU-UUUU-UUUU
   '%p is no code',
   (text) => expect(readCode(text)).toBeUndefined(),
 )
+
+test('a voucher of an account that can have no more credit does not hold up those of others', async () => {
+  const home = tempDir('weir-vouchers-')
+  const store = await openStore(home.path, { clock: () => noon, serveAs: 'test' })
+  try {
+    const vouchers = new Vouchers(store.vouchers, store.ledger, () => noon)
+    const full = {
+      account: 'rich',
+      pool: 'purchased',
+      amount: largestLot,
+      expiresAt: null,
+      from: 'grant',
+    } as const
+    for (const source of ['a', 'b', 'c', 'd']) await store.ledger.grant({ ...full, source })
+    const made = [0, 1].map(() => mintVoucher({ amount: usd(10), note: '', expiresAt: null }, noon))
+    await store.vouchers.addVouchers(made.map(({ voucher }) => voucher))
+    await expect(vouchers.redeem('rich', made[0]!.code)).rejects.toMatchObject({ code: 'invalid_request' })
+    // Its process dies between the two steps.
+    await store.vouchers.claimVoucher(made[1]!.voucher.hash, 'anna', noon + 1)
+    await vouchers.sweep()
+    expect((await store.ledger.balance('anna')).lots.map(({ remaining }) => remaining)).toEqual([usd(10)])
+  } finally {
+    await store.close()
+    home.remove()
+  }
+})
