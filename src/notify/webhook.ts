@@ -68,8 +68,8 @@ export interface WebhookStore {
   /** Accounts after `after`, in order of id, with a webhook for one of these types. */
   accountsWanting(types: readonly EventType[], after: string, limit: number): Awaitable<readonly string[]>
   /**
-   * Takes what is due at `now`, one message for each webhook that is not in `busy`. Others leave it alone until
-   * `leaseUntil`; then it is due again unless it was concluded.
+   * Takes what is due at `now`, one message for each webhook that is not in `busy`; accounts with fewer of those come
+   * first. Others leave it alone until `leaseUntil`; then it is due again unless it was concluded.
    */
   claimDue(
     now: number,

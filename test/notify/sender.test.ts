@@ -212,3 +212,21 @@ test('a removed webhook takes what waits for it along; without a master key none
   for (const url of ['ftp://a.example', 'https://user:secret@a.example', 'nothing'])
     await expect(add(['balance.low'], url)).rejects.toMatchObject({ code: 'invalid_request' })
 })
+
+test('an account with many addresses that do not answer does not delay the messages of others', async () => {
+  for (let at = 0; at < 20; at++)
+    await webhooks.add('acct_mallory', { url: `https://tarpit.example/${at}`, events: ['balance.low'] })
+  await add()
+  for (let at = 0; at < 30; at++)
+    await store.webhooks.emit({ ...event(`m${at}`), account: 'acct_mallory', at: now - 60_000 + at })
+  await store.webhooks.emit(event('one'))
+  const claimed = async (busy: readonly string[], room: number) =>
+    (await store.webhooks.claimDue(now, now + hour, busy, room)).map(({ webhook }) => webhook)
+  const hanging = await claimed([], 16)
+  const [anna] = await webhooks.list('acct_anna')
+  // Nobody had anything in flight: its first message comes among the first of both.
+  expect(hanging.slice(0, 2)).toContain(anna!.id)
+  const tarpits = hanging.filter((id) => id !== anna!.id)
+  await store.webhooks.emit(event('two'))
+  expect(await claimed(tarpits, 1)).toEqual([anna!.id])
+})

@@ -82,7 +82,7 @@ export class SqliteWebhooks implements WebhookStore {
     const some = reading(() => this.#sql().anyDue.get(now))
     if (!some) return []
     return this.#together(() => {
-      const due = this.#sql().due.all(now, JSON.stringify(busy), limit)
+      const due = this.#sql().due.all({ now, busy: JSON.stringify(busy), limit })
       for (const { id } of due) this.#sql().lease.run(leaseUntil, id)
       return due.map(deliveryOf)
     })
@@ -120,11 +120,17 @@ function statements(database: Database) {
     anyDue: database.prepare<{ id: string }, [number]>(
       `SELECT id FROM webhook_delivery WHERE state = 'waiting' AND next_at <= ? LIMIT 1`,
     ),
-    due: database.prepare<DeliveryRow, [number, string, number]>(
-      `SELECT id, webhook, type, at, body, state, next_at, attempts FROM (SELECT *, row_number() OVER
-           (PARTITION BY webhook ORDER BY next_at, id) AS place FROM webhook_delivery
-           WHERE state = 'waiting' AND next_at <= ? AND webhook NOT IN (SELECT value FROM json_each(?)))
-       WHERE place = 1 ORDER BY next_at LIMIT ?`,
+    // Accounts take turns, and what is being sent for one counts: its hanging addresses do not delay the others.
+    due: database.prepare<DeliveryRow, [{ now: number; busy: string; limit: number }]>(
+      `WITH busy AS (SELECT id, account FROM webhook WHERE id IN (SELECT value FROM json_each($busy))),
+       heads AS (SELECT * FROM (SELECT webhook_delivery.*, webhook.account, row_number() OVER
+             (PARTITION BY webhook ORDER BY next_at, webhook_delivery.id) AS place
+           FROM webhook_delivery JOIN webhook ON webhook.id = webhook
+           WHERE state = 'waiting' AND next_at <= $now AND webhook NOT IN (SELECT id FROM busy))
+         WHERE place = 1)
+       SELECT id, webhook, type, at, body, state, next_at, attempts FROM heads
+       ORDER BY row_number() OVER (PARTITION BY account ORDER BY next_at, id)
+         + (SELECT count(*) FROM busy WHERE busy.account = heads.account), next_at LIMIT $limit`,
     ),
     lease: write('UPDATE webhook_delivery SET next_at = ? WHERE id = ?'),
     conclude: write('UPDATE webhook_delivery SET state = ?, next_at = ?, attempts = ? WHERE id = ?'),
