@@ -68,6 +68,10 @@ describe('a price', () => {
     const tier = (above: number) => ({ above_prompt_tokens: above, input: '2', output: '3' })
     const { tiers } = buildPrice({ input: '1', output: '2', tiers: [tier(272_000), tier(128_000)] })
     expect(tiers.map((each) => each.abovePromptTokens)).toEqual([128_000, 272_000])
+    const free = { above_prompt_tokens: 128_000, input: '0', output: '0' }
+    expect(() => buildPrice({ input: '1', output: '2', tiers: [tier(128_000), free] })).toThrow(
+      'two tiers begin above 128000 prompt tokens',
+    )
   })
 
   test.each(['0.0000001', '-1', '', 'free', '1e-3', '1,5', ' 1'])(

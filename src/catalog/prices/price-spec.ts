@@ -75,12 +75,15 @@ export class PriceRefused extends Error {}
  * The exact price of a spec. Absent rates default to one that is not too low: cache reads and writes cost as much as
  * fresh input, a one-hour write as much as a five-minute write, reasoning as much as output, a request as much as with
  * the most expensive search context. Throws PriceRefused for a rate that is missing, negative, or not a whole number of
- * picodollars per token, and for a fee per request that is below one of its search contexts: holds reserve it.
+ * picodollars per token, and for a fee per request that is below one of its search contexts: holds reserve it. Two tiers
+ * that begin at the same length are refused, too.
  */
 export function buildPrice(spec: PriceSpec): Price {
   const tiers: Tier[] = (spec.tiers ?? [])
     .map((tier) => ({ abovePromptTokens: tier.above_prompt_tokens, rates: buildRates(tier, spec) }))
     .toSorted((a, b) => a.abovePromptTokens - b.abovePromptTokens)
+  const twice = tiers.find((tier, at) => tier.abovePromptTokens === tiers[at + 1]?.abovePromptTokens)
+  if (twice) throw new PriceRefused(`two tiers begin above ${twice.abovePromptTokens} prompt tokens`)
   const perCallFees = fees('per_call', spec.per_call)
   const bySearchContext = fees('per_request_by_search_context', spec.per_request_by_search_context)
   const rates = buildRates(spec)
