@@ -251,7 +251,7 @@ export class Payments {
     if (news.kind === 'refund' || news.kind === 'dispute') {
       if (!topUp || topUp.creditedAt === null) return { outcome: 'waiting', topUp: topUp?.id ?? null }
       // A second payment of the same top-up was never credited: giving it back takes nothing.
-      if (news.paymentId !== topUp.paymentId) return { outcome: 'ignored', topUp: topUp.id }
+      if (!isOfItsPayment(news, topUp)) return { outcome: 'ignored', topUp: topUp.id }
       return { outcome: await this.#reversals.take(topUp, news), topUp: topUp.id }
     }
     if (!topUp) return { outcome: 'unmatched', topUp: null }
@@ -329,6 +329,14 @@ export class Payments {
     if (processor) return processor
     throw new GatewayError('payment_processor_error', { message: `${id} is not configured any more.` })
   }
+}
+
+/** A page that did not name its payment was credited under its own id. */
+function isOfItsPayment(
+  { paymentId }: { readonly paymentId: string },
+  topUp: Pick<TopUp, 'paymentId' | 'reference'>,
+): boolean {
+  return paymentId === topUp.paymentId || topUp.paymentId === topUp.reference
 }
 
 async function within<T>(ms: number, answer: Promise<T>): Promise<T | 'late'> {

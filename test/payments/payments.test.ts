@@ -196,6 +196,14 @@ test('a second payment that is given back or disputed takes nothing of the first
   expect({ left: lots[0]?.remaining, debt }).toEqual({ left: topUp.credit, debt: 0n })
 })
 
+test('a page that was credited under its own id is given back by the id of its payment', async () => {
+  const payments = paymentsWith()
+  const topUp = await open(payments)
+  await take(payments, eventOf('evt_1', topUp.id, paid(topUp.reference!)))
+  expect(await take(payments, eventOf('evt_2', topUp.id, refund('pay_1', 50_000n)))).toBe('applied')
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'refunded' })
+})
+
 test('one payment of two top-ups is one credit and an alarm', async () => {
   const payments = paymentsWith()
   const [first, second] = [await open(payments), await open(payments)]
