@@ -1,6 +1,7 @@
 // Payments: opens top-ups, and credits each exactly once, however its payment is reported and how often.
 
 import { createHash } from 'node:crypto'
+import type { Awaitable } from '../awaitable.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
@@ -21,7 +22,8 @@ export interface PaymentParts extends TopUpTerms {
   readonly now: () => number
   /** Reports something that an operator must look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
-  readonly credited?: (topUp: TopUp) => void
+  /** Whether an account can use its credit: not when it was suspended or deleted. */
+  readonly isUsable: (account: string) => Awaitable<boolean>
 }
 
 /** A processor is asked about one top-up at most this often, milliseconds. */
@@ -155,15 +157,17 @@ export class Payments {
   }
 
   async #credit(topUp: TopUp): Promise<TopUp> {
-    const { store, now, credited } = this.#parts
+    const { store, now, isUsable, alarm } = this.#parts
     const lot = topUp.test ? null : await this.#grant(topUp)
     if (lot === 'refused') return this.#problem(topUp, 'not_creditable', undefined)
     pass('payment-granted', topUp.id)
+    // Its page stays open when the account goes. The money is booked all the same: an operator gives it back.
+    if (lot !== null && !(await isUsable(topUp.account)))
+      alarm('a payment needs an operator', { problem: 'account_not_usable', top_up: topUp.id })
     const after = await store.changeTopUp(topUp.id, (current) =>
       current.creditedAt === null ? { ...current, state: 'credited', lot, creditedAt: now() } : null,
     )
     pass('payment-credited', topUp.id)
-    if (topUp.creditedAt === null && after.creditedAt !== null) credited?.(after)
     // A refund may arrive before its payment.
     for (const event of await store.waitingFor(topUp.processor, topUp.paymentId!)) await this.#finish(event)
     return after

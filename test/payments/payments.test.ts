@@ -53,6 +53,7 @@ function paymentsWith(payments: PaymentStore = store.payments, rate = '89.015'):
     least: 10_000n,
     most: 5_000_000n,
     unpaidPerHour: 20,
+    isUsable: (account) => account === 'anna',
     now: () => now,
     alarm: (_, facts) => void alarms.push(facts),
   })
@@ -180,6 +181,16 @@ test('requests at the same moment do not pass the limit together, and a repeated
   const all = await Promise.allSettled(Array.from({ length: 30 }, (_, at) => under(`key-${at}`)))
   expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
   expect(await under('key-0')).toMatchObject({ state: 'open' })
+})
+
+test('money for an account that was deleted meanwhile is booked, and an alarm', async () => {
+  const payments = paymentsWith()
+  const wanted = { account: 'gone', amount: 50_000n, processor: undefined, idempotencyKey: null }
+  const topUp = await payments.open(wanted, () => ({ origin: 'http://localhost', page: 'http://localhost/' }))
+  const message = eventOf('evt_1', topUp.id, paid('pay_1'))
+  for (let again = 0; again < 2; again++) expect(await take(payments, message)).toBe('applied')
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'credited' })
+  expect(alarms).toEqual([{ problem: 'account_not_usable', top_up: topUp.id }])
 })
 
 test('a second payment that is given back or disputed takes nothing of the first', async () => {

@@ -51,6 +51,7 @@ beforeEach(async () => {
     least: 10_000n,
     most: 5_000_000n,
     unpaidPerHour: 20,
+    isUsable: () => true,
     now: () => now,
     alarm: () => undefined,
   })

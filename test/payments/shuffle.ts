@@ -118,6 +118,7 @@ class Way {
       least: 10_000n,
       most: 5_000_000n,
       unpaidPerHour: 20,
+      isUsable: () => true,
       now: () => clock.now,
       alarm: () => undefined,
     })

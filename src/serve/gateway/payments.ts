@@ -93,6 +93,7 @@ function paymentsOf({
     most: parseMinor(most)!,
     unpaidPerHour: config.payments.unpaid_per_hour,
     now: clock,
+    isUsable: async (account) => (await store.accounts.findAccount(account))?.suspended === false,
     alarm: (message, facts) => log.error(message, facts),
   })
 }
