@@ -320,7 +320,7 @@ export class Hold {
     const openSearches = ending === 'client-gone' ? delivered.openSearches : 0
     if (!complete && ((!delivered.any && openSearches === 0) || free)) return noCharge
     const counted = withOpenSearches(usage, openSearches)
-    const credible = counted && credibleUsage(counted, this.#candidate.model, this.#round.request.envelope.n)
+    const credible = counted && credibleUsage(counted, this.#candidate, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
     const own = exactCount(this.#parts, this.#round, answered)

@@ -33,7 +33,7 @@ export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result:
   })
 }
 
-/** The provider finished an answer without a usable token count. */
+/** The provider finished an answer without a usable token count, or reports a cost that cannot be. */
 export function warnOfUncounted(
   log: Log,
   call: Call,
@@ -41,7 +41,13 @@ export function warnOfUncounted(
   usage: Usage | undefined,
   credible: Usage | undefined,
 ): void {
-  if (usage === undefined || credible?.uncounted === undefined) return
+  if (usage === undefined || credible === undefined) return
+  if (usage.reportedCost !== undefined && credible.reportedCost === undefined)
+    log.warn('a provider reports a cost that its model cannot come to: the catalog price is charged', {
+      ...served(call, candidate),
+      reported_usd: usage.reportedCost,
+    })
+  if (credible.uncounted === undefined) return
   log.warn('a provider has not counted a call as it can have been: it is estimated', {
     ...served(call, candidate),
     uncounted: credible.uncounted.join(', '),

@@ -75,7 +75,7 @@ export class StreamWatch {
 
   /** The provider's count without implausible values. */
   #credible(usage: Usage | undefined): Usage | undefined {
-    return usage && credibleUsage(usage, this.#hold.candidate.model, this.#hold.round.request.envelope.n)
+    return usage && credibleUsage(usage, this.#hold.candidate, this.#hold.round.request.envelope.n)
   }
 
   #checkpoint({ delivered, usage }: Progress): void {

@@ -85,6 +85,21 @@ describe('a hold', () => {
     expect(lab.parts.inFlight.size).toBe(1)
   })
 
+  test.each([
+    ['is charged what the reseller reports', '0.000123', 123_000_000n],
+    ['is charged by the catalog where what is reported cannot be', '9000000', output(10)],
+  ])('of a call to a reseller %s', async (_, reportedCost, charged) => {
+    await using lab = await held(
+      rich,
+      {},
+      { ...candidateOf('a'), provider: providerOf('a', { costFrom: 'reported' }) },
+    )
+    const hold = await lab.open()
+    const before = await lab.left()
+    await hold.settle({ ...whole, usage: { ...usage, reportedCost } }, () => undefined)
+    expect(before - (await lab.left())).toBe(charged)
+  })
+
   test('of an account that cannot pay for one token is refused and nothing is set aside', async () => {
     await using lab = await held(1n)
     const refusal: unknown = await lab.open().catch((error: unknown) => error)

@@ -2,9 +2,11 @@
 
 import { expect, test } from 'bun:test'
 import { credibleUsage } from '../../../src/chat/counting/credible.ts'
+import { buildPrice } from '../../../src/catalog/prices/price-spec.ts'
 import { noUsage, type Side, type Usage } from '../../../src/conversation/usage.ts'
 
-const model = { contextLength: 128_000, maxOutputTokens: 4_096 }
+const price = buildPrice({ input: '1', output: '2', per_call: { web_search: '0.01' } })
+const model = { model: { contextLength: 128_000, maxOutputTokens: 4_096 }, offer: { price } }
 
 test.each<[string, Partial<Usage>, readonly Side[] | undefined]>([
   ['a count within the context', { input: 100_000, output: 4_000 }, undefined],
@@ -28,4 +30,14 @@ test('calls of a tool without end are none', () => {
   const searches = (web_search: number) => credibleUsage({ ...noUsage, toolCalls: { web_search } }, model, 1)
   expect(searches(400).toolCalls).toEqual({ web_search: 400 })
   expect(searches(3_000).toolCalls).toEqual({})
+})
+
+test('a reported cost is believed up to what the largest plausible usage costs at the catalog price', () => {
+  // Ten rounds of 128,000 and 4,096 tokens, and a thousand searches.
+  const most = '11.36192'
+  const reported = (reportedCost: string, of = model) => credibleUsage({ ...noUsage, reportedCost }, of, 1)
+  expect(reported(most).reportedCost).toBe(most)
+  expect(reported('11.361921')).toEqual(noUsage)
+  const free = { ...model, offer: { price: buildPrice({ input: '0', output: '0' }) } }
+  expect(reported('25', free).reportedCost).toBe('25')
 })
