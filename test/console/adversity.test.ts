@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { after, newAnswer } from '../../src/console/chat/thread.ts'
+import { after, newAnswer } from '../../src/console/chat/thread/thread.ts'
 import { openedConsole } from './opened.ts'
 import { browserPath, clean, seen } from './visitor.ts'
 
@@ -162,7 +162,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     // A call that failed before its answer began leads to its request.
     await page.unroute('**/app/v1/responses')
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/error-500'))
-    await page.reload()
+    await page.goto('/console/chat')
     await page.getByRole('button', { name: 'sim/error-500' }).waitFor()
     await say(page, 'Hello')
     await page.getByRole('link', { name: 'Why?' }).click()

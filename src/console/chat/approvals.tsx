@@ -3,7 +3,7 @@
 import { useState } from 'react'
 import { t } from '../strings/text.ts'
 import { Badge, Button } from '../ui/basics.tsx'
-import type { Approval, ApprovalRequest } from './thread.ts'
+import type { Approval, ApprovalRequest } from './thread/thread.ts'
 
 interface ApprovalsProps {
   readonly requests: readonly ApprovalRequest[]

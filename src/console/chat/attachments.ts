@@ -1,6 +1,6 @@
 // Files as parts of a question.
 
-import type { Attachment } from './thread.ts'
+import type { Attachment } from './thread/thread.ts'
 
 /** Requests are limited to 10 MiB by default, including the overhead of base64 and JSON. */
 export const mostCharacters = 9_000_000

@@ -17,13 +17,14 @@ import { asMarkdown } from './export.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { PoolMeter } from './pool-meter.tsx'
 import { Rename } from './rename.tsx'
-import type { Answer, Approval, Attachment, Turn } from './thread.ts'
+import type { Answer, Approval, Attachment, Turn } from './thread/thread.ts'
 import { TurnView } from './turn.tsx'
-import { type Asked, useThread } from './use-thread.ts'
+import { type Asked, stopAnswerIn } from './thread/open-thread.ts'
+import { useThread } from './thread/use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
-  const { turns, title, rename, loading, error, send, startAnew, stop } = useThread(id)
+  const { thread, turns, title, loading, error, startAnew } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [draft, setDraft] = useState<Draft | null>(null)
@@ -38,7 +39,7 @@ export default function Chat() {
     const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
     if (!model) return
     const all = [...new Set([...servers, ...more])]
-    await send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
+    await thread.send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
   }
   /** Continues the answer with the servers that it called. */
   const decide = (index: number, turn: Turn, approvals: readonly Approval[]) => {
@@ -72,7 +73,9 @@ export default function Chat() {
           >
             {title || t('New chat')}
           </h1>
-          {id !== undefined && title !== '' && <Rename title={title} onRename={rename} />}
+          {id !== undefined && title !== '' && (
+            <Rename title={title} onRename={(name) => thread.rename(name)} />
+          )}
           {turns.length > 0 && (
             <Button
               small
@@ -124,7 +127,7 @@ export default function Chat() {
               servers={servers}
               onServers={setServers}
               onCancel={() => setDraft(null)}
-              onStop={stop}
+              onStop={() => thread.stop()}
               onSend={(text, attachments) =>
                 void ask(draft?.keep ?? turns.length, { text, attachments, approvals: [] })
               }
@@ -199,6 +202,7 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
   const [deleting, setDeleting] = useState<Conversation | null>(null)
   const remove = async ({ id }: Conversation) => {
     await call('DELETE', `conversations/${encodeURIComponent(id)}`)
+    stopAnswerIn(id)
     if (id === current) navigate('/chat')
     await client.invalidateQueries({ queryKey: ['conversations'] })
     setDeleting(null)

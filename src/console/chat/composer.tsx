@@ -5,7 +5,7 @@ import { t } from '../strings/text.ts'
 import { Button } from '../ui/basics.tsx'
 import { mostCharacters, readAttachment, tooLarge } from './attachments.ts'
 import { Servers } from './servers.tsx'
-import type { Attachment } from './thread.ts'
+import type { Attachment } from './thread/thread.ts'
 
 interface ComposerProps {
   /** The question that is being edited. */

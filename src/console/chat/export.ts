@@ -1,4 +1,4 @@
-import type { Turn } from './thread.ts'
+import type { Turn } from './thread/thread.ts'
 
 /** A conversation as a document of markdown. */
 export function asMarkdown(title: string, turns: readonly Turn[]): string {

@@ -8,7 +8,7 @@ import { poolNames } from '../pages/credits/pools.ts'
 import { Badge, Button, Copy } from '../ui/basics.tsx'
 import { Markdown } from './markdown.tsx'
 import { Approvals } from './approvals.tsx'
-import type { Answer, Approval, ToolCall, Turn } from './thread.ts'
+import type { Answer, Approval, ToolCall, Turn } from './thread/thread.ts'
 
 interface TurnProps {
   readonly turn: Turn

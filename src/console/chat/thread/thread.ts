@@ -207,11 +207,17 @@ function cited(sources: readonly Source[], annotation: Annotation | undefined): 
   return sources.some((known) => known.url === url) ? sources : [...sources, { url, title: title || url }]
 }
 
+const states: Readonly<Record<string, Answer['state']>> = {
+  completed: 'done',
+  incomplete: 'cut',
+  cancelled: 'stopped',
+}
+
 function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
   const { status, usage, error } = response
   return {
     id: response.id,
-    state: status === 'completed' ? 'done' : status === 'incomplete' ? 'cut' : 'failed',
+    state: states[status] ?? 'failed',
     stored: response.store !== false,
     fault: error ?? answer.fault,
     cost: usage?.cost_details?.total ?? answer.cost,

@@ -1,8 +1,8 @@
 // One request of the chat: the stream of a response, event by event, then its cost.
 
 import { EventSourceParserStream } from 'eventsource-parser/stream'
-import { call, send } from '../api/call.ts'
-import type { Conversation, Receipt } from '../api/wire.ts'
+import { call, send } from '../../api/call.ts'
+import type { Conversation, Receipt } from '../../api/wire.ts'
 import type { StreamEvent } from './thread.ts'
 
 export interface Question {
