@@ -18,6 +18,9 @@ const exposed = [
   'x-weir-warnings',
   'idempotency-replayed',
   'etag',
+  ...['limit', 'remaining', 'reset'].flatMap((figure) =>
+    ['requests', 'tokens'].map((unit) => `x-ratelimit-${figure}-${unit}`),
+  ),
 ].join(', ')
 
 const methods = 'GET, POST, DELETE'

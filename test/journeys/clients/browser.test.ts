@@ -112,7 +112,7 @@ describe('S18 an answer', () => {
     expect(response.status).toBe(status)
     expect(response.headers.get('access-control-allow-origin')).toBe('*')
     expect(response.headers.get('access-control-expose-headers')).toMatch(
-      /x-request-id.*retry-after.*x-should-retry/,
+      /x-request-id.*retry-after.*x-should-retry.*x-ratelimit-remaining-tokens/,
     )
     expect(response.headers.has('access-control-allow-credentials')).toBe(false)
   })
