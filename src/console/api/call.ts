@@ -1,5 +1,6 @@
 // Calls to the gateway: JSON to the console's own origin with the session's cookie; failures are one kind of error.
 
+import { t } from '../strings/text.ts'
 import type { Fault } from './wire.ts'
 
 /** A refusal of the gateway, or no answer at all (`code` is then `unreachable`). */
@@ -41,7 +42,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
     throw new CallError({
       status: 0,
       code: 'unreachable',
-      message: 'The gateway does not answer. Is it running?',
+      message: t('The gateway does not answer. Is it running?'),
       param: null,
       metadata: {},
     })
@@ -63,7 +64,7 @@ async function faultOf(response: Response): Promise<Fault> {
   const fallback: Fault = {
     status: response.status,
     code: `http_${response.status}`,
-    message: `The gateway answered ${response.status}.`,
+    message: t('The gateway answered {status}.', { status: response.status }),
     param: null,
     metadata: {},
   }

@@ -1,5 +1,6 @@
 // Files as parts of a question.
 
+import { t } from '../strings/text.ts'
 import type { Attachment } from './thread/thread.ts'
 
 /** Requests are limited to 10 MiB by default, including the overhead of base64 and JSON. */
@@ -25,7 +26,7 @@ function dataUrlOf(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
     reader.addEventListener('load', () => resolve(String(reader.result)))
-    reader.addEventListener('error', () => reject(reader.error ?? new Error('The file cannot be read.')))
+    reader.addEventListener('error', () => reject(reader.error ?? new Error(t('The file cannot be read.'))))
     reader.readAsDataURL(file)
   })
 }

@@ -1,6 +1,7 @@
 // Passkeys by the browser's own functions: what the gateway asks for, and what the authenticator answers, as JSON.
 
 import { call } from '../api/call.ts'
+import { t } from '../strings/text.ts'
 
 /** Has a passkey sign a challenge of the gateway. Rejects when the person closes the browser's dialog. */
 export async function passkeyProof(): Promise<object> {
@@ -25,6 +26,6 @@ export function canUsePasskeys(): boolean {
 }
 
 function jsonOf(credential: Credential | null): object {
-  if (!(credential instanceof PublicKeyCredential)) throw new Error('The browser gave no passkey.')
+  if (!(credential instanceof PublicKeyCredential)) throw new Error(t('The browser gave no passkey.'))
   return credential.toJSON() as object
 }

@@ -5,6 +5,7 @@ import { call, CallError, send } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import { queryClient } from '../../api/queries.ts'
 import type { Conversation, SessionView } from '../../api/wire.ts'
+import { t } from '../../strings/text.ts'
 import { ask, noteConversation, settledReceipt } from './ask.ts'
 import { after, type Answer, type Item, keptTurn, newAnswer, requestFor } from './thread.ts'
 import type { ResponseObject, Turn } from './thread.ts'
@@ -173,7 +174,7 @@ export class OpenThread {
         // A reader sees frames, not tokens.
         if (frame === 0) frame = requestAnimationFrame(show)
       }
-      if (answer.state === 'running') answer = { ...answer, state: 'failed', fault: cutShort }
+      if (answer.state === 'running') answer = { ...answer, state: 'failed', fault: cutShort() }
     } catch (thrown) {
       // An answer that had ended is whole, however its connection ends.
       if (answer.state === 'running')
@@ -273,9 +274,8 @@ function titleOf({ text }: Turn): string {
 }
 
 /** Not a refusal of the gateway, so the error reference has no code of it. */
-const cutShort = {
-  code: null,
-  message: 'The connection to the gateway broke off before the answer was complete.',
+function cutShort(): NonNullable<Answer['fault']> {
+  return { code: null, message: t('The connection to the gateway broke off before the answer was complete.') }
 }
 
 /** Of a call that was refused or failed before its answer began. */
@@ -285,7 +285,7 @@ function requestIdOf(thrown: unknown): string | null {
 }
 
 function faultOf(thrown: unknown): NonNullable<Answer['fault']> {
-  if (!(thrown instanceof CallError)) return cutShort
+  if (!(thrown instanceof CallError)) return cutShort()
   const { status, code, message } = thrown.fault
   return { code: status === 0 ? null : code, message }
 }
