@@ -82,6 +82,24 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await context.close()
   }, 30_000)
 
+  test('takes no place of turns that could not be loaded', async () => {
+    const { page, context } = await asked(4)
+    await page.getByTestId('cost').waitFor()
+    const path = '**/console/api/conversations/conv_*'
+    await context.route(path, (route) => route.abort())
+    await page.reload()
+    const message = page.getByLabel('Message')
+    await message.fill('And now?')
+    await page.keyboard.press('Enter')
+    await page.locator('article').getByText('The gateway does not answer').waitFor()
+    await context.unroute(path)
+    await message.fill('Once more.')
+    await page.keyboard.press('Enter')
+    await page.locator('article .prose').nth(1).getByText('slow slow slow slow').waitFor()
+    expect(await page.getByText('Go on.', { exact: true }).last().isVisible()).toBe(true)
+    await context.close()
+  }, 30_000)
+
   test('of a conversation that is deleted meanwhile does not bring it back', async () => {
     const visit = await asked(400)
     const { page, context } = visit

@@ -116,6 +116,7 @@ export class OpenThread {
     const turn: Turn = { key: newId(), text, attachments, approvals, answer }
     this.#show({ turns: [...this.#shown.turns.slice(0, keep), turn], error: null })
     await this.#ready
+    if (!(await this.#hasEarlierTurns(turn))) return
     const saved = this.#answerAndSave(turn, asking, controller).catch((error: unknown) =>
       this.#show({ error }),
     )
@@ -123,6 +124,21 @@ export class OpenThread {
       if (!this.#running) busy.delete(this)
     })
     await this.#ready
+  }
+
+  /** Whether what was said before is loaded: an answer without it would be saved in its place. Fails the turn if not. */
+  async #hasEarlierTurns(turn: Turn): Promise<boolean> {
+    const { id } = this.#shown
+    if (id === undefined || this.#known) return true
+    try {
+      await this.#load(id)
+      return true
+    } catch (thrown) {
+      this.#change(turn.key, (answer) => ({ ...answer, state: 'failed', fault: faultOf(thrown) }))
+      this.#running = null
+      busy.delete(this)
+      return false
+    }
   }
 
   async #answerAndSave(turn: Turn, asking: Asking, controller: AbortController): Promise<void> {
