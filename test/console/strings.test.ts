@@ -13,22 +13,7 @@ const sources = new Map(
 )
 
 /** What is translated as a whole: folders, and files by their full names. */
-const translated = [
-  'app.tsx',
-  'crash-guard.tsx',
-  'shell.tsx',
-  'api/',
-  'chat/',
-  'session/',
-  'ui/',
-  'pages/overview.tsx',
-  'pages/connect.tsx',
-  'pages/models.tsx',
-  'pages/pages.tsx',
-  'pages/keys/',
-  'pages/requests/',
-  'pages/usage/',
-]
+const translated = ['app.tsx', 'crash-guard.tsx', 'shell.tsx', 'api/', 'chat/', 'pages/', 'session/', 'ui/']
 
 /** Tables whose texts are given to `t` by a name: the start of each, up to the first line that closes it. */
 const tables: readonly (readonly [file: string, start: string])[] = [
@@ -37,6 +22,12 @@ const tables: readonly (readonly [file: string, start: string])[] = [
   ['pages/credits/pools.ts', 'const poolNames:'],
   ['pages/reasons.ts', 'const reasons:'],
   ['pages/usage/usage.tsx', 'const groupNames:'],
+  ['pages/credits/pools.ts', 'const poolRules:'],
+  ['pages/payments/words.tsx', 'const processorNames:'],
+  ['pages/payments/words.tsx', 'const problems:'],
+  ['pages/payments/statement.tsx', 'const kindNames:'],
+  ['pages/single-sign-on.tsx', 'const refusals:'],
+  ['pages/webhooks.tsx', 'const events:'],
   ['chat/chat.tsx', 'const states:'],
   ['chat/turn.tsx', 'const toolNames:'],
 ]
@@ -73,7 +64,7 @@ test('the scan finds strings in calls and in tables', () => {
     '{count} cats',
     'Two',
   ])
-  for (const table of tables) expect(textsOf(table).length, table.join(' ')).toBeGreaterThan(3)
+  for (const table of tables) expect(textsOf(table).length, table.join(' ')).toBeGreaterThan(2)
 })
 
 test('every string of the translated pages has a Hindi text', () => {
