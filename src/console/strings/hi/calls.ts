@@ -18,6 +18,10 @@ export const calls: Readonly<Record<string, string>> = {
     'उन्हीं अधिकारों वाली नई कुंजी बनेगी। पुरानी कुछ समय तक काम करती रहेगी, ताकि कुछ रुके नहीं।',
   'The old key ends after': 'पुरानी कुंजी इतने समय बाद बंद होगी',
   Replace: 'बदलें',
+  'at once': 'तुरंत',
+  '1 hour': '1 घंटा',
+  '24 hours': '24 घंटे',
+  '7 days': '7 दिन',
   'Calls with …{last4} are refused from then on, and nothing brings the key back.':
     'इसके बाद …{last4} वाली कॉल अस्वीकार होंगी, और यह कुंजी वापस नहीं लाई जा सकती।',
   'It has never been used.': 'इसका कभी उपयोग नहीं हुआ।',
