@@ -91,7 +91,7 @@ export const start: Readonly<Record<string, string>> = {
   Copied: 'कॉपी हो गया',
   'Not copied': 'कॉपी नहीं हुआ',
   Close: 'बंद करें',
-  Cancel: 'रद्द करें',
+  Cancel: 'रहने दें',
   Save: 'सहेजें',
   Older: 'पुराने',
   Revoke: 'रद्द करें',
