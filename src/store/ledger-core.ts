@@ -11,6 +11,7 @@ import type {
   CheckpointCommand,
   GrantCommand,
   GrantResult,
+  Haste,
   HoldCommand,
   HoldResult,
   LedgerUpkeep,
@@ -104,7 +105,7 @@ export interface GroupWrites {
 /** What a command runs in: see CommitQueue. */
 export interface Commands {
   admit<T>(need: Need, run: () => T): Promise<T>
-  decide<T>(need: Need, run: () => T): Promise<Decided<T>>
+  decide<T>(need: Need, haste: Haste, run: () => T): Promise<Decided<T>>
   conclude<T>(need: Need, run: () => T, record: unknown): Promise<T>
 }
 
@@ -151,8 +152,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     return this.#parts.commands.admit(command, () => this.#hold(command))
   }
 
-  startHold(command: HoldCommand): Promise<StartedHold> {
-    return this.#parts.commands.decide(command, () => this.#hold(command))
+  startHold(command: HoldCommand, haste: Haste): Promise<StartedHold> {
+    return this.#parts.commands.decide(command, haste, () => this.#hold(command))
   }
 
   #hold(command: HoldCommand): HoldResult {

@@ -39,7 +39,8 @@ let next = 0
 async function lane(): Promise<void> {
   while (next < Number(calls)) {
     const call = `call-${next++}`
-    const { durable } = await ledger.startHold(holdOf(call, { want: 1000n, least: 1000n }))
+    const haste = next % 5 < 3 ? 'soon' : 'at-once'
+    const { durable } = await ledger.startHold(holdOf(call, { want: 1000n, least: 1000n }), haste)
     const held = durable.then(() => say('held', call))
     if (next % 3 === 0)
       await ledger.checkpoint({ call, owner: 'here', usage: noUsage, cost: 1n, leaseUntil: noon })

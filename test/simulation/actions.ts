@@ -140,8 +140,9 @@ export class Actions {
     const issue = issueOf(carried)
     const { ledger } = process
     const early = carried.kind === 'hold' && this.#world.random.oneIn(2)
+    const haste = this.#world.random.oneIn(2) ? 'soon' : 'at-once'
     const send = async () => {
-      const { result, durable } = await ledger.startHold(carried.command as HoldCommand)
+      const { result, durable } = await ledger.startHold(carried.command as HoldCommand, haste)
       this.#world.decided(issue, process, result)
       if (result.kind === 'held') await durable
       return result

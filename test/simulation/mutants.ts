@@ -258,16 +258,28 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an answer is given before its sync',
-    patches: [[durability, 'else this.#join().answers.push(answer)', 'else { this.#join(); answer() }']],
+    patches: [
+      [
+        durability,
+        "else this.#join('at-once').answers.push(answer)",
+        "else { this.#join('at-once'); answer() }",
+      ],
+    ],
   },
   {
     name: 'a sync answers what was committed while it ran',
     patches: [
       [
         durability,
-        'for (const answer of answers) answer()',
-        'for (const answer of [...answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
+        '    answer(batch)\n    if',
+        '    answer(batch)\n    for (const each of this.#next?.answers.splice(0) ?? []) each()\n    if',
       ],
+    ],
+  },
+  {
+    name: 'a hold that has to be durable soon is durable at once',
+    patches: [
+      [durability, 'if (!this.#sync) return already', "if (!this.#sync || haste === 'soon') return already"],
     ],
   },
   {

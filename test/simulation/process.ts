@@ -138,9 +138,9 @@ export class SimulatedProcess {
       const issue = asked()
       return admit(need, () => this.#booked(issue, run))
     }
-    group.decide = (need, run) => {
+    group.decide = (need, haste, run) => {
       const issue = asked()
-      return decide(need, () => this.#booked(issue, run))
+      return decide(need, haste, () => this.#booked(issue, run))
     }
     group.conclude = (need, run, record) => {
       const issue = this.asking

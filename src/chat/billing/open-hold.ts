@@ -3,7 +3,7 @@
 import { windowEnd } from '../../accounts/spend-window.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Balance, HoldResult } from '../../credits/ledger/ledger.ts'
+import type { Balance, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd, smaller } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
@@ -41,7 +41,7 @@ export async function openHold(
   const now = parts.now()
   parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
   pass('hold-queued', requestId)
-  const { result, durable } = await parts.ledger.startHold({
+  const command: HoldCommand = {
     call: requestId,
     account: caller.account.id,
     key: caller.key?.id ?? null,
@@ -53,7 +53,10 @@ export async function openHold(
     priceVersion: offer.price.version,
     owner: parts.owner,
     leaseUntil: leaseUntil(parts.limits, now),
-  })
+  }
+  // A stream is passed on as soon as it begins; a whole answer when it is settled, and its sync can be the hold's too.
+  const haste = request.envelope.stream ? 'at-once' : 'soon'
+  const { result, durable } = await parts.ledger.startHold(command, haste)
   if (result.kind === 'refused') throw refusedHold(result, need, call, now)
   pass('hold-decided', requestId)
   const account = caller.account.id

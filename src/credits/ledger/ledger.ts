@@ -69,6 +69,12 @@ export type HoldResult =
   | { readonly kind: 'held'; readonly amount: Pico }
   | { readonly kind: 'refused'; readonly reason: HoldRefusal; readonly available: Pico; readonly held: Pico }
 
+/**
+ * When a hold that is decided goes to the disk. `at-once`; or `soon`, for an answer that is passed on when it is settled:
+ * with the settle where that comes first, and after two milliseconds at the latest.
+ */
+export type Haste = 'at-once' | 'soon'
+
 /** A hold that is decided: the end of this process does not undo it, a power cut may until it is durable. */
 export interface StartedHold {
   readonly result: HoldResult
@@ -297,7 +303,7 @@ export interface LedgerCommands {
   now(): number
   hold(command: HoldCommand): Promise<HoldResult>
   /** The same, as soon as it is decided: the provider may be called while the hold is on its way to the disk. */
-  startHold(command: HoldCommand): Promise<StartedHold>
+  startHold(command: HoldCommand, haste: Haste): Promise<StartedHold>
   /** Enlarges an open hold by `more`; false, without effect, if the credit is not there. */
   extend(call: string, owner: string, more: Pico): Promise<boolean>
   checkpoint(command: CheckpointCommand): Promise<void>

@@ -42,8 +42,8 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       findSession: (id) => accounts.findSession(id),
       touchSession: (...given) => identities.touchSession(...given),
 
-      async startHold(command, number) {
-        const { result, durable } = await ledger.startHold(command)
+      async startHold(command, haste, number) {
+        const { result, durable } = await ledger.startHold(command, haste)
         void durable.then(() => holdDurable(number))
         return result
       },

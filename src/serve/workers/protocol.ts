@@ -7,7 +7,7 @@ import type { LiveCall } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import type { Config } from '../../config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
-import type { CallLedger, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
+import type { CallLedger, Haste, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
 import type { FreeCredit } from '../../http/app/free-credit.ts'
 import type { LimitedCaller } from '../../http/intake/paid/limits.ts'
 import type { RequestLogRow } from '../../observe/request-log.ts'
@@ -23,7 +23,7 @@ export interface LedgerRequests
     Pick<IdentityStore, 'touchSession'>,
     Pick<IdempotencyStore, 'claim' | 'finish'> {
   /** Answered when the hold is decided; `holdDurable` follows with this number once a power cut would not undo it. */
-  startHold(command: HoldCommand, number: number): Promise<HoldResult>
+  startHold(command: HoldCommand, haste: Haste, number: number): Promise<HoldResult>
   keepAnswer: IdempotencyStore['keep']
   keepResponse: ResponseStore['keep']
   findResponse: ResponseStore['find']

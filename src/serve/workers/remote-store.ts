@@ -106,10 +106,10 @@ class Holds {
 function remoteLedger(link: LedgerLink, holds: Holds): CallStore['ledger'] {
   const sent = new LRUCache<string, true>(rememberedPrices)
   return {
-    async startHold(command) {
+    async startHold(command, haste) {
       const { number, durable } = holds.begin()
       try {
-        return { result: await link.request('startHold', command, number), durable }
+        return { result: await link.request('startHold', command, haste, number), durable }
       } catch (error) {
         // Nothing is held, so there is nothing to wait for.
         holds.durable(number)

@@ -3,6 +3,7 @@
 // never are.
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
+import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 import { Durability, uncaught } from './durability.ts'
 import {
@@ -33,7 +34,8 @@ const mostPutOff = 64
  * another thread (see Durability); the next group gathers meanwhile. Groups reach the disk in the order of their commits, so a
  * power cut leaves all of them up to one, and none after it.
  *
- * What a power cut can take is what no sync had covered: at most the groups since the beginning of the sync under way.
+ * What a power cut can take is what no sync had covered: at most the groups since the beginning of the sync under way, or
+ * the holds of the last two milliseconds.
  * Nobody has had an answer to any of it, except that a hold was *decided* (`decide`): its provider may have been asked,
  * and nothing has been passed on to its client. So it costs the operator what the provider bills for a question whose
  * answer nobody has seen, and never a charge for an answer that was delivered.
@@ -97,9 +99,9 @@ export class CommitQueue {
     return this.#refusal() ?? this.#enqueue<T>(need, run, undefined)
   }
 
-  /** The same, answered when it is decided. A refusal is final: nothing of it has to become durable. */
-  decide<T>(need: Need, run: () => T): Promise<Decided<T>> {
-    return this.#refusal() ?? this.#enqueue<Decided<T>>(need, run, undefined, true)
+  /** The same, answered when it is decided; `haste` says when its sync begins. A refusal is final: nothing of it has to become durable. */
+  decide<T>(need: Need, haste: Haste, run: () => T): Promise<Decided<T>> {
+    return this.#refusal() ?? this.#enqueue<Decided<T>>(need, run, undefined, haste)
   }
 
   /** A disk that answers no sync is as good as none, though commits still get as far as the kernel. */
@@ -162,7 +164,7 @@ export class CommitQueue {
     )
   }
 
-  #enqueue<T>(need: Need, run: () => unknown, record: unknown, early = false): Promise<T> {
+  #enqueue<T>(need: Need, run: () => unknown, record: unknown, early?: Haste): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
         need,
@@ -183,8 +185,8 @@ export class CommitQueue {
    * While a sync is under way nothing becomes durable any sooner for being committed now, and larger groups cost less.
    * What is answered when it is decided need not wait for all of that: one group is committed meanwhile.
    */
-  #mayGo(early: boolean): boolean {
-    return !this.#durability.syncing || (early && !this.#durability.waiting)
+  #mayGo(early: Haste | undefined): boolean {
+    return !this.#durability.syncing || (early !== undefined && !this.#durability.waiting)
   }
 
   // setImmediate runs when every callback of this turn has run: a lone command does not wait, and what has arrived
@@ -265,20 +267,22 @@ export class CommitQueue {
    */
   #syncsItself({ early, kept }: Entry): boolean {
     const isAlone = this.#queue.length === 0 && (this.#transactions.quiet?.() ?? true)
-    return !early && !kept && isAlone && this.#durability.isQuick(this.#limits.loneSyncMs)
+    return early === undefined && !kept && isAlone && this.#durability.isQuick(this.#limits.loneSyncMs)
   }
 
   /** To the commands of a group that was committed. */
   #answer(done: readonly Entry[]): void {
-    let kept = 0
+    const later: Entry[] = []
     for (const entry of done) {
-      if (entry.early) deliver(entry, this.#durability.afterCommit())
-      if (entry.kept) kept++
+      if (entry.early === undefined) later.push(entry)
+      else deliver(entry, this.#durability.afterCommit(entry.early))
     }
+    if (later.length === 0) return
+    const kept = later.filter((entry) => entry.kept).length
     this.#keptUndurable += kept
     this.#durability.answerAfter(() => {
       this.#keptUndurable -= kept
-      for (const entry of done) if (!entry.early) deliver(entry)
+      for (const entry of later) deliver(entry)
     })
   }
 

@@ -2,12 +2,16 @@
 // survive this process; a sync on another thread takes them to the disk, and only then are answers given. What is
 // committed while a sync is under way shares the next one.
 
+import type { Haste } from '../../credits/ledger/ledger.ts'
+
 /** Makes durable what has been committed when it is called. Rejects when that cannot be known. */
 export type Sync = () => Promise<void>
 
 interface Batch {
   readonly answers: (() => void)[]
   durable: PromiseWithResolvers<void> | undefined
+  /** Somebody waits for its sync. Otherwise it only has to come soon, and shares the next one that is waited for. */
+  awaited: boolean
 }
 
 export interface DurabilityEvents {
@@ -23,6 +27,8 @@ export interface DurabilityEvents {
 const already = Promise.resolve()
 /** A disk that is only busy has been seen to take a few hundred milliseconds. */
 const longestSyncMs = 5_000
+/** The longest that a commit without anybody waiting for it is left to the operating system before its sync begins. */
+const soonMs = 2
 /** How much of the usual time the last sync makes. */
 const lastSyncPart = 1 / 8
 
@@ -37,6 +43,7 @@ export class Durability {
   readonly #events: DurabilityEvents
   /** Committed, and not covered by the sync under way. */
   #next: Batch | undefined
+  #soon: ReturnType<typeof setTimeout> | undefined
   #syncing: Promise<void> | undefined
   #since = 0
   #usualMs = 0
@@ -67,16 +74,19 @@ export class Durability {
     return this.#next !== undefined
   }
 
-  /** Whether nothing waits for a sync, and one has usually taken less than that, milliseconds. */
+  /** Whether nobody waits for a sync, and one has usually taken less than that, milliseconds. */
   isQuick(mostMs: number): boolean {
-    return this.#sync !== undefined && !this.#syncing && !this.#next && this.#usualMs < mostMs && !this.#lost
+    if (this.#sync === undefined || this.#syncing || this.#lost) return false
+    return !this.#next?.awaited && this.#usualMs < mostMs
   }
 
-  /** Runs a commit that syncs by itself, and notes how long that takes. */
+  /** Runs a commit that syncs by itself, and so all that was committed before. Notes how long that takes. */
   timed(commit: () => void): void {
     const since = performance.now()
     commit()
     this.#took(performance.now() - since)
+    const covered = this.#take()
+    if (covered) answer(covered)
   }
 
   #took(ms: number): void {
@@ -92,41 +102,54 @@ export class Durability {
   /** Runs `answer` when everything that is committed by now is durable: at once where commits are. */
   answerAfter(answer: () => void): void {
     if (!this.#sync) answer()
-    else this.#join().answers.push(answer)
+    else this.#join('at-once').answers.push(answer)
   }
 
   /** Resolves when everything that is committed by now is durable. Never rejects: see `lost`. */
-  afterCommit(): Promise<void> {
+  afterCommit(haste: Haste): Promise<void> {
     if (!this.#sync) return already
-    return (this.#join().durable ??= Promise.withResolvers()).promise
+    return (this.#join(haste).durable ??= Promise.withResolvers()).promise
   }
 
-  /** The same for what others have committed before; undefined when nothing waits for a sync. */
+  /** The same for what others have committed before; undefined when all of that is durable. */
   get settled(): Promise<void> | undefined {
-    if (this.#next) return (this.#next.durable ??= Promise.withResolvers()).promise
-    return this.#syncing
+    return this.#next ? this.afterCommit('at-once') : this.#syncing
   }
 
-  #join(): Batch {
-    const batch = (this.#next ??= { answers: [], durable: undefined })
+  #join(haste: Haste): Batch {
+    const batch = (this.#next ??= { answers: [], durable: undefined, awaited: false })
+    if (haste === 'at-once') this.#await(batch)
+    else if (!batch.awaited) this.#soon ??= setTimeout(() => this.#await(this.#next), soonMs)
+    return batch
+  }
+
+  #await(batch: Batch | undefined): void {
+    if (batch) batch.awaited = true
     this.go()
+  }
+
+  /** What is committed and not durable, to whoever makes it durable now. */
+  #take(): Batch | undefined {
+    const batch = this.#next
+    this.#next = undefined
+    if (this.#soon !== undefined) clearTimeout(this.#soon)
+    this.#soon = undefined
     return batch
   }
 
   /**
-   * Begins a sync if commits wait for one and none is under way. It begins in a microtask: what has been committed by
+   * Begins a sync if somebody waits for one and none is under way. It begins in a microtask: what has been committed by
    * then is covered by it.
    */
   go(): void {
-    if (!this.#next || this.#syncing || this.#lost) return
+    if (!this.#next?.awaited || this.#syncing || this.#lost) return
     this.#since = performance.now()
     this.#syncing = this.#run()
   }
 
   async #run(): Promise<void> {
     await already
-    const { answers, durable } = this.#next!
-    this.#next = undefined
+    const batch = this.#take()!
     try {
       await this.#sync!()
     } catch (error) {
@@ -135,10 +158,14 @@ export class Durability {
     }
     this.#took(performance.now() - this.#since)
     this.#syncing = undefined
-    for (const answer of answers) answer()
-    durable?.resolve()
+    answer(batch)
     if (!this.#events.ended()) this.go()
   }
+}
+
+function answer({ answers, durable }: Batch): void {
+  for (const each of answers) each()
+  durable?.resolve()
 }
 
 /** Throws where nobody catches it, which ends the process. */

@@ -1,6 +1,7 @@
 // What a group of commands is made of, and the transaction it runs in.
 
 import type { Awaitable } from '../../awaitable.ts'
+import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface GroupLimits {
@@ -87,8 +88,8 @@ export interface Entry {
   /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
   readonly record: unknown
   readonly queuedAt: number
-  /** Answered when it is decided, with a promise of its durability. */
-  readonly early: boolean
+  /** When its sync begins, if it is answered when it is decided, with a promise of its durability. */
+  readonly early: Haste | undefined
   /** Whether the spill file has it. */
   kept: boolean
   outcome: { readonly value: unknown } | { readonly error: unknown } | null

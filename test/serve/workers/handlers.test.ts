@@ -55,8 +55,8 @@ const leaseUntil = Date.now() + 600_000
 describe('a worker that has died', () => {
   test('its calls are ended at once, those of the living and of the ledger are left alone', async () => {
     const [dying, other] = [workerOf('dying'), workerOf('other')]
-    await dying.remote.store.ledger.startHold(holdOf('a', { owner: 'dying', leaseUntil }))
-    await other.remote.store.ledger.startHold(holdOf('b', { owner: 'other', leaseUntil }))
+    await dying.remote.store.ledger.startHold(holdOf('a', { owner: 'dying', leaseUntil }), 'at-once')
+    await other.remote.store.ledger.startHold(holdOf('b', { owner: 'other', leaseUntil }), 'at-once')
     await store.ledger.hold(holdOf('c', { owner: 'ledger', leaseUntil }))
     expect(await store.ledger.recover(Date.now())).toBe(0)
     living.delete('dying')
@@ -98,7 +98,7 @@ describe('a worker that has died', () => {
       ['charged', 'b'],
     ] as const) {
       expect(await idempotency.claim(claimOf(key, call))).toEqual({ kind: 'fresh' })
-      await ledger.startHold(holdOf(call, { owner: 'dying', leaseUntil }))
+      await ledger.startHold(holdOf(call, { owner: 'dying', leaseUntil }), 'at-once')
     }
     await ledger.settle(settleOf('b', usd(1), { owner: 'dying' }))
     const other = workerOf('other').remote.store.idempotency
@@ -117,14 +117,14 @@ describe('a worker that has died', () => {
 test('while it has a request in flight, no clock ends the call of it', async () => {
   const { limiter, store: remote } = workerOf('worker').remote
   await limiter.enter({ account: { id: 'anna' }, key: null }, 'a')
-  await remote.ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }))
+  await remote.ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }), 'at-once')
   expect(await store.ledger.recover(leaseUntil + 1)).toBe(0)
   expect(await remote.ledger.settle(settleOf('a', usd(1), { owner: 'worker' }))).toMatchObject({
     charged: usd(1),
   })
   limiter.leave('a')
 
-  await remote.ledger.startHold(holdOf('b', { owner: 'worker', leaseUntil }))
+  await remote.ledger.startHold(holdOf('b', { owner: 'worker', leaseUntil }), 'at-once')
   expect(await store.ledger.recover(leaseUntil + 1)).toBe(1)
 })
 
@@ -139,7 +139,7 @@ describe('across the link', () => {
       expiresAt: Date.now() + 60_000,
     }
     await idempotency.claim(claim)
-    await ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }))
+    await ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }), 'at-once')
     const body = new Uint8Array(Buffer.from('~n1 an answer \u{1F600}'))
     // Nobody waits between the two: they are sent in this order, and come in this order.
     const kept = idempotency.keep(claim, { status: 200, headers: { 'content-type': 'text/plain' }, body })

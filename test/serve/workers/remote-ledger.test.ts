@@ -26,7 +26,7 @@ ledgerStoreConformance('across the link', async (clock) => {
       return {
         ...remote.store.ledger,
         async hold(command) {
-          const { result, durable } = await remote.store.ledger.startHold(command)
+          const { result, durable } = await remote.store.ledger.startHold(command, 'at-once')
           await durable
           return result
         },

@@ -17,7 +17,7 @@ afterEach(removeBenches)
 describe('where the log is synced on another thread', () => {
   test('a hold is decided at once, durable after its sync, and its settle is answered after a sync of its own', async () => {
     const { disk, ledger } = await bench()
-    const { result, durable } = await ledger.startHold(holdOf('a'))
+    const { result, durable } = await ledger.startHold(holdOf('a'), 'at-once')
     expect(result).toEqual({ kind: 'held', amount: usd(1) })
     const held = seen(durable.then(() => 'durable'))
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
@@ -35,9 +35,9 @@ describe('where the log is synced on another thread', () => {
 
   test('while a sync runs one group of holds is decided; what else comes is gathered for the next', async () => {
     const { disk, ledger } = await bench()
-    await ledger.startHold(holdOf('a'))
-    await ledger.startHold(holdOf('b'))
-    const third = seen(ledger.startHold(holdOf('c')))
+    await ledger.startHold(holdOf('a'), 'at-once')
+    await ledger.startHold(holdOf('b'), 'at-once')
+    const third = seen(ledger.startHold(holdOf('c'), 'at-once'))
     const whole = seen(ledger.hold(holdOf('d')))
     await turn()
     expect(third.value).toBeUndefined()
@@ -50,8 +50,8 @@ describe('where the log is synced on another thread', () => {
 
   test('holds that were decided during a sync share the next one with what was gathered meanwhile', async () => {
     const { disk, ledger } = await bench()
-    await ledger.startHold(holdOf('a'))
-    const { durable } = await ledger.startHold(holdOf('b'))
+    await ledger.startHold(holdOf('a'), 'at-once')
+    const { durable } = await ledger.startHold(holdOf('b'), 'at-once')
     const held = seen(durable.then(() => 'durable'))
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
     await disk.end()
@@ -67,8 +67,8 @@ describe('where the log is synced on another thread', () => {
 
   test('holds that were decided during a sync become durable though the group after them fails', async () => {
     const { disk, ledger, database } = await bench()
-    await ledger.startHold(holdOf('a'))
-    const { durable } = await ledger.startHold(holdOf('b'))
+    await ledger.startHold(holdOf('a'), 'at-once')
+    const { durable } = await ledger.startHold(holdOf('b'), 'at-once')
     const held = seen(durable.then(() => 'durable'))
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
     database.run('PRAGMA query_only = ON')
@@ -80,9 +80,25 @@ describe('where the log is synced on another thread', () => {
     expect(settled.value).toMatchObject({ kind: 'settled' })
   })
 
+  test('a hold that has to be durable soon waits for a sync that somebody needs, or begins one by itself', async () => {
+    const { disk, ledger } = await bench()
+    const { syncs } = disk
+    const soon = await ledger.startHold(holdOf('a'), 'soon')
+    const first = seen(soon.durable.then(() => 'durable'))
+    await turn()
+    expect({ syncs: disk.syncs, first: first.value }).toEqual({ syncs, first: undefined })
+    await ledger.startHold(holdOf('b'), 'at-once')
+    await disk.end()
+    expect({ syncs: disk.syncs, first: first.value }).toEqual({ syncs: syncs + 1, first: 'durable' })
+    const { durable } = await ledger.startHold(holdOf('c'), 'soon')
+    await disk.end()
+    await durable
+    expect(disk.syncs).toBe(syncs + 2)
+  })
+
   test('a refusal is given at once', async () => {
     const { disk, ledger } = await bench()
-    const { result } = await ledger.startHold(holdOf('a', { want: usd(20), least: usd(20) }))
+    const { result } = await ledger.startHold(holdOf('a', { want: usd(20), least: usd(20) }), 'at-once')
     expect(result).toMatchObject({ kind: 'refused', reason: 'insufficient' })
     await disk.end()
     await ledger.close()
@@ -90,7 +106,7 @@ describe('where the log is synced on another thread', () => {
 
   test('a call is shown, and the head of the journal anchored, when they are durable', async () => {
     const { disk, ledger, anchored } = await bench()
-    const { durable } = await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('a'), 'at-once')
     await disk.end()
     await durable
     const before = { anchored: [...anchored], head: ledger.head().tx }
@@ -131,6 +147,15 @@ describe('where the log is synced on another thread', () => {
     expect(closed.value).toBe('closed')
   })
 
+  test('closing makes durable what had time until soon', async () => {
+    const { disk, ledger } = await bench()
+    const { durable } = await ledger.startHold(holdOf('a'), 'soon')
+    const held = seen(durable.then(() => 'durable'))
+    const closed = seen(ledger.close().then(() => 'closed'))
+    await disk.end()
+    expect({ held: held.value, closed: closed.value }).toEqual({ held: 'durable', closed: 'closed' })
+  })
+
   test('the spill file keeps an end until its commit is durable', async () => {
     const { disk, ledger, database, dataDir } = await bench()
     const spill = new SpillFile(dataDir, noon)
@@ -158,7 +183,7 @@ describe('where the log is synced on another thread', () => {
 describe('a disk that does not answer', () => {
   test('G21: after five seconds nothing more is admitted, ends of calls wait, and all goes on when it is back', async () => {
     const { disk, ledger } = await bench()
-    const { durable } = await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('a'), 'at-once')
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
     const now = performance.now
     performance.now = () => now.call(performance) + 5_001
@@ -179,7 +204,7 @@ describe('a disk that does not answer', () => {
 describe('a sync that fails', () => {
   test('ends the process: it is never repeated, and nothing is answered from then on', async () => {
     const { disk, ledger, lost } = await bench()
-    const { durable } = await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('a'), 'at-once')
     const held = seen(durable.then(() => 'durable'))
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
     const broken = new Error('EIO')
@@ -193,7 +218,7 @@ describe('a sync that fails', () => {
     expect(ledger.writable()).toBe(false)
     const refused = { code: 'store_unavailable', status: 503 }
     await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject(refused)
-    await expect(ledger.startHold(holdOf('b'))).rejects.toMatchObject(refused)
+    await expect(ledger.startHold(holdOf('b'), 'at-once')).rejects.toMatchObject(refused)
     await expect(
       ledger.release({ call: 'a', owner: 'here', reason: 'x', attempts: [] }),
     ).rejects.toMatchObject(refused)

@@ -19,7 +19,7 @@ describe('where one command comes at a time and the disk is quick', () => {
 
   test('the provider of a hold is asked while another thread syncs it', async () => {
     const { disk, ledger } = await loneBench()
-    const { durable } = await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('a'), 'at-once')
     const held = seen(durable.then(() => 'durable'))
     await turn()
     expect({ syncs: disk.syncs, held: held.value }).toEqual({ syncs: 1, held: undefined })
@@ -30,6 +30,21 @@ describe('where one command comes at a time and the disk is quick', () => {
     await disk.end()
     expect({ syncs: disk.syncs, held: held.value }).toEqual({ syncs: 1, held: 'durable' })
     expect(settled.value).toMatchObject({ charged: usd(1) })
+  })
+
+  test('a hold that has to be durable soon is synced with its settle', async () => {
+    const { disk, ledger, anchored } = await loneBench()
+    const { durable } = await ledger.startHold(holdOf('a'), 'soon')
+    const held = seen(durable.then(() => 'durable'))
+    const before = anchored.length
+    expect(await ledger.settle(settleOf('a', usd(1)))).toMatchObject({ charged: usd(1) })
+    await turn()
+    expect({ syncs: disk.syncs, held: held.value, anchored: anchored.length }).toEqual({
+      syncs: 0,
+      held: 'durable',
+      anchored: before + 1,
+    })
+    await ledger.close()
   })
 
   test('nobody is made to wait for the sync of another: several commands, and other open calls, leave it to the pool', async () => {
@@ -44,7 +59,7 @@ describe('where one command comes at a time and the disk is quick', () => {
   test('a disk that has become slow is left to the pool until it is quick again', async () => {
     const bench = await loneBench(20)
     const { disk, ledger } = bench
-    const { durable } = await ledger.startHold(holdOf('a'))
+    const { durable } = await ledger.startHold(holdOf('a'), 'at-once')
     await turn()
     const until = performance.now() + 200
     while (performance.now() < until);
@@ -80,7 +95,9 @@ describe('where one command comes at a time and the disk is quick', () => {
       settled: undefined,
       kept: [{ kind: 'settle', command: settleOf('a', usd(1)) }],
     })
-    await expect(ledger.startHold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(ledger.startHold(holdOf('b'), 'at-once')).rejects.toMatchObject({
+      code: 'store_unavailable',
+    })
     expect(disk.syncs).toBe(0)
   })
 })
