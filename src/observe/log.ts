@@ -25,7 +25,8 @@ export interface LogSettings {
 /** The destination of lines. `waiting`: bytes accepted but not yet written. */
 export interface LogSink {
   readonly terminal: boolean
-  write(lines: string): void
+  /** `line` is made when it is written: a call does not wait for the text of its line. Never throws. */
+  write(line: () => string): void
   waiting(): number
 }
 
@@ -62,9 +63,12 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
       lost = 0
       emit('warn', 'log lines were dropped: the reader of the log is too slow', { lines })
     }
-    const clean = redactor.text(message)
-    const properties = redactor.value(fields)
-    sink.write(format(level, clean, isFields(properties) ? properties : { fields: properties }, clock()))
+    const at = clock()
+    sink.write(() => {
+      const clean = redactor.text(message)
+      const properties = redactor.value(fields)
+      return format(level, clean, isFields(properties) ? properties : { fields: properties }, at)
+    })
   }
 
   const at =
@@ -75,9 +79,11 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** How long lines are gathered, milliseconds, and the most characters of them. */
+/** How long lines are gathered, milliseconds, and the most of them. */
 const gatherMs = 10
-const gatheredAtMost = 65_536
+const gatheredAtMost = 200
+/** What counts for one that is not written yet; that of a call is as long. */
+const usualLineBytes = 400
 
 /**
  * Standard error as a sink. Lines are gathered for a few milliseconds, because writing costs more than formatting; the
@@ -85,24 +91,26 @@ const gatheredAtMost = 65_536
  */
 export function standardErrorSink(): LogSink {
   const { stderr } = process
-  let gathered = ''
-  const flush = () => {
+  let gathered: (() => string)[] = []
+  const taken = () => {
     const lines = gathered
-    gathered = ''
-    if (lines !== '') stderr.write(lines)
+    gathered = []
+    return lines.map((line) => line()).join('')
+  }
+  const flush = () => {
+    if (gathered.length > 0) stderr.write(taken())
   }
   process.once('exit', () => {
     // The stream may not be able to write any more.
-    if (gathered !== '') writeSync(stderr.fd, gathered)
+    if (gathered.length > 0) writeSync(stderr.fd, taken())
   })
   return {
     terminal: stderr.isTTY === true,
-    write: (lines) => {
-      if (gathered === '') setTimeout(flush, gatherMs)
-      gathered += lines
-      if (gathered.length > gatheredAtMost) flush()
+    write: (line) => {
+      if (gathered.length === 0) setTimeout(flush, gatherMs)
+      if (gathered.push(line) >= gatheredAtMost) flush()
     },
-    waiting: () => stderr.writableLength + gathered.length,
+    waiting: () => stderr.writableLength + gathered.length * usualLineBytes,
   }
 }
 

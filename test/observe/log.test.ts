@@ -22,7 +22,7 @@ function logTo(
   let written = ''
   const sink = {
     terminal: false,
-    write: (lines: string) => void (written += lines),
+    write: (line: () => string) => void (written += line()),
     waiting: () => waiting.bytes,
   }
   const log = createLog(
@@ -42,6 +42,24 @@ function logTo(
 }
 
 describe('a line', () => {
+  test('is made when it is written, with the time of its event', () => {
+    const waiting: (() => string)[] = []
+    const sink = { terminal: false, write: (line: () => string) => void waiting.push(line), waiting: () => 0 }
+    let now = Date.UTC(2026, 0, 2)
+    let read = 0
+    const settings = { level: 'info', format: 'json', prompts: false } as const
+    createLog(settings, { sink, clock: () => now, secrets: [] }).info('call', {
+      get ms() {
+        return ++read
+      },
+    })
+    expect(read).toBe(0)
+    now += 5_000
+    expect(waiting.map((line) => JSON.parse(line()))).toMatchObject([
+      { '@timestamp': '2026-01-02T00:00:00.000Z', fields: { ms: 1 } },
+    ])
+  })
+
   test('is one JSON object with time, level, message and fields', () => {
     const { log, lines } = logTo()
     log.warn('provider is slow', {

@@ -30,7 +30,7 @@ export async function serveWeir({
   const { config } = loaded
   let printed = ''
   const log = createLog(config.log, {
-    sink: { terminal: false, write: (lines) => void (printed += lines), waiting: () => 0 },
+    sink: { terminal: false, write: (line) => void (printed += line()), waiting: () => 0 },
     clock: Date.now,
     secrets: secretsOf(config),
   })
