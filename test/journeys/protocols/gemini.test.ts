@@ -270,8 +270,14 @@ describe('counts, models and refusals', () => {
     ['contents', {}, 'invalid_request'],
     ['contents', { contents: [] }, 'invalid_request'],
     [
-      'tools[0].googleSearch',
-      { ...user([{ text: 'Hi' }]), tools: [{ google_search: {} }] },
+      'tools[0].urlContext',
+      { ...user([{ text: 'Hi' }]), tools: [{ url_context: {} }] },
+      'unsupported_parameter',
+    ],
+    // No search is configured here: the refusal names the tool as the client wrote it.
+    [
+      'tools[1].googleSearch',
+      { ...user([{ text: 'Hi' }]), tools: [{ functionDeclarations: [] }, { google_search: {} }] },
       'unsupported_parameter',
     ],
     [

@@ -2,6 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
+import {
+  type Candidate,
+  FunctionCallingConfigMode,
+  type GenerateContentResponse,
+  GoogleGenAI,
+} from '@google/genai'
 import OpenAI from 'openai'
 import type { Receipt } from '../../../src/credits/ledger/receipt.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
@@ -10,11 +16,13 @@ import { serveWeir } from '../../support/serve-weir.ts'
 let weir: ServedWeir
 let openai: OpenAI
 let anthropic: Anthropic
+let gemini: GoogleGenAI
 
 beforeAll(async () => {
   weir = await serveWeir({ config: 'search: { backend: sim, price_per_call: "0.005" }' })
   openai = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
   anthropic = new Anthropic({ apiKey: weir.key, baseURL: weir.origin, maxRetries: 0 })
+  gemini = new GoogleGenAI({ apiKey: weir.key, httpOptions: { baseUrl: weir.origin } })
 })
 
 afterAll(() => weir?.stop())
@@ -300,6 +308,78 @@ test('a domain that is none is named where the client wrote it', async () => {
   })
   expect(await asked.then(undefined, (error: unknown) => error)).toMatchObject({
     param: 'tools[0].filters.allowed_domains[1]',
+  })
+})
+
+describe('Gemini’s protocol', () => {
+  const asked = { model: 'sim/tools', contents: question, config: { tools: [{ googleSearch: {} }] } }
+
+  function expectGrounded({ groundingMetadata }: Candidate, text: string) {
+    const { webSearchQueries, groundingChunks, groundingSupports } = groundingMetadata!
+    expect(webSearchQueries).toEqual([question])
+    const at = groundingChunks!.findIndex(({ web }) => web?.uri === page)
+    expect(groundingChunks![at]).toEqual({ web: { uri: page, title: 'Mount Everest' } })
+    const cited = groundingSupports!.find(({ groundingChunkIndices }) => groundingChunkIndices![0] === at)
+    const { startIndex, endIndex, text: named } = cited!.segment!
+    expect(named).toContain(page)
+    expect(Buffer.from(text).subarray(startIndex, endIndex).toString()).toBe(named!)
+  }
+
+  test('a whole answer is grounded in what it found', async () => {
+    const answer = await gemini.models.generateContent(asked)
+    expectGrounded(answer.candidates![0]!, answer.text!)
+    expect(answer.candidates![0]!.finishReason).toBe('STOP' as never)
+    const { cost } = answer.usageMetadata as unknown as { cost: number }
+    await expectTwoRounds(answer.responseId!, cost)
+  })
+
+  test('a streamed answer has it at its end', async () => {
+    let text = ''
+    let last: GenerateContentResponse | undefined
+    for await (const chunk of await gemini.models.generateContentStream(asked)) {
+      text += chunk.text ?? ''
+      expect(last?.candidates?.[0]?.groundingMetadata).toBeUndefined()
+      last = chunk
+    }
+    expectGrounded(last!.candidates![0]!, text)
+    await expectTwoRounds(last!.responseId!, (last!.usageMetadata as unknown as { cost: number }).cost)
+  })
+
+  test('the search may stay away from domains, and by its older name it has no such field', async () => {
+    // The client sends this field to Vertex alone.
+    const response = await fetch(`${weir.origin}/v1beta/models/sim/tools:generateContent`, {
+      method: 'POST',
+      headers: { 'x-goog-api-key': weir.key, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        contents: [{ parts: [{ text: question }] }],
+        tools: [{ google_search: { exclude_domains: ['atlas.example.org'] } }],
+      }),
+    })
+    const { candidates } = (await response.json()) as GenerateContentResponse
+    const found = candidates![0]!.groundingMetadata!.groundingChunks!.map(({ web }) => web!.uri)
+    expect(found).not.toContain(page)
+    const older = { tools: [{ googleSearchRetrieval: {} }] }
+    const answer = await gemini.models.generateContent({ ...asked, config: older })
+    expectGrounded(answer.candidates![0]!, answer.text!)
+  })
+
+  test('a mode is for functions alone', async () => {
+    const functionDeclarations = [{ name: 'water_level', parametersJsonSchema: { type: 'object' } }]
+    const tools = [{ functionDeclarations }, { googleSearch: {} }]
+    const choice = (mode: FunctionCallingConfigMode) => ({
+      tools,
+      toolConfig: { functionCallingConfig: { mode } },
+    })
+    const none = await gemini.models.generateContent({
+      ...asked,
+      config: choice(FunctionCallingConfigMode.NONE),
+    })
+    expectGrounded(none.candidates![0]!, none.text!)
+    const any = await gemini.models.generateContent({
+      ...asked,
+      config: choice(FunctionCallingConfigMode.ANY),
+    })
+    expect(any.functionCalls?.map(({ name }) => name)).toEqual(['water_level'])
   })
 })
 

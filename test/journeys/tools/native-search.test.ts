@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { parseUsd, usd } from '../../../src/credits/money.ts'
@@ -139,6 +140,31 @@ describe('chat completions', () => {
     expect(text.slice(cited[0]!.start_index, cited[0]!.end_index).length).toBeGreaterThan(10)
     expect(usage!.cost_details.tools).toBe('0.035')
     expect(await fees(response)).toEqual([['call:web_search', 1, '0.035']])
+  })
+
+  test('a client of Gemini has the grounding of its search back, at the same fee', async () => {
+    playing = recordings.gemini
+    const client = new GoogleGenAI({ apiKey: weir.key, httpOptions: { baseUrl: weir.origin } })
+    const chunks = await client.models.generateContentStream({
+      model: 'gemini-2.5-flash',
+      contents: question,
+      config: { tools: [{ googleSearch: {} }] },
+    })
+    let text = ''
+    let last: Awaited<ReturnType<typeof client.models.generateContent>> | undefined
+    for await (const chunk of chunks) {
+      text += chunk.text ?? ''
+      last = chunk
+    }
+    expect(lastAsked()['tools']).toEqual([{ googleSearch: {} }])
+    const { webSearchQueries, groundingChunks, groundingSupports } = last!.candidates![0]!.groundingMetadata!
+    expect(webSearchQueries!.length).toBeGreaterThan(0)
+    const [{ segment, groundingChunkIndices }] = groundingSupports as [
+      { segment: { startIndex: number; endIndex: number; text: string }; groundingChunkIndices: number[] },
+    ]
+    expect(Buffer.from(text).subarray(segment.startIndex, segment.endIndex).toString()).toBe(segment.text)
+    expect(groundingChunks![groundingChunkIndices[0]!]!.web!.uri).toStartWith('https://')
+    expect(last!.usageMetadata).toMatchObject({ costDetails: { tools: '0.035' } })
   })
 
   test('Perplexity searches with every request; its own figure is what is charged', async () => {

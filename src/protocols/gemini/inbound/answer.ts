@@ -1,6 +1,7 @@
 // Answers of generateContent: candidates with parts, usageMetadata, and errors in Google's shape.
 
 import type { Annotation, Choice, FinishReason } from '../../../conversation/event.ts'
+import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
 import { errorTable, type RenderedError } from '../../../errors.ts'
@@ -60,20 +61,44 @@ export function audioPart(data: string): JsonObject {
   return { inlineData: { mimeType: 'audio/L16;codec=pcm;rate=24000', data } }
 }
 
-/** The sources of text ranges. Google counts UTF-8 bytes. */
-export function groundingOf(annotations: readonly Annotation[], text: string): JsonObject {
-  if (annotations.length === 0) return {}
-  const urls = [...new Map(annotations.map(({ url, title }) => [url, title]))]
+/** What an answer has of searches: what it cites, what the gateway ran, and items of the provider's own searches. */
+export interface Searched {
+  readonly annotations: readonly Annotation[]
+  readonly runs: readonly GatewayRun[]
+  readonly items: readonly JsonObject[]
+}
+
+/** The queries of an answer's searches, what they found, and the sources of text ranges. Google counts UTF-8 bytes. */
+export function groundingOf({ annotations, runs, items }: Searched, text: string): JsonObject {
+  const queries = [
+    ...new Set([...runs.flatMap(({ result }) => queriesOf(result.action)), ...items.flatMap(ownQueries)]),
+  ]
+  const found = runs.flatMap(({ result }) => result.sources ?? [])
+  if (queries.length === 0 && annotations.length === 0) return {}
+  const titles = new Map([...annotations, ...found].map(({ url, title }) => [url, title]))
+  const places = new Map([...titles.keys()].map((url, index) => [url, index]))
   const bytesUntil = (end: number) => Buffer.byteLength(text.slice(0, end))
   return {
     groundingMetadata: {
-      groundingChunks: urls.map(([uri, title]) => ({ web: { uri, title } })),
+      ...(queries.length === 0 ? {} : { webSearchQueries: queries }),
+      groundingChunks: [...titles].map(([uri, title]) => ({ web: { uri, title } })),
       groundingSupports: annotations.map(({ url, start, end }) => ({
         segment: { startIndex: bytesUntil(start), endIndex: bytesUntil(end), text: text.slice(start, end) },
-        groundingChunkIndices: [urls.findIndex(([uri]) => uri === url)],
+        groundingChunkIndices: [places.get(url)!],
       })),
     },
   }
+}
+
+function ownQueries({ type, action }: JsonObject): string[] {
+  return type === 'web_search_call' && isObject(action) ? queriesOf(action) : []
+}
+
+/** The queries of a search; opening a page has none. */
+function queriesOf(action: JsonObject | undefined): string[] {
+  const { query, queries } = action ?? {}
+  const all = Array.isArray(queries) ? queries : [query]
+  return all.filter((each): each is string => typeof each === 'string')
 }
 
 export function logprobsOf(content: readonly Json[]): JsonObject {

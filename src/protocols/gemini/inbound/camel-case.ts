@@ -21,7 +21,7 @@ const content: Shape = { parts: part }
 const request: Shape = {
   contents: content,
   systemInstruction: content,
-  tools: { functionDeclarations: {} },
+  tools: { functionDeclarations: {}, googleSearch: {} },
   toolConfig: { functionCallingConfig: {} },
   generationConfig: { thinkingConfig: {}, speechConfig: { voiceConfig: { prebuiltVoiceConfig: {} } } },
 }

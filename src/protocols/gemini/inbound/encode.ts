@@ -1,6 +1,7 @@
 // Encodes a streamed answer as chunks of streamGenerateContent, each shaped like a whole answer.
 
 import type { Annotation, ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
@@ -28,6 +29,8 @@ interface OpenCandidate {
   text: string
   readonly calls: OpenCall[]
   readonly annotations: Annotation[]
+  readonly runs: GatewayRun[]
+  readonly items: JsonObject[]
   readonly logprobs: Json[]
   finish: FinishReason | undefined
 }
@@ -83,11 +86,15 @@ export class GeminiEncoder implements StreamEncoder {
       case 'logprobs':
         candidate.logprobs.push(...event.content)
         return []
-      case 'gateway-call':
       case 'gateway-run':
+        candidate.runs.push(event.run)
+        return []
       case 'gateway-item':
+        candidate.items.push(event.item)
+        return []
+      case 'gateway-call':
       case 'search-start':
-        // Clients of this protocol cannot declare such tools.
+        // A search shows at the end, with what it has found.
         return []
       case 'choice-finish':
         candidate.finish = event.reason
@@ -106,7 +113,7 @@ export class GeminiEncoder implements StreamEncoder {
           candidate.calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature)),
         ),
         finishReason: finishReasons[candidate.finish ?? 'stop'],
-        ...groundingOf(candidate.annotations, candidate.text),
+        ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
       }))
     return [this.#chunk(candidates, { usageMetadata: usageMetadata(usage, bill), ...this.#context.extra })]
@@ -119,7 +126,15 @@ export class GeminiEncoder implements StreamEncoder {
   #candidate(index: number): OpenCandidate {
     const known = this.#candidates.get(index)
     if (known) return known
-    const fresh: OpenCandidate = { text: '', calls: [], annotations: [], logprobs: [], finish: undefined }
+    const fresh: OpenCandidate = {
+      text: '',
+      calls: [],
+      annotations: [],
+      runs: [],
+      items: [],
+      logprobs: [],
+      finish: undefined,
+    }
     this.#candidates.set(index, fresh)
     return fresh
   }

@@ -1,6 +1,7 @@
 // Gemini's API for clients (generateContent, streamGenerateContent), such as Google's libraries and tools.
 
 import type { ChatResult } from '../../../conversation/event.ts'
+import type { DeclaredTools } from '../../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -55,11 +56,19 @@ function parsed(body: unknown, stream: boolean): InboundRequest {
   if (dropped && request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   }
+  const { gatewayTools } = request
   return {
     ...request,
+    ...(gatewayTools === undefined ? {} : { gatewayTools: declaredAt(gatewayTools, made.searchParam) }),
     warnings: [...(request.warnings ?? []), ...made.warnings],
     toChatRequest: () => attempt(() => request.toChatRequest(), named),
   }
+}
+
+/** The same tools, declared where the client declares its search. */
+function declaredAt(tools: DeclaredTools, param: string | undefined): DeclaredTools {
+  if (param === undefined) return tools
+  return { ...tools, declarations: tools.declarations.map((each) => ({ ...each, param })) }
 }
 
 function attempt<T>(act: () => T, named: (thrown: unknown) => unknown): T {
@@ -94,7 +103,10 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     return {
       ...candidateOf(choice.index, partsOf(choice)),
       finishReason: finishReasons[choice.finish],
-      ...groundingOf(choice.annotations, text),
+      ...groundingOf(
+        { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },
+        text,
+      ),
       ...logprobsOf(choice.logprobs?.content ?? []),
     }
   })

@@ -2,6 +2,7 @@
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import { isObject } from '../../json.ts'
 import { unsupportedParam } from '../../request/invalid-param.ts'
 import type { Warning } from '../../protocol.ts'
 import { messagesOf, systemMessage } from './contents.ts'
@@ -15,6 +16,8 @@ export interface ChatBody {
   readonly body: JsonObject
   /** Where each chat message is in the client's body: `contents[2]`. */
   readonly params: readonly string[]
+  /** Where the client declares a web search. */
+  readonly searchParam: string | undefined
   /** Dropped parameters, independent of the provider. */
   readonly warnings: readonly Warning[]
 }
@@ -27,14 +30,19 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   const system = systemInstruction == null ? undefined : systemMessage(systemInstruction)
   const turns = messagesOf(contents)
   const messages = [...(system === undefined ? [] : [system]), ...turns.map(({ message }) => message)]
-  const functions = functionsOf(tools ?? [])
+  const search = searchOf(tools ?? [])
+  const mode = toolConfig?.functionCallingConfig?.mode?.toUpperCase()
+  // Without functions a model may search all the same: the mode is theirs alone.
+  const functions = search !== undefined && mode === 'NONE' ? [] : functionsOf(tools ?? [])
+  const declared = [...functions, ...(search === undefined ? [] : [search.tool])]
   const body = defined({
     model,
     messages,
     stream,
     ...(stream ? { stream_options: { include_usage: true } } : {}),
-    ...(functions.length === 0 ? {} : { tools: functions }),
-    tool_choice: functions.length === 0 ? undefined : toolChoiceOf(toolConfig?.functionCallingConfig),
+    ...(declared.length === 0 ? {} : { tools: declared }),
+    tool_choice:
+      functions.length === 0 ? undefined : toolChoiceOf(toolConfig, functions, search !== undefined),
     ...configOf(generationConfig ?? {}),
     ...Object.fromEntries(gatewayFields.map((field) => [field, request[field] as Json | undefined])),
   })
@@ -42,7 +50,8 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   return {
     body,
     params: system === undefined ? params : ['systemInstruction', ...params],
-    warnings: droppedOf(request),
+    searchParam: search?.param,
+    warnings: [...droppedOf(request), ...(search?.warnings ?? [])],
   }
 }
 
@@ -61,12 +70,13 @@ function droppedOf(request: GenerateContentRequest): Warning[] {
     ...unreadIn(generationConfig ?? {}, knownFields.generationConfig, 'generationConfig.'),
     ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
   ]
-  return fields.map((param) => ({
-    param,
-    message: googleOnly.has(param)
-      ? 'Only Google itself knows this field; dropped.'
-      : 'Unknown field; dropped.',
-  }))
+  return fields.map((param) =>
+    dropped(param, googleOnly.has(param) ? 'Only Google itself knows this field' : 'Unknown field'),
+  )
+}
+
+function dropped(param: string, why: string): Warning {
+  return { param, message: `${why}; dropped.` }
 }
 
 function unreadIn(
@@ -82,11 +92,36 @@ function unreadIn(
 
 // ---- tools ------------------------------------------------------------------------------------------------
 
+const servedKinds = new Set(['functionDeclarations', 'googleSearch', 'googleSearchRetrieval'])
+
+interface Search {
+  readonly tool: JsonObject
+  readonly param: string
+  readonly warnings: readonly Warning[]
+}
+
+/** Google's search as the web search of a chat completion: the provider's own where it has one, else the gateway's. */
+function searchOf(tools: Tools): Search | undefined {
+  const index = tools.findIndex((tool) => tool.googleSearch != null || tool.googleSearchRetrieval != null)
+  const { googleSearch } = tools[index] ?? {}
+  if (index < 0) return undefined
+  const param = `tools[${index}].${googleSearch == null ? 'googleSearchRetrieval' : 'googleSearch'}`
+  const unread = unreadIn(googleSearch ?? {}, knownFields.googleSearch, `${param}.`)
+  return {
+    tool: defined({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
+    param,
+    warnings: unread.map((field) => dropped(field, 'Only Google itself knows this field')),
+  }
+}
+
 function functionsOf(tools: Tools): JsonObject[] {
   return tools.flatMap((tool, index) => {
-    const other = Object.keys(tool).find((kind) => kind !== 'functionDeclarations' && tool[kind] != null)
+    const other = Object.keys(tool).find((kind) => !servedKinds.has(kind) && tool[kind] != null)
     if (other !== undefined)
-      throw unsupportedParam(`tools[${index}].${other}`, 'tools that a provider runs are not served.')
+      throw unsupportedParam(
+        `tools[${index}].${other}`,
+        'of the tools that Google runs, its search alone is served.',
+      )
     return (tool.functionDeclarations ?? []).map(
       ({ name, description, parameters, parametersJsonSchema }): JsonObject => {
         const schema = parametersJsonSchema ?? (parameters == null ? undefined : jsonSchemaOf(parameters))
@@ -99,18 +134,27 @@ function functionsOf(tools: Tools): JsonObject[] {
   })
 }
 
+/** `ANY` asks for a call of a function: a search beside them does not do. */
 function toolChoiceOf(
-  config: NonNullable<GenerateContentRequest['toolConfig']>['functionCallingConfig'],
+  config: GenerateContentRequest['toolConfig'],
+  functions: readonly JsonObject[],
+  searches: boolean,
 ): Json | undefined {
-  const names = config?.allowedFunctionNames ?? []
-  const mode = config?.mode?.toUpperCase()
+  const { mode: given, allowedFunctionNames } = config?.functionCallingConfig ?? {}
+  const mode = given?.toUpperCase()
   if (mode === 'NONE') return 'none'
   if (mode !== 'ANY') return undefined
-  if (names.length === 0) return 'required'
+  const allowed = allowedFunctionNames ?? []
+  if (allowed.length === 0 && !searches) return 'required'
+  const names = allowed.length === 0 ? functions.map(nameOf) : allowed
   const tools = names.map((name) => ({ type: 'function', function: { name } }))
   return tools.length === 1
     ? tools[0]!
     : { type: 'allowed_tools', allowed_tools: { mode: 'required', tools } }
+}
+
+function nameOf({ function: definition }: JsonObject): Json {
+  return isObject(definition) ? (definition['name'] ?? '') : ''
 }
 
 // ---- how to answer ----------------------------------------------------------------------------------------

@@ -70,6 +70,13 @@ const toolConfig = z.looseObject({
     .nullish(),
 })
 
+const tool = z.looseObject({
+  functionDeclarations: z.array(functionDeclaration).nullish(),
+  googleSearch: z.looseObject({ excludeDomains: z.array(text).nullish() }).nullish(),
+  // The name of the search for Gemini 1.5; its threshold asks the model what every model decides here.
+  googleSearchRetrieval: json.nullish(),
+})
+
 /** The gateway's own fields, as in chat completions. */
 const { models, provider, max_cost, session_id, strict, on_disconnect } = gatewayShape
 const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
@@ -77,7 +84,7 @@ const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
 export const generateContentRequest = z.looseObject({
   contents: z.array(content).min(1),
   systemInstruction: content.nullish(),
-  tools: z.array(z.looseObject({ functionDeclarations: z.array(functionDeclaration).nullish() })).nullish(),
+  tools: z.array(tool).nullish(),
   toolConfig: toolConfig.nullish(),
   generationConfig: generationConfig.nullish(),
   safetySettings: z.array(json).nullish(),
@@ -91,13 +98,13 @@ export type ClientContent = z.infer<typeof content>
 export type ClientPart = z.infer<typeof part>
 
 /** The fields that are read, of the body and of its objects. */
-export const knownFields: Readonly<Record<'body' | 'generationConfig' | 'toolConfig', ReadonlySet<string>>> =
-  {
-    // The path gives the model, and whether the answer is streamed.
-    body: new Set([...Object.keys(generateContentRequest.shape), 'model', 'stream']),
-    generationConfig: new Set(Object.keys(generationConfig.shape)),
-    toolConfig: new Set(Object.keys(toolConfig.shape)),
-  }
+export const knownFields = {
+  // The path gives the model, and whether the answer is streamed.
+  body: new Set([...Object.keys(generateContentRequest.shape), 'model', 'stream']),
+  generationConfig: new Set(Object.keys(generationConfig.shape)),
+  toolConfig: new Set(Object.keys(toolConfig.shape)),
+  googleSearch: new Set(['excludeDomains']),
+} satisfies Record<string, ReadonlySet<string>>
 
 /** The gateway's fields, passed to the chat request unchanged. */
 export const gatewayFields = Object.keys(ours)
