@@ -7,11 +7,11 @@ import { ledgerHandlers, type LedgerHandlers } from '../../../src/serve/workers/
 import { type Remote, remoteOf } from '../../../src/serve/workers/remote-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { grantOf, holdOf, settleOf } from '../../credits/support.ts'
-import { tempDir } from '../../support/tmp.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { joined } from './pair.ts'
 import { noLimits, sharedOf } from './parts.ts'
 
-const home = { current: tempDir('weir-handlers-') }
+let home: TempDir
 const living = new Set<string>()
 let store: Store
 let inFlight: InFlight
@@ -34,10 +34,10 @@ function workerOf(owner: string, limits = noLimits): Worker {
 }
 
 beforeEach(async () => {
-  home.current = tempDir('weir-handlers-')
+  home = tempDir('weir-handlers-')
   living.clear()
   inFlight = new InFlight()
-  store = await openStore(home.current.path, {
+  store = await openStore(home.path, {
     clock: Date.now,
     serveAs: 'ledger',
     lives: (owner) => living.has(owner),
@@ -47,7 +47,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await store.close()
-  home.current.remove()
+  home.remove()
 })
 
 const leaseUntil = Date.now() + 600_000
