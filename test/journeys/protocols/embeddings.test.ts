@@ -2,6 +2,7 @@
 // charged once and told in a receipt, as a chat is.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import {
   accountWith,
@@ -205,6 +206,26 @@ test.each([
   expect(strict.error).toMatchObject({ code: 'unsupported_parameter', param: 'user' })
   const tokens = await embed({ model, input: [1, 2] })
   expect(tokens.error).toMatchObject({ code: 'unsupported_parameter', param: 'input' })
+})
+
+test('a client of Gemini’s has its task and dimensions at Google, and the provider’s count is charged', async () => {
+  answers['g'] = [json({ embeddings: [{ values: [0.6, 0.8] }], usageMetadata: { promptTokenCount: 4 } })]
+  const gemini = new GoogleGenAI({ apiKey: weir.key, httpOptions: { baseUrl: weir.origin } })
+  const answer = await gemini.models.embedContent({
+    model: 'google/g',
+    contents: 'The river runs.',
+    config: { taskType: 'CLUSTERING', outputDimensionality: 2 },
+  })
+  const { usageMetadata } = answer as { usageMetadata?: unknown }
+  expect(answer.embeddings).toEqual([{ values: [0.6, 0.8] }])
+  expect(usageMetadata).toMatchObject({ promptTokenCount: 4, cost: 4e-6 })
+  const [asked] = (provider.requests.at(-1)!.json as { requests: unknown[] }).requests
+  expect(asked).toEqual({
+    model: 'models/g',
+    taskType: 'CLUSTERING',
+    outputDimensionality: 2,
+    content: { parts: [{ text: 'The river runs.' }] },
+  })
 })
 
 test('an Idempotency-Key is answered twice and charged once', async () => {

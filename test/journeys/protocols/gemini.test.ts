@@ -1,7 +1,14 @@
 // Google's official client at the gateway: any model of the catalog, in Gemini's protocol.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { ApiError, FunctionCallingConfigMode, GoogleGenAI, Type, type Content } from '@google/genai'
+import {
+  ApiError,
+  type EmbedContentResponse,
+  FunctionCallingConfigMode,
+  GoogleGenAI,
+  Type,
+  type Content,
+} from '@google/genai'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -47,6 +54,84 @@ const failure = (call: Promise<unknown>) =>
     () => undefined,
     (error: unknown) => error,
   )
+
+describe('embedContent', () => {
+  const vectorsOf = (answer: EmbedContentResponse) => answer.embeddings!.map(({ values }) => values!)
+
+  test('gives the vectors of POST /v1/embeddings, and its usage is what was charged', async () => {
+    const answer = await client.models.embedContent({
+      model: 'sim/embed',
+      contents: [
+        { parts: [{ text: 'The river.' }] },
+        { parts: [{ text: 'A weir' }, { text: 'is built across it.' }] },
+      ],
+      config: { outputDimensionality: 4 },
+    })
+    const asked = await fetch(`${weir.baseUrl}/embeddings`, {
+      method: 'POST',
+      headers: { ...headers(), authorization: `Bearer ${weir.key}` },
+      body: JSON.stringify({
+        model: 'sim/embed',
+        input: ['The river.', 'A weir\nis built across it.'],
+        dimensions: 4,
+      }),
+    })
+    const { data } = (await asked.json()) as { data: { embedding: number[] }[] }
+    expect(vectorsOf(answer)).toEqual(data.map(({ embedding }) => embedding))
+    const { headers: answered } = answer.sdkHttpResponse as { headers: Record<string, string> }
+    const { usageMetadata } = answer as { usageMetadata?: { cost: number; promptTokenCount: number } }
+    expect(usageMetadata!.promptTokenCount).toBeGreaterThan(2)
+    expect(usageMetadata!.cost).toBe(Number(await charged(answered['x-request-id']!)))
+  })
+
+  test('takes one content, in snake case', async () => {
+    const content = { parts: { text: 'The river.' } }
+    const response = await post('sim/embed:embedContent', { content, output_dimensionality: 3 })
+    const { embedding } = (await response.json()) as { embedding: { values: number[] } }
+    expect(embedding.values).toHaveLength(3)
+  })
+
+  const text = (words: string, more: object = {}) => ({ content: { parts: [{ text: words }] }, ...more })
+  test.each([
+    ['content', {}, 'embedContent', 'invalid_request'],
+    ['content', text(''), 'embedContent', 'invalid_request'],
+    ['model', text('a', { model: 'models/sim/other' }), 'embedContent', 'invalid_request'],
+    ['max_cost', text('a', { max_cost: 'much' }), 'embedContent', 'invalid_request'],
+    [
+      'content.parts[1]',
+      { content: { parts: [{ text: 'a' }, { inlineData: { mimeType: 'image/png', data: 'AA==' } }] } },
+      'embedContent',
+      'unsupported_parameter',
+    ],
+    ['requests', { requests: [] }, 'batchEmbedContents', 'invalid_request'],
+    [
+      'requests[1].taskType',
+      { requests: [text('a'), text('b', { taskType: 'CLUSTERING' })] },
+      'batchEmbedContents',
+      'invalid_request',
+    ],
+  ] as const)('names %s in its refusal', async (param, body, method, reason) => {
+    const response = await post(`sim/embed:${method}`, body)
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ error: { details: [{ reason, metadata: { param } }] } })
+  })
+
+  test('is refused for a model that chats, in Google’s shape', async () => {
+    const response = await post('sim/echo:embedContent', text('a'))
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({
+      error: { status: 'INVALID_ARGUMENT', details: [{ reason: 'wrong_endpoint' }] },
+    })
+  })
+
+  test('models that embed are listed with what they can do', async () => {
+    const model = await client.models.get({ model: 'sim/embed' })
+    expect(
+      (model as { supportedGenerationMethods?: string[] }).supportedGenerationMethods ??
+        model.supportedActions,
+    ).toEqual(['embedContent', 'batchEmbedContents'])
+  })
+})
 
 describe('generateContent', () => {
   test('answers, and its usage is what was charged', async () => {
@@ -313,7 +398,7 @@ describe('counts, models and refusals', () => {
     })
   })
 
-  test.each(['sim/echo:embedContent', 'sim/echo', 'nobody/nothing:generateContent'])(
+  test.each(['sim/echo:predict', 'sim/echo', 'nobody/nothing:generateContent'])(
     'there is no %s',
     async (path) => {
       const response = await post(path, user([{ text: 'Hi' }]))

@@ -1,6 +1,11 @@
 // The documentation of Gemini's protocol: its operations and examples.
 
 import {
+  batchEmbedContentsRequest,
+  embedContentRequest,
+  embedContentResponse,
+} from '../../../protocols/gemini/inbound/embeddings.ts'
+import {
   geminiModel,
   geminiModelList,
   generateContentRequest,
@@ -64,6 +69,8 @@ const modelParameter: Parameter = {
   example: 'sim/echo',
 }
 
+const anyOf = (...names: string[]) => ({ anyOf: names.map((name) => schemaOf(name).schema) })
+
 export const callGemini: Operation = {
   id: 'callGemini',
   path: '/v1beta/models/{model}:{method}',
@@ -71,7 +78,7 @@ export const callGemini: Operation = {
   summary: 'Generate content, in Gemini’s protocol',
   description: `What POST /v1/chat/completions does, for clients of Gemini’s API (\`google-genai\`, Gemini CLI), and for every model of the catalog, whatever protocol its provider speaks. Holds, charges, receipts, limits and idempotency are the same.
 
-\`streamGenerateContent\` answers with one JSON array, or with server-sent events where the query says \`alt=sse\`; function calls come whole, at the end. \`countTokens\` estimates with one tokenizer and charges nothing. Functions and \`googleSearch\` are served, the latter for every model as the gateway’s web search; other tools that Google runs, cached contents and \`text/x.enum\` are refused.`,
+\`streamGenerateContent\` answers with one JSON array, or with server-sent events where the query says \`alt=sse\`; function calls come whole, at the end. \`countTokens\` estimates with one tokenizer and charges nothing. \`embedContent\` and \`batchEmbedContents\` make vectors of texts, as \`POST /v1/embeddings\` does. Functions and \`googleSearch\` are served, the latter for every model as the gateway’s web search; other tools that Google runs, cached contents and \`text/x.enum\` are refused.`,
   security: 'google',
   parameters: [
     modelParameter,
@@ -80,18 +87,34 @@ export const callGemini: Operation = {
       in: 'path',
       required: true,
       description: 'What to do with the contents.',
-      schema: { enum: ['generateContent', 'streamGenerateContent', 'countTokens'] },
+      schema: {
+        enum: [
+          'generateContent',
+          'streamGenerateContent',
+          'countTokens',
+          'embedContent',
+          'batchEmbedContents',
+        ],
+      },
     },
     { ...text('alt', 'How a stream is written.'), schema: { enum: ['sse'] } },
     ...idempotencyKey,
   ],
   body: {
-    'application/json': { ...schemaOf('GenerateContentRequest'), examples: geminiRequests },
+    'application/json': {
+      schema: anyOf('GenerateContentRequest', 'EmbedContentRequest', 'BatchEmbedContentsRequest'),
+      examples: geminiRequests,
+    },
   },
   answers: {
     200: {
-      description: 'The answer; a stream of such answers; or the count.',
-      content: json('GenerateContentResponse', geminiAnswer),
+      description: 'The answer; a stream of such answers; the count; or the vectors.',
+      content: {
+        'application/json': {
+          schema: anyOf('GenerateContentResponse', 'EmbedContentResponse'),
+          example: geminiAnswer,
+        },
+      },
     },
   },
   errors: [...ofPaidChat, 'not_found'],
@@ -99,6 +122,9 @@ export const callGemini: Operation = {
   schemas: {
     GenerateContentRequest: generateContentRequest,
     GenerateContentResponse: generateContentResponse,
+    EmbedContentRequest: embedContentRequest,
+    BatchEmbedContentsRequest: batchEmbedContentsRequest,
+    EmbedContentResponse: embedContentResponse,
   },
 }
 
@@ -112,9 +138,9 @@ export const callGeminiV1: Operation = {
 export const listModels: Operation = {
   id: 'listGeminiModels',
   tag: 'Models',
-  summary: 'List the chat models, in Gemini’s shape',
+  summary: 'List the models, in Gemini’s shape',
   description:
-    'The chat models of the catalog, page by page. Needs no key. `GET /v1/models` answers the same to a request with `x-goog-api-key`.',
+    'The models of the catalog that chat or embed, page by page. Needs no key. `GET /v1/models` answers the same to a request with `x-goog-api-key`.',
   security: 'none',
   parameters: [
     text('pageSize', 'How many at most; 50 unless it says otherwise, 1,000 at most.', '100'),

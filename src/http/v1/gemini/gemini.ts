@@ -5,6 +5,11 @@ import type { Model } from '../../../catalog/model.ts'
 import { countTokens } from '../../../chat/counting/count-tokens.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import {
+  embeddingAnswer,
+  type EmbeddingMethod,
+  openaiEmbedding,
+} from '../../../protocols/gemini/inbound/embeddings.ts'
 import { inbound, modelId, withModel } from '../../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../../protocols/json.ts'
 import { refuseGemini } from './errors.ts'
@@ -12,6 +17,7 @@ import { decoded } from '../../intake/model-in-path.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
+import { serveEmbedding } from '../chat/embeddings.ts'
 import type { PaidParts } from '../../parts.ts'
 import { withinLimits } from '../../intake/paid/within-limits.ts'
 
@@ -21,6 +27,8 @@ const methods: Readonly<Record<string, Act>> = {
   generateContent: (...given) => generate(...given, 'whole'),
   streamGenerateContent: (...given) => generate(...given, 'stream'),
   countTokens: count,
+  embedContent: (...given) => embed(...given, 'embedContent'),
+  batchEmbedContents: (...given) => embed(...given, 'batchEmbedContents'),
 }
 
 /** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
@@ -59,6 +67,15 @@ async function generate(
 
 function isEventStream({ headers }: Response): boolean {
   return headers.get('content-type')?.startsWith('text/event-stream') === true
+}
+
+/** Vectors, as POST /v1/embeddings makes them. */
+function embed(parts: PaidParts, call: Call, model: string, method: EmbeddingMethod): Promise<Response> {
+  return serveEmbedding(parts, call, {
+    asked: (body) => openaiEmbedding(method, body, model),
+    answer: (vectors, _, usage, bill, context) => embeddingAnswer(method, vectors, usage, bill, context),
+    refuse: refuseGemini,
+  })
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
@@ -114,15 +131,16 @@ function asArray(response: Response): Response {
 // ---- the catalog ------------------------------------------------------------------------------------------
 
 const methodsOfChat = ['generateContent', 'streamGenerateContent', 'countTokens']
+const methodsOfEmbeddings: readonly EmbeddingMethod[] = ['embedContent', 'batchEmbedContents']
 const defaultPageSize = 50
 const largestPage = 1_000
 
-/** `GET /v1beta/models`: the chat models of the catalog, page by page. */
+/** `GET /v1beta/models`: the models of the catalog that chat or embed, page by page. */
 export function listGeminiModels(catalog: Catalog, request: Request): Response {
   const { searchParams } = new URL(request.url)
   const size = wholeNumber(searchParams.get('pageSize'), 'pageSize') ?? defaultPageSize
   const from = wholeNumber(searchParams.get('pageToken'), 'pageToken') ?? 0
-  const models = catalog.list({}).filter((model) => model.outputModalities.includes('text'))
+  const models = catalog.list({}).filter((model) => methodsOf(model).length > 0)
   const page = models.slice(from, from + Math.min(Math.max(size, 1), largestPage))
   const next = from + page.length
   return Response.json({
@@ -142,8 +160,13 @@ function modelObject({ id, name, contextLength, maxOutputTokens, outputModalitie
     displayName: name,
     ...(contextLength === undefined ? {} : { inputTokenLimit: contextLength }),
     ...(maxOutputTokens === undefined ? {} : { outputTokenLimit: maxOutputTokens }),
-    supportedGenerationMethods: outputModalities.includes('text') ? methodsOfChat : [],
+    supportedGenerationMethods: [...methodsOf({ outputModalities })],
   }
+}
+
+function methodsOf({ outputModalities }: Pick<Model, 'outputModalities'>): readonly string[] {
+  if (outputModalities.includes('embeddings')) return methodsOfEmbeddings
+  return outputModalities.includes('text') ? methodsOfChat : []
 }
 
 function wholeNumber(text: string | null, param: string): number | undefined {

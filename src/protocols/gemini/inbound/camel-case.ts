@@ -26,6 +26,8 @@ const request: Shape = {
   generationConfig: { thinkingConfig: {}, speechConfig: { voiceConfig: { prebuiltVoiceConfig: {} } } },
 }
 
+const embedding: Shape = { content, requests: { content } }
+
 /** Google's own example of a system instruction writes each of the first two as one object. */
 const lists = new Set(['contents', 'parts', 'tools', 'functionDeclarations'])
 
@@ -35,6 +37,11 @@ const kept = new Set(['max_cost', 'session_id', 'on_disconnect'])
 /** The body with the API's field names in camel case, also inside lists, and its lists as lists. */
 export function camelCased(body: JsonObject): JsonObject {
   return renamed(body, request) as JsonObject
+}
+
+/** The same for a request for embeddings. */
+export function camelCasedEmbedding(body: JsonObject): JsonObject {
+  return renamed(body, embedding) as JsonObject
 }
 
 function renamed(value: Json, shape: Shape): Json {

@@ -117,6 +117,16 @@ const answerPart = z.looseObject({
   inlineData: blob.optional(),
 })
 
+export const geminiUsage = z.looseObject({
+  promptTokenCount: z.int(),
+  candidatesTokenCount: z.int(),
+  thoughtsTokenCount: z.int(),
+  cachedContentTokenCount: z.int(),
+  totalTokenCount: z.int(),
+  cost: z.number(),
+  costDetails: z.record(text, text),
+})
+
 /** A whole answer, and each chunk of a stream. */
 export const generateContentResponse = z.looseObject({
   candidates: z.array(
@@ -126,17 +136,7 @@ export const generateContentResponse = z.looseObject({
       finishReason: z.enum(['STOP', 'MAX_TOKENS', 'SAFETY']).optional(),
     }),
   ),
-  usageMetadata: z
-    .looseObject({
-      promptTokenCount: z.int(),
-      candidatesTokenCount: z.int(),
-      thoughtsTokenCount: z.int(),
-      cachedContentTokenCount: z.int(),
-      totalTokenCount: z.int(),
-      cost: z.number(),
-      costDetails: z.record(text, text),
-    })
-    .optional(),
+  usageMetadata: geminiUsage.optional(),
   modelVersion: text,
   responseId: text,
 })
