@@ -159,7 +159,8 @@ export function decideAdjust(
   now: number,
 ): Decision<AdjustResult> {
   if (adjust.amount >= 0n) {
-    const grant: GrantCommand = { ...adjust, source: adjust.id, expiresAt: null, from: 'grant' }
+    const { id: source, account, pool, amount, expiresAt = null } = adjust
+    const grant: GrantCommand = { source, account, pool, amount, expiresAt, from: 'grant' }
     const { change } = decideGrant(wallet, { kind: 'grant', grant, lot, prior: null }, now)
     return { result: { adjusted: true }, change }
   }
@@ -167,13 +168,14 @@ export function decideAdjust(
   const legs: Leg[] = []
   let rest = -adjust.amount
   for (const held of wallet.lots) {
+    if (adjust.lot !== undefined && held.id !== adjust.lot) continue
     const part = held.pool === adjust.pool ? smaller(rest, freeOf(held, now)) : 0n
     if (part === 0n) continue
     rest -= part
     lots.push({ lot: held.id, remaining: -part, pinned: 0n, expired: 0n, refunded: part })
     legs.push({ account: `wallet:${wallet.account}:${adjust.pool}`, lot: held.id, amount: -part })
   }
-  if (rest > 0n) throw invalid('There is not so much free credit in this pool.')
+  if (rest > 0n) throw invalid('There is not so much free credit in this pool, or in the lot that was named.')
   legs.push({ account: 'grant', lot: null, amount: -adjust.amount })
   return { result: { adjusted: true }, change: { ...noChange, lots, transaction: { kind: 'adjust', legs } } }
 }

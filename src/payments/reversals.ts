@@ -8,7 +8,7 @@ import { GatewayError } from '../errors.ts'
 import { creditOfPart, type Minor } from './exchange.ts'
 import type { DisputeNews, RefundNews } from './news.ts'
 import type { EventOutcome, PaymentStore, Reversal } from './payment-store.ts'
-import { stateAfter, type TopUp } from './top-up.ts'
+import { creditEnds, stateAfter, type TopUp } from './top-up.ts'
 
 interface ReversalParts {
   readonly store: PaymentStore
@@ -21,6 +21,8 @@ interface ReversalParts {
 
 /** Concurrent calls may take free credit meanwhile; then less is withheld. */
 const mostHoldTries = 5
+/** Returned credit can be used for this long at least, milliseconds. */
+const leastLifeMs = 24 * 3_600_000
 
 export class Reversals {
   readonly #parts: ReversalParts
@@ -107,7 +109,7 @@ export class Reversals {
       const held = await this.#wasSetAside(topUp, reversal, `dispute:${id}`)
       // In this order it cannot be spent in between: returned credit repays the debt first.
       if (reversal.kind === 'lost') await this.#takeBack(topUp, `dispute:${id}:lost`, reversal.credit)
-      if (held > 0n) await this.#adjust(topUp, `dispute:${id}:back`, held)
+      if (held > 0n) await this.#giveBack(topUp, `dispute:${id}:back`, held)
     }
     pass('refund-booked', reversal.id)
     await this.#change(reversal, (row) => ({ ...row, booked: row.kind === reversal.kind }))
@@ -151,8 +153,16 @@ export class Reversals {
     }
   }
 
-  async #adjust({ account }: TopUp, id: string, amount: Pico): Promise<void> {
-    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount })
+  async #adjust({ account, lot }: TopUp, id: string, amount: Pico): Promise<void> {
+    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, lot: lot! })
+  }
+
+  /** Returns credit that was withheld, with the life of the top-up: returning it must not make it live longer. */
+  async #giveBack(topUp: TopUp, id: string, amount: Pico): Promise<void> {
+    const { account } = topUp
+    // Even where that life has ended meanwhile it must repay what the account owes for the same payment.
+    const expiresAt = Math.max(creditEnds(topUp), this.#parts.ledger.now() + leastLifeMs)
+    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, expiresAt })
   }
 
   async #change(key: Reversal, change: (row: Reversal) => Reversal): Promise<void> {

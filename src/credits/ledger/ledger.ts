@@ -224,6 +224,10 @@ export interface AdjustCommand {
   readonly account: string
   readonly pool: Pool
   readonly amount: Pico
+  /** The only lot that a negative amount is taken from; without it, in the order of consumption. */
+  readonly lot?: string
+  /** When credit that is added expires, milliseconds since 1970; without it, as the pool's default. */
+  readonly expiresAt?: number
 }
 
 export interface AdjustResult {
