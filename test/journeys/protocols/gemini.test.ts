@@ -294,6 +294,17 @@ describe('streamGenerateContent', () => {
     expect(chunks.at(-1)!.usageMetadata!.totalTokenCount).toBeGreaterThan(0)
   })
 
+  test('a chat of the client remembers what was streamed', async () => {
+    const chat = client.chats.create({ model: 'sim/echo' })
+    for (const message of ['I am Ann.', 'Who am I?'])
+      await Array.fromAsync(await chat.sendMessageStream({ message }))
+    const turns = chat.getHistory(true)
+    expect(turns.filter(({ role }) => role === 'user')).toHaveLength(2)
+    expect(turns.flatMap(({ parts }) => parts!.map(({ text }) => text)).join('')).toBe(
+      'I am Ann.I am Ann.Who am I?Who am I?',
+    )
+  })
+
   test('streams a function call whole', async () => {
     const stream = await client.models.generateContentStream({
       model: 'sim/tools',

@@ -3,14 +3,23 @@
 import { parts } from '../../request/addresses.ts'
 import { gatewayPlaces } from '../../request/gateway-fields.ts'
 
+const fileData = parts({ mimeType: 'words', displayName: 'words', fileUri: 'address' })
+
 const part = parts({
   text: 'words',
   thought: 'words',
   thoughtSignature: 'words',
   inlineData: 'words',
-  fileData: parts({ mimeType: 'words', fileUri: 'address' }),
+  fileData,
   functionCall: 'words',
-  functionResponse: 'words',
+  functionResponse: parts({
+    id: 'words',
+    name: 'words',
+    response: 'words',
+    willContinue: 'words',
+    scheduling: 'words',
+    parts: parts({ inlineData: 'words', fileData }),
+  }),
   executableCode: 'words',
   codeExecutionResult: 'words',
 })

@@ -14,7 +14,7 @@ const part: Shape = {
   inlineData: blob,
   fileData: {},
   functionCall: {},
-  functionResponse: { parts: { inlineData: blob } },
+  functionResponse: { parts: { inlineData: blob, fileData: {} } },
   videoMetadata: {},
 }
 const content: Shape = { parts: part }

@@ -12,25 +12,34 @@ import { detailOfThought } from './thoughts.ts'
 interface OpenCall {
   readonly id: string
   readonly name: string
+  /** Whether the id is ours, because the client sent none. */
+  readonly isMinted: boolean
 }
 
 /** The calls without a result so far, oldest first, under their ids and their names. */
 class OpenCalls {
   readonly #byId = new Map<string, OpenCall[]>()
   readonly #byName = new Map<string, OpenCall[]>()
+  /** Those that came without an id, by name. */
+  readonly #unnumbered = new Map<string, OpenCall[]>()
   readonly #taken = new Set<OpenCall>()
 
   add(call: OpenCall): void {
-    for (const [calls, key] of [[this.#byId, call.id] as const, [this.#byName, call.name] as const]) {
+    const places = [
+      call.isMinted ? ([this.#unnumbered, call.name] as const) : ([this.#byId, call.id] as const),
+      [this.#byName, call.name] as const,
+    ]
+    for (const [calls, key] of places) {
       const same = calls.get(key)
       if (same) same.push(call)
       else calls.set(key, [call])
     }
   }
 
-  /** The oldest with this id or, without one, of this name. */
+  /** The oldest with this id, or of this name if one of the two has no id. */
   take(id: string | null | undefined, name: string): OpenCall | undefined {
-    const calls = (id == null ? this.#byName.get(name) : this.#byId.get(id)) ?? []
+    const calls =
+      (id == null ? this.#byName.get(name) : (this.#byId.get(id) ?? this.#unnumbered.get(name))) ?? []
     while (calls.length > 0 && this.#taken.has(calls[0]!)) calls.shift()
     const call = calls.shift()
     if (call) this.#taken.add(call)
@@ -41,14 +50,38 @@ class OpenCalls {
 /** All turns as chat messages, each with its turn. Throws `invalid_request` naming what cannot be read. */
 export function messagesOf(contents: readonly ClientContent[]): { message: JsonObject; param: string }[] {
   const open = new OpenCalls()
-  return contents.flatMap((content, index) => {
-    const param = `contents[${index}]`
-    const messages =
-      content.role === 'model'
-        ? [modelMessage(content, index, open, param)]
-        : userMessages(content, param, open)
-    return messages.map((message) => ({ message, param }))
+  return turnsOf(contents).flatMap((turn) => {
+    const messages = turn.role === 'model' ? [modelMessage(turn, open)] : userMessages(turn, open)
+    return messages.map((message) => ({ message, param: `contents[${turn.index}]` }))
   })
+}
+
+interface PlacedPart {
+  readonly part: ClientPart
+  /** Where it is in the client's body: `contents[2].parts[0]`. */
+  readonly param: string
+}
+
+interface Turn {
+  readonly role: ClientContent['role']
+  /** Of its first content. */
+  readonly index: number
+  readonly parts: PlacedPart[]
+}
+
+/**
+ * The contents as turns. Google's clients keep a streamed answer as one content for each of its chunks; these are one
+ * turn of the model: its calls are answered together, and its thoughts belong to them.
+ */
+function turnsOf(contents: readonly ClientContent[]): Turn[] {
+  const turns: Turn[] = []
+  for (const [index, { role, parts }] of contents.entries()) {
+    const placed = (parts ?? []).map((part, at) => ({ part, param: `contents[${index}].parts[${at}]` }))
+    const last = turns.at(-1)
+    if (role === 'model' && last?.role === 'model') last.parts.push(...placed)
+    else turns.push({ role, index, parts: placed })
+  }
+  return turns
 }
 
 /** The texts of a system instruction. */
@@ -60,17 +93,17 @@ export function systemMessage(content: ClientContent): JsonObject | undefined {
 // ---- what the user said -----------------------------------------------------------------------------------
 
 /** Results first, each as a message of its own, then the text beside them. */
-function userMessages({ parts }: ClientContent, param: string, open: OpenCalls): JsonObject[] {
+function userMessages({ parts }: Turn, open: OpenCalls): JsonObject[] {
   const results: JsonObject[] = []
   const said: JsonObject[] = []
-  for (const [at, part] of (parts ?? []).entries()) {
-    if (part.functionResponse != null) results.push(...resultMessage(part, `${param}.parts[${at}]`, open))
-    else said.push(contentPart(part, `${param}.parts[${at}]`))
+  for (const placed of parts) {
+    if (placed.part.functionResponse != null) results.push(resultMessage(placed, open))
+    else said.push(contentPart(placed))
   }
   return said.length === 0 ? results : [...results, { role: 'user', content: said }]
 }
 
-function resultMessage(part: ClientPart, param: string, open: OpenCalls): JsonObject[] {
+function resultMessage({ part, param }: PlacedPart, open: OpenCalls): JsonObject {
   const { id, name, response, parts } = part.functionResponse!
   const call = open.take(id, name)
   if (call === undefined) {
@@ -79,16 +112,16 @@ function resultMessage(part: ClientPart, param: string, open: OpenCalls): JsonOb
       param: `${param}.functionResponse`,
     })
   }
-  const media = (parts ?? []).flatMap(({ inlineData }) => (inlineData == null ? [] : [mediaPart(inlineData)]))
+  const media = (parts ?? []).map((each, at) =>
+    contentPart({ part: each, param: `${param}.functionResponse.parts[${at}]` }),
+  )
   const text = { type: 'text', text: resultText((response ?? {}) as JsonObject) }
-  return [
-    {
-      role: 'tool',
-      tool_call_id: call.id,
-      content: media.length === 0 ? text.text : [text, ...media],
-      ...(isObjectOfOne(response, 'error') ? { is_error: true } : {}),
-    },
-  ]
+  return {
+    role: 'tool',
+    tool_call_id: call.id,
+    content: media.length === 0 ? text.text : [text, ...media],
+    ...(isObjectOfOne(response, 'error') ? { is_error: true } : {}),
+  }
 }
 
 /** Google's convention: `output` (`result` in its client libraries) is the function's result, `error` its failure. */
@@ -104,7 +137,7 @@ function isObjectOfOne(value: unknown, key: string): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).join() === key
 }
 
-function contentPart(part: ClientPart, param: string): JsonObject {
+function contentPart({ part, param }: PlacedPart): JsonObject {
   if (part.text != null) return { type: 'text', text: part.text }
   if (part.inlineData != null) return mediaPart(part.inlineData)
   if (part.fileData != null) return filePart(part.fileData)
@@ -143,17 +176,18 @@ function filePart({
 
 // ---- what the model said ----------------------------------------------------------------------------------
 
-function modelMessage({ parts }: ClientContent, turn: number, open: OpenCalls, param: string): JsonObject {
+function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject {
   let text = ''
   const calls: JsonObject[] = []
   const reasoning: ReasoningDetail[] = []
   const images: JsonObject[] = []
-  for (const [at, part] of (parts ?? []).entries()) {
+  for (const { part, param } of parts) {
     const signature = part.thoughtSignature ?? undefined
     const here = { start: text.length, end: text.length, calls: calls.length }
     if (part.functionCall != null) {
-      const id = part.functionCall.id ?? mintCallId('history', turn, calls.length)
-      open.add({ id, name: part.functionCall.name })
+      const given = part.functionCall.id ?? undefined
+      const id = given ?? mintCallId('history', turn, calls.length)
+      open.add({ id, name: part.functionCall.name, isMinted: given === undefined })
       calls.push({
         id,
         type: 'function',
@@ -165,7 +199,7 @@ function modelMessage({ parts }: ClientContent, turn: number, open: OpenCalls, p
     } else if (part.inlineData != null) {
       if (!part.inlineData.mimeType.startsWith('image/'))
         throw unsupportedParam(
-          `${param}.parts[${at}].inlineData`,
+          `${param}.inlineData`,
           'of an earlier answer only text and images are taken back.',
         )
       if (signature !== undefined)

@@ -108,10 +108,7 @@ export class GeminiEncoder implements StreamEncoder {
     const candidates = [...this.#candidates]
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
-        ...candidateOf(
-          index,
-          candidate.calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature)),
-        ),
+        ...candidateOf(index, lastParts(candidate)),
         finishReason: finishReasons[candidate.finish ?? 'stop'],
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
@@ -146,6 +143,12 @@ export class GeminiEncoder implements StreamEncoder {
   #chunk(candidates: JsonObject[], more: JsonObject = {}): Frame {
     return { event: undefined, data: JSON.stringify({ candidates, ...answerHead(this.#context), ...more }) }
   }
+}
+
+/** Google's client drops the whole turn from its chat, with the question, if a chunk has no part: an empty text is one. */
+function lastParts({ calls }: OpenCandidate): JsonObject[] {
+  if (calls.length === 0) return [{ text: '' }]
+  return calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
 }
 
 /** The fields common to chunks and whole answers. */

@@ -31,7 +31,10 @@ function memberOf(field: string, value: Json): Json | undefined {
         : value
     case 'items':
       return jsonSchemaOf(value)
+    case 'additionalProperties':
+      return isObject(value) ? jsonSchemaOf(value) : value
     case 'anyOf':
+    case 'prefixItems':
       return Array.isArray(value) ? value.map(jsonSchemaOf) : value
     default:
       return bounds.has(field) && typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value

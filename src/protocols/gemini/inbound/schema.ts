@@ -9,19 +9,21 @@ const number = z.number()
 
 const blob = z.looseObject({ mimeType: text.min(1), data: text })
 
+const fileData = z.looseObject({ mimeType: text.nullish(), fileUri: text.min(1) })
+
 const part = z.looseObject({
   text: text.nullish(),
   thought: z.boolean().nullish(),
   thoughtSignature: text.nullish(),
   inlineData: blob.nullish(),
-  fileData: z.looseObject({ mimeType: text.nullish(), fileUri: text.min(1) }).nullish(),
+  fileData: fileData.nullish(),
   functionCall: z.looseObject({ id: text.nullish(), name: text.min(1), args: json.nullish() }).nullish(),
   functionResponse: z
     .looseObject({
       id: text.nullish(),
       name: text.min(1),
       response: json.nullish(),
-      parts: z.array(z.looseObject({ inlineData: blob.nullish() })).nullish(),
+      parts: z.array(z.looseObject({ inlineData: blob.nullish(), fileData: fileData.nullish() })).nullish(),
     })
     .nullish(),
 })
