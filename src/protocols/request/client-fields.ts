@@ -13,6 +13,8 @@ export interface ClientFields {
   readonly names: Readonly<Record<string, string>>
   /** Whether it writes places in a list as `.1`, not as `[1]`. */
   readonly dotted?: boolean
+  /** Its messages have other members than those of chat completions: an error names the message alone. */
+  readonly membersDiffer?: boolean
 }
 
 /** A message of a request with where its client wrote it. */
@@ -31,6 +33,7 @@ export function fieldOf(param: string, fields: ClientFields | undefined): string
   if (message) {
     const own = fields.messages()[Number(message[1])]
     if (own === undefined) return param
+    if (fields.membersDiffer === true) return own
     const within = instructionFields.has(own) ? message[2]!.replace(/^\.content/, '') : message[2]!
     return own + (fields.dotted === true ? within.replaceAll(/\[(\d+)\]/g, '.$1') : within)
   }

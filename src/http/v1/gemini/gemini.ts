@@ -98,7 +98,7 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
 
 /**
  * The same stream as one JSON array, which is Google's default without `alt=sse`. Our encoder writes each event as one
- * line; keep-alives become white space.
+ * line.
  */
 function asArray(response: Response): Response {
   const decoder = new TextDecoder()
@@ -112,7 +112,6 @@ function asArray(response: Response): Response {
       rest = text.slice(end)
       let out = ''
       for (const line of text.slice(0, end).split('\n')) {
-        if (line.startsWith(':')) out += '\n'
         if (!line.startsWith('data: ')) continue
         out += `${opening}${line.slice(6)}`
         opening = ',\n'

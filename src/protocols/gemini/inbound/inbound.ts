@@ -7,10 +7,10 @@ import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
 import { isObject } from '../../json.ts'
 import { inbound as chat } from '../../openai-chat/inbound/inbound.ts'
+import { type ClientFields, errorFor } from '../../request/client-fields.ts'
 import { invalidRequest } from '../../request/invalid-param.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
-import { keepaliveComment } from '../../framing/sse.ts'
 import { addresses } from './addresses.ts'
 import { finishReasons, groundingOf, logprobsOf, partsOf, usageMetadata, wireError } from './answer.ts'
 import { camelCased } from './camel-case.ts'
@@ -18,9 +18,14 @@ import { answerHead, candidateOf, GeminiEncoder } from './encode.ts'
 import { chatBody } from './read.ts'
 import { generateContentRequest } from './schema.ts'
 
+/** A chunk without text: Google's Python client takes a comment for broken JSON, and ends the answer. */
+const keepalive = new TextEncoder().encode(
+  `data: ${JSON.stringify({ candidates: [candidateOf(0, [{ text: '' }])] })}\n\n`,
+)
+
 export const inbound: Inbound = {
   id: 'gemini',
-  keepalive: keepaliveComment,
+  keepalive,
   addresses,
   parse: (body) => parsed(body, isObject(body) && body['stream'] === true),
   whole,
@@ -50,8 +55,8 @@ function parsed(body: unknown, stream: boolean): InboundRequest {
   const { data, error } = safeParsed(generateContentRequest, body)
   if (error) throw invalidRequest(error)
   const made = chatBody(data, String(body['model'] ?? ''), stream)
-  const named = (thrown: unknown) => renamed(thrown, made.params)
-  const request = attempt(() => chat.parse(made.body), named)
+  const fields: ClientFields = { messages: () => made.params, names, membersDiffer: true }
+  const request = attempt(() => chat.parse(made.body), fields)
   const [dropped] = made.warnings
   if (dropped && request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
@@ -59,9 +64,10 @@ function parsed(body: unknown, stream: boolean): InboundRequest {
   const { gatewayTools } = request
   return {
     ...request,
+    fields,
     ...(gatewayTools === undefined ? {} : { gatewayTools: declaredAt(gatewayTools, made.searchParam) }),
     warnings: [...(request.warnings ?? []), ...made.warnings],
-    toChatRequest: () => attempt(() => request.toChatRequest(), named),
+    toChatRequest: () => attempt(() => request.toChatRequest(), fields),
   }
 }
 
@@ -71,26 +77,34 @@ function declaredAt(tools: DeclaredTools, param: string | undefined): DeclaredTo
   return { ...tools, declarations: tools.declarations.map((each) => ({ ...each, param })) }
 }
 
-function attempt<T>(act: () => T, named: (thrown: unknown) => unknown): T {
+/** Its errors name the client's own fields. */
+function attempt<T>(act: () => T, fields: ClientFields): T {
   try {
     return act()
   } catch (thrown) {
-    throw named(thrown)
+    throw errorFor(thrown, fields)
   }
 }
 
-/** The same error in terms of the client's body: a chat message is one of its `contents`. */
-function renamed(thrown: unknown, params: readonly string[]): unknown {
-  if (!(thrown instanceof GatewayError)) return thrown
-  const { param } = thrown.details
-  const at = /^messages\[(\d+)\]/.exec(param ?? '')
-  const own = at === null ? undefined : params[Number(at[1])]
-  if (own === undefined) return thrown
-  return new GatewayError(thrown.code, {
-    ...thrown.details,
-    message: thrown.message.replaceAll(param!, own),
-    param: own,
-  })
+/** What clients of this protocol call the parameters of a chat completion. */
+const names: Readonly<Record<string, string>> = {
+  max_completion_tokens: 'generationConfig.maxOutputTokens',
+  max_tokens: 'generationConfig.maxOutputTokens',
+  temperature: 'generationConfig.temperature',
+  top_p: 'generationConfig.topP',
+  top_k: 'generationConfig.topK',
+  seed: 'generationConfig.seed',
+  stop: 'generationConfig.stopSequences',
+  n: 'generationConfig.candidateCount',
+  presence_penalty: 'generationConfig.presencePenalty',
+  frequency_penalty: 'generationConfig.frequencyPenalty',
+  logprobs: 'generationConfig.responseLogprobs',
+  top_logprobs: 'generationConfig.logprobs',
+  response_format: 'generationConfig.responseSchema',
+  reasoning: 'generationConfig.thinkingConfig',
+  modalities: 'generationConfig.responseModalities',
+  audio: 'generationConfig.speechConfig',
+  tool_choice: 'toolConfig.functionCallingConfig',
 }
 
 /** A whole answer. Throws `upstream_error` for one that never ended: no finish reason is invented. */
