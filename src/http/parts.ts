@@ -103,7 +103,7 @@ export interface IdentityParts extends AppParts {
 
 /** Where answers are stored, and continued from. */
 export interface ResponseParts {
-  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'conversation'>
+  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'sizeOf' | 'conversation'>
   /** The same, to be read. */
   readonly parsedResponses: ParsedResponses
   readonly responseLimits: ResponseLimits

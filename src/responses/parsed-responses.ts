@@ -6,15 +6,18 @@ import { parseSteps } from '../json/parse.ts'
 import type { Steps } from '../json/steps.ts'
 import type { Conversation, ResponseStore, StoredResponse, WrittenResponse } from './response-store.ts'
 
-type Store = Pick<ResponseStore, 'find' | 'conversation'>
+type Store = Pick<ResponseStore, 'find' | 'sizeOf' | 'conversation'>
 
 /** Shares the event loop among all calls. */
 interface Turns {
   through<T>(steps: Steps<T>): T | Promise<T>
 }
 
-/** Permission to parse so many bytes. */
+/** Permission to read and parse so many bytes. */
 export type Turn = (bytes: number) => Awaitable<void>
+
+/** A conversation no larger than this is read before its turn: it takes less than asking for its size. */
+const littleBytes = 65_536
 
 export class ParsedResponses {
   readonly #store: Store
@@ -25,23 +28,39 @@ export class ParsedResponses {
     this.#turns = turns
   }
 
-  /** As the store's `find`. */
-  async find(account: string, id: string, turn?: Turn): Promise<StoredResponse | undefined> {
+  /** As the store's `find`. Many requests may wait for their turns, so nothing is read before. */
+  async find(account: string, id: string, turn: Turn): Promise<StoredResponse | undefined> {
+    const size = await this.#store.sizeOf(account, id)
+    if (size === undefined) return undefined
+    await turn(size)
     const written = await this.#store.find(account, id)
-    if (written === undefined) return undefined
-    await turn?.(written.size)
-    return this.#turns.through(parsedSteps(written))
+    return written && this.#turns.through(parsedSteps(written))
   }
 
   /** As the store's `conversation`. */
-  async conversation(account: string, id: string, maxBytes: number, turn?: Turn): Promise<Conversation> {
-    const conversation = await this.#store.conversation(account, id, maxBytes)
+  async conversation(account: string, id: string, maxBytes: number, turn: Turn): Promise<Conversation> {
+    const conversation = await this.#writtenConversation(account, id, maxBytes, turn)
     if (conversation.kind !== 'whole') return conversation
-    await turn?.(conversation.responses.reduce((sum, { size }) => sum + size, 0))
     const responses: StoredResponse[] = []
     for (const written of conversation.responses)
       responses.push(await this.#turns.through(parsedSteps(written)))
     return { kind: 'whole', responses }
+  }
+
+  async #writtenConversation(
+    account: string,
+    id: string,
+    maxBytes: number,
+    turn: Turn,
+  ): Promise<Conversation<WrittenResponse>> {
+    const little = await this.#store.conversation(account, id, Math.min(maxBytes, littleBytes))
+    if (little.kind === 'whole') {
+      await turn(little.responses.reduce((sum, { size }) => sum + size, 0))
+      return little
+    }
+    if (little.kind === 'missing' || little.bytes > maxBytes) return little
+    await turn(little.bytes)
+    return this.#store.conversation(account, id, maxBytes)
   }
 }
 

@@ -23,7 +23,7 @@ export interface RecallRequest {
   readonly room: number
   /** The most bytes that a body may have. */
   readonly maxBodyBytes: number
-  /** Called before so many stored bytes are parsed, which waits for it. */
+  /** Called with all the bytes that are to be read and parsed, which waits for it. */
   readonly turn: Turn
 }
 
@@ -36,6 +36,12 @@ export interface RecalledItems {
   readonly bytes: number
 }
 
+/** Shares the event loop among all calls. */
+interface RecallTurns {
+  run<T>(work: () => T): T | Promise<T>
+  through<T>(steps: Steps<T>): T | Promise<T>
+}
+
 const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
 
 /**
@@ -44,7 +50,7 @@ const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
  */
 export async function recall(
   responses: Pick<ParsedResponses, 'conversation' | 'find'>,
-  turns: { through<T>(steps: Steps<T>): T | Promise<T> },
+  turns: RecallTurns,
   { account, previous, references, room, maxBodyBytes, turn }: RecallRequest,
 ): Promise<RecalledItems> {
   if (previous === undefined && references.length === 0) return nothing
@@ -54,15 +60,22 @@ export async function recall(
       metadata: { limit_bytes: maxBodyBytes },
     })
   const history: JsonObject[] = []
+  let historyBytes = 0
   if (previous !== undefined) {
     const conversation = await responses.conversation(account, previous, room, turn)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
     if (failed) throw continuesFailure(failed.id)
-    for (const response of conversation.responses) for (const item of itemsOf(response)) history.push(item)
+    for (const response of conversation.responses) {
+      historyBytes += response.size
+      for (const item of itemsOf(response)) history.push(item)
+    }
   }
-  const items = await referredItems(responses, account, references, searchedBodies * maxBodyBytes, turn)
+  const items = await referredItems(responses, turns, account, references, {
+    room: searchedBodies * maxBodyBytes,
+    turn: (bytes) => turn(historyBytes + bytes),
+  })
   if (items === undefined) throw tooLarge()
   const bytes = await turns.through(sizeSteps(history, items, references))
   if (bytes > Math.max(room, 0) && bytes > 0) throw tooLarge()
@@ -75,10 +88,10 @@ const searchedBodies = 4
 /** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
 async function referredItems(
   responses: Pick<ParsedResponses, 'find'>,
+  turns: RecallTurns,
   account: string,
   references: readonly ItemReference[],
-  room: number,
-  turn: Turn,
+  { room, turn }: Pick<RecallRequest, 'room' | 'turn'>,
 ): Promise<ReadonlyMap<string, JsonObject> | undefined> {
   const items = new Map<string, JsonObject>()
   const wanted = new Map<string, Set<string>>()

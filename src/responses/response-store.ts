@@ -35,7 +35,8 @@ export type Conversation<Response = StoredResponse> =
   | { readonly kind: 'whole'; readonly responses: readonly Response[] }
   /** Never there, expired, deleted, or another account's. */
   | { readonly kind: 'missing'; readonly id: string }
-  | { readonly kind: 'too-large' }
+  /** `bytes` is what it measures. */
+  | { readonly kind: 'too-large'; readonly bytes: number }
 
 export interface StoredBytes {
   /** Throws `store_unavailable`. */
@@ -54,7 +55,9 @@ export interface ResponseStore {
   stored(account: string): Awaitable<StoredBytes>
   /** undefined where it was never there, has expired, was deleted or is another account's. */
   find(account: string, id: string): Awaitable<WrittenResponse | undefined>
-  /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */
+  /** What `find` would read of a response, bytes; undefined where it would find nothing. */
+  sizeOf(account: string, id: string): Awaitable<number | undefined>
+  /** The conversation that ends with a response, if all of it measures at most `maxBytes`; else nothing of it is read. */
   conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(account: string, id: string): Promise<boolean>

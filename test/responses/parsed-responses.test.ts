@@ -1,6 +1,6 @@
 // What is stored as text comes back as what was stored, whatever pieces it lies in.
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { ParsedResponses } from '../../src/responses/parsed-responses.ts'
 import type { Conversation, WrittenResponse } from '../../src/responses/response-store.ts'
@@ -20,6 +20,8 @@ const written = (pieces: (text: string) => string[]): WrittenResponse => ({
   answer: pieces(JSON.stringify(answer)),
 })
 
+const atOnce = () => undefined
+
 const inOne = (text: string) => [text]
 const inMany = (text: string) => text.match(/.{1,1000}/gsu)!
 
@@ -29,12 +31,12 @@ test.each([
 ])('a response of %s is parsed, alone and in its conversation', async (_, pieces) => {
   const conversation: Conversation<WrittenResponse> = { kind: 'whole', responses: [written(pieces)] }
   const parsed = new ParsedResponses(
-    { find: () => written(pieces), conversation: () => conversation },
+    { find: () => written(pieces), sizeOf: () => 1, conversation: () => conversation },
     new Turns(),
   )
   const expected = { id: 'resp_a', previous: undefined, size: 1, input, answer }
-  expect(await parsed.find('anna', 'resp_a')).toEqual(expected)
-  expect(await parsed.conversation('anna', 'resp_a', 1_000_000)).toEqual({
+  expect(await parsed.find('anna', 'resp_a', atOnce)).toEqual(expected)
+  expect(await parsed.conversation('anna', 'resp_a', 1_000_000, atOnce)).toEqual({
     kind: 'whole',
     responses: [expected],
   })
@@ -42,9 +44,62 @@ test.each([
 
 test('what is not there is not there', async () => {
   const parsed = new ParsedResponses(
-    { find: () => undefined, conversation: (_, id) => ({ kind: 'missing', id }) },
+    { find: () => undefined, sizeOf: () => undefined, conversation: (_, id) => ({ kind: 'missing', id }) },
     new Turns(),
   )
-  expect(await parsed.find('anna', 'resp_a')).toBeUndefined()
-  expect(await parsed.conversation('anna', 'resp_a', 1)).toEqual({ kind: 'missing', id: 'resp_a' })
+  expect(await parsed.find('anna', 'resp_a', atOnce)).toBeUndefined()
+  expect(await parsed.conversation('anna', 'resp_a', 1, atOnce)).toEqual({ kind: 'missing', id: 'resp_a' })
+})
+
+describe('what is large', () => {
+  const large = 1_000_000
+  /** A store that notes what is read of it, and permission that is given when the test says so. */
+  function waiting() {
+    const read: string[] = []
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const turns: number[] = []
+    const parsed = new ParsedResponses(
+      {
+        find: () => (read.push('response'), written(inOne)),
+        sizeOf: () => large,
+        conversation: (_account, _id, maxBytes) =>
+          maxBytes < large
+            ? { kind: 'too-large', bytes: large }
+            : (read.push('conversation'), { kind: 'whole', responses: [written(inOne)] }),
+      },
+      new Turns(),
+    )
+    const turn = (bytes: number) => {
+      turns.push(bytes)
+      return promise
+    }
+    return {
+      parsed,
+      read,
+      turns,
+      turn,
+      permit: resolve,
+      settle: () => new Promise((done) => setImmediate(done)),
+    }
+  }
+
+  test('is not read before its turn, alone or in a conversation', async () => {
+    const { parsed, read, turns, turn, permit, settle } = waiting()
+    const found = parsed.find('anna', 'resp_a', turn)
+    const conversation = parsed.conversation('anna', 'resp_a', 2 * large, turn)
+    await settle()
+    expect(turns).toEqual([large, large])
+    expect(read).toEqual([])
+    permit()
+    expect((await found)?.input).toEqual(input)
+    expect((await conversation).kind).toBe('whole')
+    expect(read.toSorted()).toEqual(['conversation', 'response'])
+  })
+
+  test('waits for nothing where it is too large to be read at all', async () => {
+    const { parsed, turns, turn } = waiting()
+    const conversation = await parsed.conversation('anna', 'resp_a', large - 1, turn)
+    expect(conversation).toEqual({ kind: 'too-large', bytes: large })
+    expect(turns).toEqual([])
+  })
 })

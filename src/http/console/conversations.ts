@@ -6,9 +6,9 @@ import { GatewayError } from '../../errors.ts'
 import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
 import type { ConversationChanges, ConversationRecord } from '../../responses/conversation-store.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import type { HttpParts } from '../parts.ts'
+import { storedTurn } from '../intake/large-bodies.ts'
 import { outputOf } from '../../responses/recall.ts'
-import { type ConsoleRoute, iso, ownRoute } from './route.ts'
+import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
 const mostConversations = 500
@@ -62,10 +62,10 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       summary: 'One conversation with its turns',
       errors: ['not_found'],
     },
-    async ({ parts, account, params }) => {
-      const conversation = await parts.conversations.find(account.id, params['id']!)
+    async (asked) => {
+      const conversation = await asked.parts.conversations.find(asked.account.id, asked.params['id']!)
       if (!conversation) throw noSuchConversation()
-      const responses = await chainOf(parts, account.id, conversation.lastResponse)
+      const responses = await chainOf(asked, conversation.lastResponse)
       return { ...conversationObject(conversation), turns: responses.map(turnObject) }
     },
   ),
@@ -79,7 +79,10 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
     async ({ parts, account, params, body }) => {
       const { last_response: lastResponse, ...rest } = body
-      if (lastResponse !== undefined && !(await parts.responses.find(account.id, lastResponse))) {
+      if (
+        lastResponse !== undefined &&
+        (await parts.responses.sizeOf(account.id, lastResponse)) === undefined
+      ) {
         const message = 'This account has no stored response with that id.'
         throw new GatewayError('invalid_request', { message, param: 'last_response' })
       }
@@ -96,10 +99,11 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       summary: 'Delete a conversation with its stored responses',
       errors: ['not_found'],
     },
-    async ({ parts, account, params }) => {
+    async (asked) => {
+      const { parts, account, params } = asked
       const conversation = await parts.conversations.find(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
-      const responses = await chainOf(parts, account.id, conversation.lastResponse)
+      const responses = await chainOf(asked, conversation.lastResponse)
       await parts.conversations.remove(account.id, conversation.id)
       // Latest first: if this is interrupted, the rest is still a chain from its beginning.
       for (const { id } of responses.toReversed()) await parts.responses.delete(account.id, id)
@@ -110,12 +114,12 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
 
 /** The responses of a conversation, oldest first; empty if they have expired. */
 async function chainOf(
-  { parsedResponses, body }: Pick<HttpParts, 'parsedResponses' | 'body'>,
-  account: string,
+  { parts, request, requestId, account }: AskedBy<unknown>,
   last: string | null,
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
-  const chain = await parsedResponses.conversation(account, last, body.maxBodyBytes)
+  const turn = storedTurn(parts, request, requestId, account.id)
+  const chain = await parts.parsedResponses.conversation(account.id, last, parts.body.maxBodyBytes, turn)
   return chain.kind === 'whole' ? chain.responses : []
 }
 

@@ -2,8 +2,27 @@
 // thousand objects, and collecting the garbage of a heap that is full of them holds the loop for longer than any call
 // should wait. Small bodies, which are nearly all, take no part in this.
 
+import { type ConnectionParts, whileOpen } from './connection.ts'
+
 /** Bodies of at least this many bytes wait for their turn. */
 export const largeBytes = 262_144
+
+/**
+ * Permission for a request to read and parse so many bytes of what is stored, as for a body of that size: texts of the
+ * requests that wait would be as much as the memory holds. A request that waits stays open.
+ */
+export function storedTurn(
+  parts: ConnectionParts & { readonly largeBodies: LargeBodies },
+  request: Request,
+  requestId: string,
+  account: string,
+): (bytes: number) => void | Promise<void> {
+  return (bytes) => {
+    if (bytes < largeBytes) return undefined
+    const turn = parts.largeBodies.turn(requestId, account, bytes)
+    return turn && whileOpen(parts, request, () => turn)
+  }
+}
 
 interface Limits {
   /** Large bodies that are worked on at once, bytes. */

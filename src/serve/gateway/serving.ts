@@ -45,7 +45,7 @@ export interface CallStore {
   readonly identities: Pick<IdentityStore, 'touchSession'>
   readonly ledger: CallLedger
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
-  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'conversation'>
+  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'sizeOf' | 'conversation'>
   readonly signatures: SignatureMemory
   readonly ended: EndedCalls
 }

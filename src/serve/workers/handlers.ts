@@ -73,6 +73,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
 
       keepResponse: (command) => responses.keep(command),
       findResponse: (account, id) => responses.find(account, id),
+      sizeOfResponse: (account, id) => responses.sizeOf(account, id),
       conversation: (account, id, maxBytes) => responses.conversation(account, id, maxBytes),
       storedBytes: async (account) => (await responses.stored(account)).bytes(),
       recallSignature: async (id) => signatures.recall(id),

@@ -27,6 +27,7 @@ export interface LedgerRequests
   keepAnswer: IdempotencyStore['keep']
   keepResponse: ResponseStore['keep']
   findResponse: ResponseStore['find']
+  sizeOfResponse: ResponseStore['sizeOf']
   conversation: ResponseStore['conversation']
   /** What the account has stored, bytes. */
   storedBytes(account: string): Promise<number>

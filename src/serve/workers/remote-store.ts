@@ -136,6 +136,7 @@ function remoteResponses(link: LedgerLink): CallStore['responses'] {
   const sent = new LRUCache<string, number>(atMost(rememberedAccounts))
   return {
     find: (account, id) => link.request('findResponse', account, id),
+    sizeOf: (account, id) => link.request('sizeOfResponse', account, id),
     conversation: (account, id, maxBytes) => link.request('conversation', account, id, maxBytes),
     keep(command) {
       const { account, input, answer } = command

@@ -82,12 +82,15 @@ describe('a response', () => {
     const store = await open()
     await answered(store, 'a')
     expect(await store.responses.find('bob', 'resp_a')).toBeUndefined()
+    expect(await store.responses.sizeOf('bob', 'resp_a')).toBeUndefined()
     expect(await store.responses.conversation('bob', 'resp_a', roomy)).toEqual({
       kind: 'missing',
       id: 'resp_a',
     })
     expect(await store.responses.delete('bob', 'resp_a')).toBe(false)
-    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+    const found = await store.responses.find('anna', 'resp_a')
+    expect(found?.id).toBe('resp_a')
+    expect(await store.responses.sizeOf('anna', 'resp_a')).toBe(found!.size)
   })
 
   test('is had by nobody whose call was not charged for it', async () => {
@@ -265,7 +268,7 @@ describe('a conversation', () => {
     const store = await threeTurns()
     const size = (await store.responses.find('anna', 'resp_a'))!.size
     expect(await told(store, 'resp_c', 3 * size)).toEqual(['resp_a', 'resp_b', 'resp_c'])
-    expect(await told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large' })
+    expect(await told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large', bytes: 3 * size })
   })
 })
 

@@ -3,10 +3,10 @@
 
 import { estimate } from '../../../chat/estimate.ts'
 import type { Caller } from '../../../accounts/caller.ts'
-import type { JsonObject } from '../../../conversation/request.ts'
 import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { InboundRequest } from '../../../protocols/protocol.ts'
-import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
+import { storedTurn } from '../../intake/large-bodies.ts'
+import { type ReadBody, readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ResponseParts, ServingParts } from '../../parts.ts'
 
@@ -24,7 +24,7 @@ async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Res
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const priced = await estimate(parts.chat, {
     caller,
-    ...(await read(parts, requestId, caller, json, bytes)),
+    ...(await read(parts, call, { caller, json, bytes })),
   })
   return Response.json(priced)
 }
@@ -32,20 +32,20 @@ async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Res
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(
   parts: PaidParts & ResponseParts,
-  requestId: string,
-  caller: Caller,
-  json: JsonObject,
-  bytes: number,
+  { request, requestId }: Call,
+  { caller, json, bytes }: ReadBody & { readonly caller: Caller },
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {
   const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
   if (!ofResponses || json['messages'] !== undefined)
     return { request: await parts.turns.run(() => inbound.parse(json)), bodyBytes: bytes }
   const { callOf } = await import('../responses/create.ts')
   // Nothing is answered, so there is nothing to keep.
-  const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, {
-    now: parts.now,
-    keep: () => false,
-    kept: () => undefined,
+  const { call, bodyBytes } = await callOf(parts, {
+    caller,
+    json,
+    bytes,
+    hooks: { now: parts.now, keep: () => false, kept: () => undefined },
+    turn: storedTurn(parts, request, requestId, caller.account.id),
   })
   return { request: call.request, bodyBytes }
 }

@@ -13,8 +13,9 @@ import { responseOfItem } from '../../../protocols/openai-responses/inbound/answ
 import type { AnswerHooks } from '../../../protocols/openai-responses/inbound/encode.ts'
 import { checkedRequest, itemsReferredTo } from '../../../protocols/openai-responses/inbound/check.ts'
 import { keepResponse } from '../../../responses/keep.ts'
+import type { Turn } from '../../../responses/parsed-responses.ts'
 import { recall } from '../../../responses/recall.ts'
-import { largeBytes } from '../../intake/large-bodies.ts'
+import { storedTurn } from '../../intake/large-bodies.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
@@ -42,9 +43,10 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
     },
     kept: () => queued,
   }
+  const turn = storedTurn(parts, request, requestId, caller.account.id)
   const check = parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
   const own = check instanceof Promise ? await check : check
-  const { call, bodyBytes } = await callOf(parts, requestId, caller, json, bytes, hooks)
+  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, turn })
   const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
@@ -69,18 +71,24 @@ async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller:
   }
 }
 
+interface AskedCall {
+  readonly caller: Caller
+  readonly json: JsonObject
+  /** What the body measures. */
+  readonly bytes: number
+  readonly hooks: AnswerHooks
+  /** Permission to read what the request continues, with its body. */
+  readonly turn: Turn
+}
+
 /**
  * A body as a call, with the conversation that it continues. `bodyBytes` measures both. Throws
  * `previous_response_not_found` where that is not all there, and `payload_too_large` where it and the body are more
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns' | 'largeBodies'>,
-  requestId: string,
-  caller: Caller,
-  json: JsonObject,
-  bytes: number,
-  hooks: AnswerHooks,
+  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns'>,
+  { caller, json, bytes, hooks, turn }: AskedCall,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.turns.run(() => checkedRequest(json))
   const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.turns, {
@@ -89,10 +97,7 @@ export async function callOf(
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
     room: parts.body.maxBodyBytes - bytes,
     maxBodyBytes: parts.body.maxBodyBytes,
-    turn: (recalledBytes) => {
-      const all = bytes + recalledBytes
-      return all < largeBytes ? undefined : parts.largeBodies.turn(requestId, caller.account.id, all)
-    },
+    turn: (recalledBytes) => turn(bytes + recalledBytes),
   })
   const call = await parts.turns.run(() => responsesCall(request, recalled, hooks))
   return { call, bodyBytes: bytes + recalledBytes }

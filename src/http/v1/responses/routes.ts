@@ -2,7 +2,8 @@
 
 import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
-import type { HttpParts, ServingParts } from '../../parts.ts'
+import type { ServingParts } from '../../parts.ts'
+import type { StoredParts } from './stored.ts'
 
 // To import it again for each call would cost more than reading the call.
 let create: typeof import('./create.ts') | undefined
@@ -14,18 +15,16 @@ export const createResponse: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).createResponse,
 }
 
-type Stored = Pick<HttpParts, 'responses' | 'parsedResponses' | 'body'>
-
-export const getResponse: Route<Stored> = {
+export const getResponse: Route<StoredParts> = {
   method: 'GET',
   path: '/v1/responses/:id',
-  handle: asCaller(async (parts, caller, { params, request }) =>
-    (await import('./stored.ts')).showResponse(parts, caller, params['id']!, request),
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./stored.ts')).showResponse(parts, caller, call),
   ),
   operation: async () => (await import('./documentation.ts')).getResponse,
 }
 
-export const deleteResponse: Route<Stored> = {
+export const deleteResponse: Route<StoredParts> = {
   method: 'DELETE',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, { params }) =>
@@ -34,11 +33,11 @@ export const deleteResponse: Route<Stored> = {
   operation: async () => (await import('./documentation.ts')).deleteResponse,
 }
 
-export const listInputItems: Route<Stored> = {
+export const listInputItems: Route<StoredParts> = {
   method: 'GET',
   path: '/v1/responses/:id/input_items',
-  handle: asCaller(async (parts, caller, { params, request }) =>
-    (await import('./stored.ts')).listInputItems(parts, caller, params['id']!, request),
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./stored.ts')).listInputItems(parts, caller, call),
   ),
   operation: async () => (await import('./documentation.ts')).listInputItems,
 }

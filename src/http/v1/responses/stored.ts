@@ -8,29 +8,35 @@ import { invalidParam } from '../../../protocols/request/invalid-param.ts'
 import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
 import { itemsOf, outputOf } from '../../../responses/recall.ts'
 import type { StoredResponse } from '../../../responses/response-store.ts'
+import { storedTurn } from '../../intake/large-bodies.ts'
+import type { Call } from '../../route.ts'
 import type { HttpParts } from '../../parts.ts'
 
-type Stored = Pick<HttpParts, 'responses' | 'parsedResponses' | 'body'>
+export type StoredParts = Pick<
+  HttpParts,
+  'responses' | 'parsedResponses' | 'body' | 'largeBodies' | 'keepOpen' | 'closeWhenIdle'
+>
+
+type Asked = Pick<Call, 'request' | 'requestId' | 'params'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
-export async function showResponse(
-  parts: Stored,
-  caller: Caller,
-  id: string,
-  request: Request,
-): Promise<JsonObject> {
-  const { searchParams } = new URL(request.url)
+export async function showResponse(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject> {
+  const { searchParams } = new URL(asked.request.url)
   if (searchParams.get('stream') === 'true') {
     const message = "'stream' cannot be honoured: a stored response is given as a whole."
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  const stored = await storedOf(parts, caller, id)
+  const stored = await storedOf(parts, caller, asked)
   if (wantsEncrypted(searchParams)) return stored.answer
   return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
-export async function deleteResponse(parts: Stored, caller: Caller, id: string): Promise<JsonObject> {
+export async function deleteResponse(
+  parts: Pick<StoredParts, 'responses'>,
+  caller: Caller,
+  id: string,
+): Promise<JsonObject> {
   const gone = await parts.responses.delete(caller.account.id, id)
   if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
@@ -43,17 +49,12 @@ const mostAtOnce = 100
  * The items that a response was made from, those of the conversation it continues before its own; a page of them.
  * Throws `not_found`, and `invalid_request` for a page that cannot be.
  */
-export async function listInputItems(
-  parts: Stored,
-  caller: Caller,
-  id: string,
-  request: Request,
-): Promise<JsonObject> {
-  const { searchParams } = new URL(request.url)
+export async function listInputItems(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject> {
+  const { searchParams } = new URL(asked.request.url)
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
-  const all = await inputOf(parts, caller, id)
+  const all = await inputOf(parts, caller, asked)
   const ordered = order === 'asc' ? all : all.toReversed()
   const after = searchParams.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
@@ -70,12 +71,16 @@ export async function listInputItems(
 }
 
 /** What is still there of a conversation that has lost its beginning is listed all the same. */
-async function inputOf(parts: Stored, caller: Caller, id: string): Promise<JsonObject[]> {
-  const stored = await storedOf(parts, caller, id)
+async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject[]> {
+  const { id: account } = caller.account
+  const stored = await storedOf(parts, caller, asked)
+  const turn = storedTurn(parts, asked.request, asked.requestId, account)
   const before =
     stored.previous === undefined
       ? undefined
-      : await parts.parsedResponses.conversation(caller.account.id, stored.previous, parts.body.maxBodyBytes)
+      : await parts.parsedResponses.conversation(account, stored.previous, parts.body.maxBodyBytes, (bytes) =>
+          turn(stored.size + bytes),
+        )
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
 }
@@ -110,11 +115,15 @@ function wantsEncrypted(query: URLSearchParams): boolean {
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
 async function storedOf(
-  { parsedResponses }: Pick<HttpParts, 'parsedResponses'>,
+  parts: StoredParts,
   caller: Caller,
-  id: string,
+  { request, requestId, params }: Asked,
 ): Promise<StoredResponse> {
-  const stored = requestIdOf(id) === undefined ? undefined : await parsedResponses.find(caller.account.id, id)
+  const id = params['id']!
+  const { id: account } = caller.account
+  const turn = storedTurn(parts, request, requestId, account)
+  const stored =
+    requestIdOf(id) === undefined ? undefined : await parts.parsedResponses.find(account, id, turn)
   if (!stored) throw noSuchResponse()
   return stored
 }

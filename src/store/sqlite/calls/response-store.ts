@@ -113,12 +113,17 @@ export class SqliteResponses implements ResponseStore {
     return response.then((found) => found && this.#group.whenDurable(found))
   }
 
+  sizeOf(account: string, id: string): Awaitable<number | undefined> {
+    const there = reading(() => this.#sql().there.get(account, id, this.#clock()))
+    return there ? Number(there.size) : undefined
+  }
+
   conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>> {
     const there = reading(() => this.#sql().there.get(account, id, this.#clock()))
     if (!there) return { kind: 'missing', id }
     const links = reading(() => this.#sql().chain.all(account, id))
     const size = links.reduce((sum, link) => sum + Number(link.size), 0)
-    if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large' }
+    if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large', bytes: size }
     const first = links.at(-1)!
     if (first.previous !== null) return { kind: 'missing', id: first.previous }
     return this.#allOf(account, links)
