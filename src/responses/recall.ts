@@ -102,7 +102,8 @@ async function referredItems(
   }
   let read = 0
   for (const [response, of] of wanted) {
-    const stored = await responses.find(account, response, (bytes) => turn(read + bytes))
+    // A request may name ten thousand responses: together they take a fifth of a second to look for.
+    const stored = await turns.run(() => responses.find(account, response, (bytes) => turn(read + bytes)))
     if (!stored) continue
     read += stored.size
     if (read > room) return undefined
