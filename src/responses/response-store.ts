@@ -61,6 +61,8 @@ export interface ResponseStore {
   conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(account: string, id: string): Promise<boolean>
+  /** Forgets a response and all that it continues, durably; also what cannot be had any more by itself. */
+  deleteConversation(account: string, id: string): Promise<void>
   /** Forgets all that an account has, durably and in small steps. Resolves with how many. */
   forgetAccount(account: string): Promise<number>
   /** Forgets what has expired, in small steps. Resolves with how many. */

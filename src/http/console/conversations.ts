@@ -99,14 +99,12 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       summary: 'Delete a conversation with its stored responses',
       errors: ['not_found'],
     },
-    async (asked) => {
-      const { parts, account, params } = asked
+    async ({ parts, account, params }) => {
       const conversation = await parts.conversations.find(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
-      const responses = await chainOf(asked, conversation.lastResponse)
       await parts.conversations.remove(account.id, conversation.id)
-      // Latest first: if this is interrupted, the rest is still a chain from its beginning.
-      for (const { id } of responses.toReversed()) await parts.responses.delete(account.id, id)
+      if (conversation.lastResponse !== null)
+        await parts.responses.deleteConversation(account.id, conversation.lastResponse)
       return { id: conversation.id, deleted: true }
     },
   ),
@@ -119,7 +117,9 @@ async function chainOf(
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
   const turn = storedTurn(parts, request, requestId, account.id)
-  const chain = await parts.parsedResponses.conversation(account.id, last, parts.body.maxBodyBytes, turn)
+  // What is continued is no larger than a body may be, and the last answer is as large as any that is stored.
+  const most = parts.body.maxBodyBytes + parts.responseLimits.storedBytes
+  const chain = await parts.parsedResponses.conversation(account.id, last, most, turn)
   return chain.kind === 'whole' ? chain.responses : []
 }
 

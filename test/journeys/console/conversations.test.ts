@@ -7,7 +7,7 @@ let weir: RunningWeir
 let cookie: string
 
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await startWeir({ config: 'server: { max_body_bytes: 60000 }' })
   cookie = await signedIn('owner@localhost')
 }, 30_000)
 afterAll(() => weir?.stop())
@@ -72,6 +72,18 @@ describe('a conversation', () => {
       `/app/v1/responses/${first}`,
     ])
       expect((await asked('GET', gone)).status).toBe(404)
+  })
+
+  test('that has grown larger than a body may be is shown all the same, and deleted with all its turns', async () => {
+    const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Long' }))
+    const first = await said('river '.repeat(4_000))
+    const second = await said('weir '.repeat(2_000), first)
+    await asked('PATCH', `/console/api/conversations/${id}`, { last_response: second })
+    const { turns } = await jsonOf<Conversation>(asked('GET', `/console/api/conversations/${id}`))
+    expect(turns.map(({ response }) => response.id)).toEqual([first, second])
+    expect((await asked('DELETE', `/console/api/conversations/${id}`)).status).toBe(200)
+    for (const response of [first, second])
+      expect((await asked('GET', `/app/v1/responses/${response}`)).status).toBe(404)
   })
 
   test('of another account is not there, nor can its responses be named', async () => {

@@ -254,6 +254,27 @@ describe('a conversation', () => {
     expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
   })
 
+  test('is deleted with all that is left of it', async () => {
+    const store = await threeTurns()
+    await answered(store, 'other')
+    await store.responses.delete('anna', 'resp_a')
+    await store.responses.deleteConversation('bob', 'resp_c')
+    expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
+    await store.responses.deleteConversation('anna', 'resp_c')
+    for (const id of ['resp_c', 'resp_b']) expect(await store.responses.find('anna', id)).toBeUndefined()
+    expect((await store.responses.find('anna', 'resp_other'))?.id).toBe('resp_other')
+  })
+
+  test('is deleted with what had expired by itself', async () => {
+    const store = await open()
+    await answered(store, 'a')
+    now = noon + 29 * day
+    await answered(store, 'b', { previous: 'resp_a' })
+    now = noon + 40 * day
+    await store.responses.deleteConversation('anna', 'resp_b')
+    expect((await store.responses.stored('anna')).bytes()).toBe(0)
+  })
+
   test('lives as long as its last response', async () => {
     const store = await open()
     await answered(store, 'a')

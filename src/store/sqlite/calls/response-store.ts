@@ -29,6 +29,8 @@ const partCharacters = 262_144
 const partsReadAtOnce = 2
 /** Parts of expired responses deleted per commit. */
 const partsSweptAtOnce = 40
+/** A time at which nothing that is stored had expired. */
+const beforeAnyExpiry = 0
 /** Accounts whose total bytes are cached. */
 const accountsRemembered = 10_000
 
@@ -147,9 +149,20 @@ export class SqliteResponses implements ResponseStore {
     return { kind: 'whole', responses }
   }
 
-  async delete(account: string, id: string): Promise<boolean> {
+  delete(account: string, id: string): Promise<boolean> {
+    return this.#delete(account, id, this.#clock())
+  }
+
+  /** The latest first: if this is interrupted, the rest is still a conversation from its beginning. */
+  async deleteConversation(account: string, id: string): Promise<void> {
+    const links = reading(() => this.#sql().chain.all(account, id))
+    for (const link of links) await this.#delete(account, link.id, beforeAnyExpiry)
+  }
+
+  /** Unless it has expired at `now`. */
+  async #delete(account: string, id: string, now: number): Promise<boolean> {
     const gone = await this.#group.admit(() => {
-      const call = this.#sql().remove.get(account, id, this.#clock())?.call
+      const call = this.#sql().remove.get(account, id, now)?.call
       // A deleted response is not replayed for its Idempotency-Key either.
       if (call === undefined) return false
       this.#sql().forgetAnswer.run(call)
