@@ -1,6 +1,7 @@
 // The history of Gemini's clients as a conversation, and the shape of what they keep of a stream.
 
 import { describe, expect, test } from 'bun:test'
+import { collect } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, JsonObject, ToolMessage } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import type { GatewayError } from '../../../src/errors.ts'
@@ -81,6 +82,30 @@ describe('a turn that was streamed', () => {
     expect(JSON.parse(kept.slice('data: '.length))).toEqual({
       candidates: [{ index: 0, content: { role: 'model', parts: [{ text: '' }] } }],
     })
+  })
+})
+
+describe('an answer that a filter has stopped', () => {
+  const context = { id: 'r', model: 'lab/m', created: 1, includeUsage: true, warnings: [], extra: {} }
+  const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
+  const bill = { cost: '0', lines: none }
+
+  test.each([
+    ['RECITATION', 'RECITATION'],
+    ['PROHIBITED_CONTENT', 'PROHIBITED_CONTENT'],
+    ['content_filter', 'SAFETY'],
+  ])('keeps the reason of Google’s own: %s is %s', (native, finishReason) => {
+    const events = [
+      { kind: 'text-delta', choice: 0, text: 'I' },
+      { kind: 'choice-finish', choice: 0, reason: 'content_filter', native },
+    ] as const
+    const encoder = inbound.encoder(context)
+    for (const event of events) encoder.event(event)
+    const [last] = encoder.finish(noUsage, bill)
+    // Without a part Google's client drops the turn from its chat.
+    expect(JSON.parse(last!.data)).toMatchObject({ candidates: [{ content: { parts: [] }, finishReason }] })
+    const whole = inbound.whole(collect(events), noUsage, bill, context)
+    expect(whole).toMatchObject({ candidates: [{ finishReason }] })
   })
 })
 

@@ -7,16 +7,23 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import { errorTable, type RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { Bill } from '../../protocol.ts'
+import { isFilterReason } from '../finish-reasons.ts'
 import { carriedBy } from '../signatures.ts'
 import { thoughtSignatureOf } from './thoughts.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 
-/** The finish reasons. Google uses STOP after function calls too. */
-export const finishReasons: Readonly<Record<FinishReason, string>> = {
+/** Google uses STOP after function calls too. */
+const finishReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'STOP',
   tool_calls: 'STOP',
   length: 'MAX_TOKENS',
   content_filter: 'SAFETY',
+}
+
+/** The finish reason on the wire; `native` is the provider's own, which is kept if Google has it for a filter. */
+export function wireFinish(reason: FinishReason, native: string | undefined): string {
+  const isFiner = reason === 'content_filter' && native !== undefined && isFilterReason(native)
+  return isFiner ? native : finishReasons[reason]
 }
 
 /** All parts of a whole answer: thoughts, text, pictures, sound, then calls. */

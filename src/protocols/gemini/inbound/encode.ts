@@ -10,12 +10,12 @@ import type { Frame } from '../../framing/sse.ts'
 import {
   audioPart,
   callPart,
-  finishReasons,
   groundingOf,
   logprobsOf,
   reasoningPart,
   usageMetadata,
   wireError,
+  wireFinish,
 } from './answer.ts'
 
 interface OpenCall {
@@ -32,7 +32,7 @@ interface OpenCandidate {
   readonly runs: GatewayRun[]
   readonly items: JsonObject[]
   readonly logprobs: Json[]
-  finish: FinishReason | undefined
+  finish: { readonly reason: FinishReason; readonly native: string } | undefined
 }
 
 /** Function calls are not split in this protocol, so they are sent at the end, with complete arguments. */
@@ -97,7 +97,7 @@ export class GeminiEncoder implements StreamEncoder {
         // A search shows at the end, with what it has found.
         return []
       case 'choice-finish':
-        candidate.finish = event.reason
+        candidate.finish = { reason: event.reason, native: event.native }
         return []
       default:
         return event satisfies never
@@ -109,7 +109,7 @@ export class GeminiEncoder implements StreamEncoder {
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
         ...candidateOf(index, lastParts(candidate)),
-        finishReason: finishReasons[candidate.finish ?? 'stop'],
+        finishReason: wireFinish(candidate.finish?.reason ?? 'stop', candidate.finish?.native),
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
       }))
@@ -145,9 +145,12 @@ export class GeminiEncoder implements StreamEncoder {
   }
 }
 
-/** Google's client drops the whole turn from its chat, with the question, if a chunk has no part: an empty text is one. */
-function lastParts({ calls }: OpenCandidate): JsonObject[] {
-  if (calls.length === 0) return [{ text: '' }]
+/**
+ * Google's client drops the whole turn from its chat, with the question, if a chunk has no part: an empty text is one.
+ * What a filter has stopped is dropped as it is at Google.
+ */
+function lastParts({ calls, finish }: OpenCandidate): JsonObject[] {
+  if (calls.length === 0) return finish?.reason === 'content_filter' ? [] : [{ text: '' }]
   return calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
 }
 

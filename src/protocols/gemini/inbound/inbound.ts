@@ -12,7 +12,7 @@ import { invalidRequest } from '../../request/invalid-param.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { addresses } from './addresses.ts'
-import { finishReasons, groundingOf, logprobsOf, partsOf, usageMetadata, wireError } from './answer.ts'
+import { groundingOf, logprobsOf, partsOf, usageMetadata, wireError, wireFinish } from './answer.ts'
 import { camelCased } from './camel-case.ts'
 import { answerHead, candidateOf, GeminiEncoder } from './encode.ts'
 import { chatBody } from './read.ts'
@@ -116,7 +116,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
     return {
       ...candidateOf(choice.index, partsOf(choice)),
-      finishReason: finishReasons[choice.finish],
+      finishReason: wireFinish(choice.finish, choice.nativeFinish),
       ...groundingOf(
         { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },
         text,

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { gatewayShape } from '../../request/gateway-fields.ts'
+import { filterReasons } from '../finish-reasons.ts'
 
 const text = z.string()
 const json = z.looseObject({})
@@ -135,7 +136,7 @@ export const generateContentResponse = z.looseObject({
     z.looseObject({
       index: z.int().min(0),
       content: z.looseObject({ role: z.literal('model'), parts: z.array(answerPart) }),
-      finishReason: z.enum(['STOP', 'MAX_TOKENS', 'SAFETY']).optional(),
+      finishReason: z.enum(['STOP', 'MAX_TOKENS', ...filterReasons]).optional(),
     }),
   ),
   usageMetadata: geminiUsage.optional(),

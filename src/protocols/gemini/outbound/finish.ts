@@ -2,20 +2,7 @@
 
 import type { Fault, FinishReason } from '../../../conversation/event.ts'
 import { fault } from '../../faults.ts'
-
-const filtered: readonly string[] = [
-  'SAFETY',
-  'RECITATION',
-  'LANGUAGE',
-  'BLOCKLIST',
-  'PROHIBITED_CONTENT',
-  'SPII',
-  'MODEL_ARMOR',
-  'JAILBREAK',
-  'IMAGE_SAFETY',
-  'IMAGE_PROHIBITED_CONTENT',
-  'IMAGE_RECITATION',
-]
+import { isFilterReason } from '../finish-reasons.ts'
 
 /** What the candidate did before it ended. */
 export type Calls = 'none' | 'complete' | 'cut'
@@ -36,7 +23,7 @@ const spoilt: readonly string[] = [
  * there and will be billed; an answer without anything is broken. `said`: whether there is text or an image.
  */
 export function finishOf(native: string, calls: Calls, said: boolean): FinishReason | undefined {
-  if (filtered.includes(native)) return 'content_filter'
+  if (isFilterReason(native)) return 'content_filter'
   if (native === 'MAX_TOKENS') return calls === 'complete' ? 'tool_calls' : 'length'
   if (!endsWell(native) || calls === 'cut') return undefined
   if (calls === 'complete') return 'tool_calls'
