@@ -10,7 +10,7 @@ const counters = z.object({
   input_tokens: count.describe('Tokens of the prompt, without those of its cache.'),
   cache_creation_input_tokens: count,
   cache_read_input_tokens: count,
-  cache_creation: z.object({ ephemeral_5m_input_tokens: count, ephemeral_1h_input_tokens: count }),
+  cache_creation: z.object({ ephemeral_5m_input_tokens: count, ephemeral_1h_input_tokens: count }).nullable(),
   output_tokens: count.describe('Tokens of the answer, thinking included.'),
   output_tokens_details: z.object({ thinking_tokens: count }),
   server_tool_use: z.object({ web_fetch_requests: count, web_search_requests: count }),

@@ -9,10 +9,10 @@ import {
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import { isJson } from '../../json.ts'
 import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
+import { ArgumentsEnd } from './arguments-end.ts'
 import { citation, inputOf, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
 import {
   callBlock,
@@ -28,7 +28,7 @@ type OpenBlock =
   /** `start`: the length of the answer's text before this block, UTF-16 units. `event` is built when it is needed. */
   | { readonly kind: 'text'; text: string; readonly start: number; event: TextEvent | undefined }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
-  | { readonly kind: 'call'; readonly call: number; json: string }
+  | { readonly kind: 'call'; readonly call: number; readonly end: ArgumentsEnd }
   /** A search of the provider whose query is not known yet. */
   | { readonly kind: 'search'; readonly id: string }
 
@@ -60,8 +60,9 @@ export class EventEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      // Not counted yet; the last event carries the counts and the cost.
-      usage: wireCounters(noUsage),
+      // Not counted yet; the last event carries the counts and the cost. Clients take the counts from it, but for what
+      // was written to a cache with its lifetime: of that they would show zeros.
+      usage: { ...wireCounters(noUsage), cache_creation: null },
       ...this.#context.extra,
     }
     return [named('message_start', { message })]
@@ -77,9 +78,9 @@ export class EventEncoder implements StreamEncoder {
     if (open?.kind !== 'call') return this.#write(event)
     if (event.kind === 'tool-call-delta' && event.call === open.call) {
       const frames = this.#write(event)
-      return this.#waiting.length > 0 && isJson(open.json) ? [...frames, ...this.#resume()] : frames
+      return this.#waiting.length > 0 && open.end.isReached ? [...frames, ...this.#resume()] : frames
     }
-    if (this.#waiting.length === 0 && isJson(open.json)) return this.#write(event)
+    if (this.#waiting.length === 0 && open.end.isReached) return this.#write(event)
     this.#waiting.push(event)
     return []
   }
@@ -158,11 +159,12 @@ export class EventEncoder implements StreamEncoder {
       case 'tool-call-start': {
         this.#called = true
         const block = { type: 'tool_use', id: event.id, name: event.name, input: {} }
-        return this.#start({ kind: 'call', call: event.call, json: '' }, block)
+        return this.#start({ kind: 'call', call: event.call, end: new ArgumentsEnd() }, block)
       }
       case 'tool-call-delta':
-        if (this.#open?.kind !== 'call' || event.arguments === '') return []
-        this.#open.json += event.arguments
+        // White space may follow the arguments of a call whose block is closed.
+        if (this.#open?.kind !== 'call' || this.#open.call !== event.call || event.arguments === '') return []
+        this.#open.end.add(event.arguments)
         return [this.#delta({ type: 'input_json_delta', partial_json: event.arguments })]
       case 'gateway-call':
         return [
