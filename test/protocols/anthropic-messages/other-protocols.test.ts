@@ -64,6 +64,19 @@ test('the search among tools is left out by name, and those of the client stay',
   expect(warned).toEqual(['tools'])
 })
 
+test('what a search of the client among its tools has found is read', () => {
+  const found = [{ type: 'tool_reference', tool_name: 'lookup' }]
+  const { request } = lowered({
+    tools: [own],
+    messages: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'find', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: '1', content: found }] },
+    ],
+  })
+  expect(request.messages.at(-1)).toMatchObject({ role: 'tool', content: [{ text: 'lookup' }] })
+})
+
 test.each(['bash_20250124', 'computer_20250124'])(
   'a tool of type %s is refused: no other model knows it',
   (type) => {

@@ -207,6 +207,9 @@ function readPart(block: ClientBlock, param: string): ContentPart {
     }
     case 'search_result':
       return { kind: 'text', text: searchResultText(block), cache }
+    case 'tool_reference':
+      // The result of a client's own search for tools. Other providers are shown all of them at once.
+      return { kind: 'text', text: text(block, 'tool_name', param), cache }
     default:
       throw new GatewayError('invalid_request', {
         message: `${param}.type: a block of type ${JSON.stringify(block.type)} cannot be read here`,
