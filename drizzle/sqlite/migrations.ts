@@ -596,4 +596,39 @@ DELETE FROM \`response_part\` WHERE rowid IN
   (SELECT rowid FROM \`response_part\` WHERE response NOT IN (SELECT id FROM \`response\`));
 `,
   },
+  {
+    name: "0020_failed_refunds",
+    sql: `PRAGMA foreign_keys=OFF;CREATE TABLE \`__new_payment_reversal\` (
+	\`processor\` text NOT NULL,
+	\`id\` text NOT NULL,
+	\`top_up\` text NOT NULL,
+	\`kind\` text NOT NULL,
+	\`amount\` integer NOT NULL,
+	\`credit\` integer NOT NULL,
+	\`held\` integer NOT NULL,
+	\`booked\` integer NOT NULL,
+	\`at\` integer NOT NULL,
+	PRIMARY KEY(\`processor\`, \`id\`),
+	CONSTRAINT "payment_reversal_kind" CHECK(kind in ('refund', 'failed', 'open', 'won', 'lost')),
+	CONSTRAINT "payment_reversal_amount" CHECK(amount >= 0 and credit >= 0 and held >= 0)
+) STRICT, WITHOUT ROWID;
+INSERT INTO \`__new_payment_reversal\`("processor", "id", "top_up", "kind", "amount", "credit", "held", "booked", "at") SELECT "processor", "id", "top_up", "kind", "amount", "credit", "held", "booked", "at" FROM \`payment_reversal\`;DROP TABLE \`payment_reversal\`;ALTER TABLE \`__new_payment_reversal\` RENAME TO \`payment_reversal\`;PRAGMA foreign_keys=ON;CREATE INDEX \`payment_reversal_top_up\` ON \`payment_reversal\` (\`top_up\`);CREATE INDEX \`payment_reversal_unbooked\` ON \`payment_reversal\` (\`at\`) WHERE booked = 0;CREATE TABLE \`__new_subscription\` (
+	\`period\` text PRIMARY KEY NOT NULL,
+	\`source\` text NOT NULL,
+	\`subscription\` text NOT NULL,
+	\`account\` text NOT NULL,
+	\`product\` text NOT NULL,
+	\`starts_at\` integer NOT NULL,
+	\`ends_at\` integer NOT NULL,
+	\`state\` text NOT NULL,
+	\`amount\` integer NOT NULL,
+	\`lot\` text,
+	\`taken_back\` integer,
+	\`created_at\` integer NOT NULL,
+	\`updated_at\` integer NOT NULL,
+	CONSTRAINT "subscription_state" CHECK(state in ('active', 'grace', 'ended', 'refunded', 'refund_reversed'))
+) STRICT;
+INSERT INTO \`__new_subscription\`("period", "source", "subscription", "account", "product", "starts_at", "ends_at", "state", "amount", "lot", "taken_back", "created_at", "updated_at") SELECT "period", "source", "subscription", "account", "product", "starts_at", "ends_at", "state", "amount", "lot", "taken_back", "created_at", "updated_at" FROM \`subscription\`;DROP TABLE \`subscription\`;ALTER TABLE \`__new_subscription\` RENAME TO \`subscription\`;CREATE INDEX \`subscription_account\` ON \`subscription\` (\`account\`,\`starts_at\`);CREATE INDEX \`subscription_of\` ON \`subscription\` (\`source\`,\`subscription\`,\`starts_at\`);
+`,
+  },
 ]

@@ -159,8 +159,9 @@ export function decideAdjust(
   now: number,
 ): Decision<AdjustResult> {
   if (adjust.amount >= 0n) {
-    const { id: source, account, pool, amount, expiresAt = null } = adjust
-    const grant: GrantCommand = { source, account, pool, amount, expiresAt, from: 'grant' }
+    const { id: source, account, pool, amount, expiresAt = null, refundOf } = adjust
+    const from = refundOf === undefined ? 'grant' : 'refund'
+    const grant: GrantCommand = { source, account, pool, amount, expiresAt, from }
     const { change } = decideGrant(wallet, { kind: 'grant', grant, lot, prior: null }, now)
     return { result: { adjusted: true }, change }
   }

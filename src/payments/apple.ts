@@ -49,6 +49,7 @@ const states: Readonly<Record<string, SubscriptionState>> = {
   EXPIRED: 'ended',
   GRACE_PERIOD_EXPIRED: 'ended',
   REFUND: 'refunded',
+  REFUND_REVERSED: 'refund_reversed',
   REVOKE: 'refunded',
 }
 

@@ -29,6 +29,7 @@ export interface PaidFact {
 export type PaymentNews =
   | PaymentFact
   | RefundNews
+  | FailedRefundNews
   | DisputeNews
   /** Something was paid, but the message does not prove it: the processor is asked. */
   | { readonly kind: 'unproven' }
@@ -43,6 +44,20 @@ export interface RefundNews {
   readonly currency: string
   /** Whether the amount is that of one refund, by its own id, or of all refunds of the payment so far. */
   readonly of: 'one' | 'total'
+  /** When the processor reported it, milliseconds since 1970; missing in messages of older versions. */
+  readonly at?: number
+}
+
+/** A refund that did not reach the payer: the money is here, whatever was reported of it before. */
+export interface FailedRefundNews {
+  readonly kind: 'refund-failed'
+  readonly refundId: string
+  readonly paymentId: string
+  readonly amount: Minor
+  readonly currency: string
+  /** How the processor reports refunds: one by its id, or their sum, which a failed one has left since `at`. */
+  readonly of: 'one' | 'total'
+  readonly at?: number
 }
 
 export interface DisputeNews {

@@ -23,21 +23,22 @@ export interface EventRecord {
   readonly news: PaymentNews
 }
 
-/** A refund or dispute of a payment. */
+/** A refund or dispute of a payment, or the failure of a refund. */
 export interface Reversal {
   readonly processor: ProcessorId
   /** The processor's id of the refund or dispute. */
   readonly id: string
   readonly topUp: string
   readonly amount: Minor
-  /** The amount at the rate of the top-up, given what was refunded before. */
+  /** What it takes or, a failure, returns: at the rate of the top-up, given what was refunded before. */
   readonly credit: Pico
-  /** `refund`, or the phase of a dispute. */
-  readonly kind: 'refund' | DisputePhase
+  /** `refund`, `failed` for the failure of one, or the phase of a dispute. */
+  readonly kind: 'refund' | 'failed' | DisputePhase
   /** The credit withheld for an open dispute. */
   readonly held: Pico
   /** Whether the ledger has all of it. */
   readonly booked: boolean
+  /** When it arrived; of a failure, when the processor reported it. */
   readonly at: number
 }
 

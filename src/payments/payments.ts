@@ -252,7 +252,7 @@ export class Payments {
     // Test credentials say nothing about live payments, and the reverse.
     if (topUp && topUp.test !== this.processor(event.processor)?.test)
       return { outcome: 'refused', topUp: topUp.id }
-    if (news.kind === 'refund' || news.kind === 'dispute') {
+    if (news.kind === 'refund' || news.kind === 'refund-failed' || news.kind === 'dispute') {
       if (!topUp || topUp.creditedAt === null) return { outcome: 'waiting', topUp: topUp?.id ?? null }
       // A second payment of the same top-up was never credited: giving it back takes nothing.
       if (!isOfItsPayment(news, topUp)) return { outcome: 'ignored', topUp: topUp.id }

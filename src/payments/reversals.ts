@@ -1,12 +1,14 @@
-// Refunds and disputes of payments: each booked once, at the rate of its top-up, in the order of arrival.
+// Refunds and disputes of payments, and refunds that failed: each booked once, at the rate of its top-up.
+// The result is the same in whatever order they arrive.
 
+import type { Awaitable } from '../awaitable.ts'
 import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { smaller, type Pico } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
 import { creditOfPart, type Minor } from './exchange.ts'
-import type { DisputeNews, RefundNews } from './news.ts'
+import type { DisputeNews, FailedRefundNews, RefundNews } from './news.ts'
 import type { EventOutcome, PaymentStore, Reversal } from './payment-store.ts'
 import { creditEnds, stateAfter, type TopUp } from './top-up.ts'
 
@@ -21,6 +23,8 @@ interface ReversalParts {
 
 /** Concurrent calls may take free credit meanwhile; then less is withheld. */
 const mostHoldTries = 5
+/** A payment has a handful of messages. */
+const mostEvents = 1_000
 /** Returned credit can be used for this long at least, milliseconds. */
 const leastLifeMs = 24 * 3_600_000
 
@@ -32,17 +36,29 @@ export class Reversals {
   }
 
   /** Books a refund or dispute of a credited top-up. Rejects with `store_unavailable` or `overloaded`. */
-  async take(topUp: TopUp, news: RefundNews | DisputeNews): Promise<EventOutcome> {
+  async take(topUp: TopUp, news: RefundNews | FailedRefundNews | DisputeNews): Promise<EventOutcome> {
     if (news.currency !== topUp.currency) {
       this.#alarm(topUp, 'currency_differs')
       return 'refused'
     }
-    const reversal = await (news.kind === 'refund' ? this.#refund(topUp, news) : this.#dispute(topUp, news))
+    const reversal = await this.#noted(topUp, news)
     if (reversal && !reversal.booked) {
       pass('refund-noted', reversal.id)
       await this.#book(reversal)
     }
+    if (news.kind === 'refund-failed' && news.of === 'total') await this.#takeLaterSums(topUp, news)
     return 'applied'
+  }
+
+  #noted(topUp: TopUp, news: RefundNews | FailedRefundNews | DisputeNews): Awaitable<Reversal | undefined> {
+    switch (news.kind) {
+      case 'refund':
+        return this.#refund(topUp, news)
+      case 'refund-failed':
+        return this.#failed(topUp, news)
+      case 'dispute':
+        return this.#dispute(topUp, news)
+    }
   }
 
   /** Books what a killed process left. Returns the number. */
@@ -54,22 +70,49 @@ export class Reversals {
 
   async #refund(topUp: TopUp, news: RefundNews): Promise<Reversal | undefined> {
     let exceeds = false
-    const key = { processor: topUp.processor, id: news.refundId, topUp: topUp.id }
-    const reversal = await this.#parts.store.changeReversal(key, (row, current, others) => {
-      if (current) return null
-      const before = news.of === 'total' ? sumOf(others.filter(({ kind }) => kind === 'refund')) : 0n
-      const part = news.amount - before
+    const { store, now } = this.#parts
+    // A failed refund is no longer in the sum. A failure that is noted after this takes up later sums itself.
+    const failed = news.of === 'total' ? failedBefore(news.at ?? 0, await store.reversalsOf(topUp.id)) : 0n
+    const id = failed === 0n ? news.refundId : `${news.refundId}+${failed}`
+    const key = { processor: topUp.processor, id, topUp: topUp.id }
+    const reversal = await store.changeReversal(key, (row, current, others) => {
+      if (current || others.some((other) => other.id === failureOf(id))) return null
+      const part = news.amount + failed - (news.of === 'total' ? sumOf(others, 'refund') : 0n)
       // A sum that is known already, or older than the last.
       if (part <= 0n) return null
-      const taken = takenOf(row, part)
-      exceeds = taken.amount < part
+      const taken = standing(row, others, part) - standing(row, others)
+      exceeds = unbounded(others, part) - unbounded(others) > taken
+      const credit = creditOfPart(row.refunded, taken, row.rate)
       return {
-        topUp: withTaken(row, taken.amount, others),
-        reversal: { ...key, ...taken, kind: 'refund', held: 0n, booked: row.test, at: this.#parts.now() },
+        topUp: withTaken(row, taken, others),
+        reversal: { ...key, amount: part, credit, kind: 'refund', held: 0n, booked: row.test, at: now() },
       }
     })
     if (exceeds) this.#alarm(topUp, 'refund_exceeds')
     return reversal
+  }
+
+  /** Notes a refund that failed, before or after it was noted itself. */
+  #failed(topUp: TopUp, news: FailedRefundNews): Awaitable<Reversal | undefined> {
+    const key = { processor: topUp.processor, id: failureOf(news.refundId), topUp: topUp.id }
+    const at = news.at ?? this.#parts.now()
+    return this.#parts.store.changeReversal(key, (row, current, others) => {
+      if (current) return null
+      const refund = others.find(({ kind, id }) => kind === 'refund' && id === news.refundId)
+      const amount = news.of === 'total' ? news.amount : (refund?.amount ?? 0n)
+      const back = standing(row, others) - standing(row, others, -amount)
+      const credit = creditOfPart(row.refunded - back, back, row.rate)
+      return {
+        topUp: withTaken(row, -back, others),
+        reversal: { ...key, amount, credit, kind: 'failed', held: 0n, booked: row.test, at },
+      }
+    })
+  }
+
+  /** What arrived of the payment before the failure, but was reported after it, was read as a sum with the failed one. */
+  async #takeLaterSums(topUp: TopUp, { at = 0 }: FailedRefundNews): Promise<void> {
+    for (const { news } of await this.#parts.store.listEvents(topUp.id, mostEvents))
+      if (news.kind === 'refund' && news.of === 'total' && (news.at ?? 0) > at) await this.take(topUp, news)
   }
 
   async #dispute(topUp: TopUp, news: DisputeNews): Promise<Reversal | undefined> {
@@ -104,6 +147,7 @@ export class Reversals {
     if (topUp?.lot === undefined || topUp.lot === null) return
     const id = `${reversal.processor}:${reversal.id}`
     if (reversal.kind === 'refund') await this.#takeBack(topUp, `refund:${id}`, reversal.credit)
+    else if (reversal.kind === 'failed') await this.#returnRefund(topUp, reversal, `refund:${id}`)
     else if (reversal.kind === 'open') await this.#setAside(topUp, reversal, `dispute:${id}`)
     else {
       const held = await this.#wasSetAside(topUp, reversal, `dispute:${id}`)
@@ -124,6 +168,13 @@ export class Reversals {
       // An operator has refunded the lot by hand too.
       this.#alarm(topUp, 'refund_exceeds', error)
     }
+  }
+
+  async #returnRefund(topUp: TopUp, { credit }: Reversal, id: string): Promise<void> {
+    // What was taken must be in the ledger before it returns: otherwise it could be spent twice in between.
+    for (const other of await this.#parts.store.reversalsOf(topUp.id))
+      if (other.kind === 'refund' && !other.booked) await this.#book(other)
+    if (credit > 0n) await this.#giveBack(topUp, id, credit, topUp.lot!)
   }
 
   /** Withholds the free rest of the lot, as much as is there when the ledger runs the command. */
@@ -158,11 +209,12 @@ export class Reversals {
   }
 
   /** Returns credit that was withheld, with the life of the top-up: returning it must not make it live longer. */
-  async #giveBack(topUp: TopUp, id: string, amount: Pico): Promise<void> {
+  async #giveBack(topUp: TopUp, id: string, amount: Pico, refundOf?: string): Promise<void> {
     const { account } = topUp
     // Even where that life has ended meanwhile it must repay what the account owes for the same payment.
     const expiresAt = Math.max(creditEnds(topUp), this.#parts.ledger.now() + leastLifeMs)
-    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, expiresAt })
+    const refund = refundOf === undefined ? {} : { refundOf }
+    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, expiresAt, ...refund })
   }
 
   async #change(key: Reversal, change: (row: Reversal) => Reversal): Promise<void> {
@@ -201,8 +253,32 @@ function withTaken(topUp: TopUp, amount: Minor, others: readonly Reversal[]): To
   return { ...topUp, refunded, state: stateAfter({ amount: topUp.amount, refunded }, dispute) }
 }
 
-function sumOf(reversals: readonly Reversal[]): Minor {
-  return reversals.reduce((sum, { amount }) => sum + amount, 0n)
+function failureOf(refundId: string): string {
+  return `${refundId}:failed`
+}
+
+/** What all refunds together take of a payment if `more` is refunded too: at most what no lost dispute has taken. */
+function standing({ amount }: TopUp, reversals: readonly Reversal[], more: Minor = 0n): Minor {
+  const [sum, most] = [unbounded(reversals, more), amount - sumOf(reversals, 'lost')]
+  return sum < most ? sum : most
+}
+
+/** The sum of the refunds that did not fail. */
+function unbounded(reversals: readonly Reversal[], more: Minor = 0n): Minor {
+  const sum = sumOf(reversals, 'refund') - sumOf(reversals, 'failed') + more
+  // A failure may arrive before its refund.
+  return sum > 0n ? sum : 0n
+}
+
+function failedBefore(at: number, reversals: readonly Reversal[]): Minor {
+  return sumOf(
+    reversals.filter((reversal) => reversal.at < at),
+    'failed',
+  )
+}
+
+function sumOf(reversals: readonly Reversal[], of: Reversal['kind']): Minor {
+  return reversals.reduce((sum, { kind, amount }) => (kind === of ? sum + amount : sum), 0n)
 }
 
 function isRefusal(error: unknown): boolean {

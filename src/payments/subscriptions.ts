@@ -8,7 +8,8 @@ import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledg
 import type { Pico } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
 
-export const subscriptionStates = ['active', 'grace', 'ended', 'refunded'] as const
+/** `refund_reversed`: the seller has taken the money again, so that what a refund took returns. */
+export const subscriptionStates = ['active', 'grace', 'ended', 'refunded', 'refund_reversed'] as const
 export type SubscriptionState = (typeof subscriptionStates)[number]
 
 const id = z
@@ -80,7 +81,15 @@ export interface SubscriptionParts {
 }
 
 /** The order of states; a message never leads back. */
-const rank: Readonly<Record<SubscriptionState, number>> = { active: 0, grace: 1, ended: 2, refunded: 3 }
+const rank: Readonly<Record<SubscriptionState, number>> = {
+  active: 0,
+  grace: 1,
+  ended: 2,
+  refunded: 3,
+  refund_reversed: 4,
+}
+/** What says that the period is paid for. */
+const entitling: ReadonlySet<SubscriptionState> = new Set(['active', 'grace', 'refund_reversed'])
 const mostTries = 5
 
 export class Subscriptions {
@@ -152,9 +161,10 @@ export class Subscriptions {
   /** Brings the ledger up to date with the period. Each step is done once, however often this runs. */
   async #settle(period: Period, reported: SubscriptionState): Promise<Period> {
     // The end of a period does not say whether it was paid for.
-    const entitles = (reported === 'active' || reported === 'grace') && period.state !== 'refunded'
+    const entitles = entitling.has(reported) && period.state !== 'refunded'
     const row = period.lot === null && entitles ? await this.#grant(period) : period
     if (row.lot === null || row.state === 'active' || row.state === 'ended') return row
+    if (row.state === 'refund_reversed') return this.#giveBack(row)
     const taken = await this.#takeRest(row)
     if (row.state === 'grace') await this.#moveOn(taken)
     else await this.#refundMoved(taken)
@@ -214,6 +224,24 @@ export class Subscriptions {
     if (!moved) return
     const refunded = await this.#changed(moved, (current) => ({ ...current, state: 'refunded' }))
     await this.#settle(refunded, 'refunded')
+  }
+
+  /** Returns what a refund has taken: of the period, or of its grace period if the rest was moved there. */
+  async #giveBack(row: Period): Promise<Period> {
+    const { store, ledger } = this.#parts
+    const moved = await store.findPeriod(graceOf(row))
+    if (moved) {
+      await this.#giveBack(
+        await this.#changed(moved, (current) => ({ ...current, state: 'refund_reversed' })),
+      )
+      return row
+    }
+    if (row.takenBack === null || row.takenBack === 0n || row.endsAt <= ledger.now()) return row
+    // Killed before it was taken: it must not return more than was there.
+    const { takenBack: amount, period, account, endsAt: expiresAt } = await this.#takeRest(row)
+    if (amount === null || amount === 0n) return row
+    await ledger.adjust({ id: `${period}:returned`, account, pool: 'subscription', amount, expiresAt })
+    return row
   }
 
   async #adjusted({ period, account }: Period, taken: Pico): Promise<boolean> {

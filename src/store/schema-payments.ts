@@ -119,7 +119,7 @@ export function paymentTables(c: typeof columns) {
     ],
   )
 
-  /** Refunds and disputes of payments. */
+  /** Refunds and disputes of payments, and refunds that failed. */
   const paymentReversal = c.table(
     'payment_reversal',
     {
@@ -142,7 +142,7 @@ export function paymentTables(c: typeof columns) {
         .index('payment_reversal_unbooked')
         .on(t.at)
         .where(sql`booked = 0`),
-      c.check('payment_reversal_kind', sql`kind in ('refund', 'open', 'won', 'lost')`),
+      c.check('payment_reversal_kind', sql`kind in ('refund', 'failed', 'open', 'won', 'lost')`),
       c.check('payment_reversal_amount', sql`amount >= 0 and credit >= 0 and held >= 0`),
     ],
   )
@@ -213,7 +213,10 @@ export function paymentTables(c: typeof columns) {
     (t) => [
       c.index('subscription_account').on(t.account, t.startsAt),
       c.index('subscription_of').on(t.source, t.subscription, t.startsAt),
-      c.check('subscription_state', sql`state in ('active', 'grace', 'ended', 'refunded')`),
+      c.check(
+        'subscription_state',
+        sql`state in ('active', 'grace', 'ended', 'refunded', 'refund_reversed')`,
+      ),
     ],
   )
 

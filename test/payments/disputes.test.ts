@@ -3,9 +3,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
-import { parseRate } from '../../src/payments/exchange.ts'
+import { creditOfPart, parseRate } from '../../src/payments/exchange.ts'
 import type { DisputePhase, PaymentNews } from '../../src/payments/news.ts'
 import { Payments } from '../../src/payments/payments.ts'
+import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
@@ -19,32 +20,32 @@ let now: number
 let payments: Payments
 let messages: number
 
-beforeEach(async () => {
+const parts = () => ({
+  store: store.payments,
+  ledger: store.ledger,
+  processors: [
+    {
+      id: 'razorpay',
+      test: false,
+      verify: undefined,
+      open: async ({ id }) => ({ reference: `plink_${id}`, url: 'https://pay.example' }),
+      look: async () => ({ kind: 'open' }),
+      refund: async () => undefined,
+    } satisfies PaymentProcessor,
+  ],
+  fx: { rate: parseRate('89.015')!, asOf: '2026-11-20', source: 'a test' },
+  least: 10_000n,
+  most: 5_000_000n,
+  unpaidPerHour: 20,
+  isUsable: () => true,
+  now: () => now,
+  alarm: () => undefined,
+})
+
+async function begin(): Promise<void> {
   home = tempDir('weir-disputes-')
-  now = noon
-  messages = 0
   store = await openStore(home.path, { clock: () => now, serveAs: 'test' })
-  payments = new Payments({
-    store: store.payments,
-    ledger: store.ledger,
-    processors: [
-      {
-        id: 'razorpay',
-        test: false,
-        verify: undefined,
-        open: async ({ id }) => ({ reference: `plink_${id}`, url: 'https://pay.example' }),
-        look: async () => ({ kind: 'open' }),
-        refund: async () => undefined,
-      },
-    ],
-    fx: { rate: parseRate('89.015')!, asOf: '2026-11-20', source: 'a test' },
-    least: 10_000n,
-    most: 5_000_000n,
-    unpaidPerHour: 20,
-    isUsable: () => true,
-    now: () => now,
-    alarm: () => undefined,
-  })
+  payments = new Payments(parts())
   await store.payments.addTopUp(openTopUp, null, { most: 1, since: 0 })
   const { lot } = await store.ledger.grant({
     source: 'payment:razorpay:pay_1',
@@ -57,18 +58,71 @@ beforeEach(async () => {
   })
   const credited = { paymentId: 'pay_1', paidAt: noon, creditedAt: noon, lot, state: 'credited' } as const
   await store.payments.changeTopUp('topup_1', (topUp) => ({ ...topUp, ...credited }))
-})
-afterEach(async () => {
+}
+
+async function end(): Promise<void> {
   const { checks } = await store.ledger.audit()
   expect(checks.filter(({ ok }) => !ok)).toEqual([])
   await store.close()
   home.remove()
+}
+
+async function newLedger(): Promise<void> {
+  await end()
+  await begin()
+}
+
+beforeEach(async () => {
+  now = noon
+  messages = 0
+  await begin()
 })
+afterEach(end)
 
 async function tell(news: PaymentNews): Promise<unknown> {
   const event = { id: `evt_${++messages}`, type: news.kind, topUp: null, reference: null, news }
   return payments.take('razorpay', event, Buffer.from(event.id))
 }
+
+/** Every order of what is given. */
+function orders<T>(all: readonly T[]): T[][] {
+  if (all.length < 2) return [[...all]]
+  return all.flatMap((one, at) => orders(all.toSpliced(at, 1)).map((rest) => [one, ...rest]))
+}
+
+const inr = { paymentId: 'pay_1', currency: 'INR' } as const
+const hour = 3_600_000
+/** Of a processor that reports each refund by its id, and of one that reports the sum of those that did not fail. */
+const refunded = (refundId: string, amount: bigint): PaymentNews => ({
+  ...inr,
+  kind: 'refund',
+  refundId,
+  amount,
+  of: 'one',
+})
+const failed = (refundId: string, amount: bigint): PaymentNews => ({
+  ...inr,
+  kind: 'refund-failed',
+  refundId,
+  amount,
+  of: 'one',
+})
+const sum = (amount: bigint, at: number): PaymentNews => ({
+  ...inr,
+  kind: 'refund',
+  refundId: `pay_1:${amount}`,
+  amount,
+  of: 'total',
+  at: noon + at * hour,
+})
+const failedOfSum = (refundId: string, amount: bigint, at: number): PaymentNews => ({
+  ...inr,
+  kind: 'refund-failed',
+  refundId,
+  amount,
+  of: 'total',
+  at: noon + at * hour,
+})
 
 const of = { paymentId: 'pay_1', amount: 50_000n, currency: 'INR' } as const
 const dispute = (phase: DisputePhase) => tell({ ...of, kind: 'dispute', disputeId: 'disp_1', phase })
@@ -101,5 +155,67 @@ describe('a dispute', () => {
     await dispute(phase)
     const back = phase === 'won' ? [[credit, now + day]] : []
     expect(await standing()).toEqual({ lots: back, debt: 0n })
+  })
+})
+
+describe('a refund that fails returns its credit once, in every order of the messages', () => {
+  test.each([
+    ['one of one', [refunded('r1', 50_000n), failed('r1', 50_000n)], 0n],
+    ['one of two', [refunded('r1', 20_000n), refunded('r2', 30_000n), failed('r1', 20_000n)], 30_000n],
+    ['made again', [refunded('r1', 50_000n), failed('r1', 50_000n), refunded('r2', 50_000n)], 50_000n],
+    ['one that was never reported as made', [failed('r1', 50_000n), refunded('r2', 20_000n)], 20_000n],
+    ['a sum', [sum(50_000n, 1), failedOfSum('r1', 50_000n, 2)], 0n],
+    ['a part of a sum', [sum(20_000n, 1), sum(50_000n, 2), failedOfSum('r2', 30_000n, 3)], 20_000n],
+    ['a sum, made again', [sum(50_000n, 1), failedOfSum('r1', 50_000n, 2), sum(50_000n, 3)], 50_000n],
+    [
+      'a sum, made in part after it failed, which fails too',
+      [sum(50_000n, 1), failedOfSum('r1', 50_000n, 2), sum(20_000n, 3), failedOfSum('r2', 20_000n, 4)],
+      0n,
+    ],
+  ] as const)('%s', async (_, news, taken) => {
+    const { length } = orders(news)
+    expect(length).toBeGreaterThan(1)
+    for (const [at, order] of orders(news).entries()) {
+      if (at > 0) await newLedger()
+      // Each twice, and all of it again.
+      for (const each of [...order, ...order]) await tell(each)
+      await payments.sweep(now)
+      const topUp = (await store.payments.findTopUp('topup_1'))!
+      const state = taken === 0n ? 'credited' : taken === 50_000n ? 'refunded' : 'refunded_part'
+      expect(topUp).toMatchObject({ refunded: taken, state })
+      const { lots, debt } = await store.ledger.balance('anna')
+      const left = lots.reduce((all, lot) => all + lot.remaining, 0n) - debt
+      expect({ order: at, left }).toEqual({ order: at, left: credit - creditOfPart(0n, taken, topUp.rate) })
+      expect(lots.filter(({ expiresAt }) => expiresAt !== ends)).toEqual([])
+    }
+  })
+
+  test('spent credit is owed, and no longer when the refund has failed', async () => {
+    await store.ledger.adjust({ id: 'spent', account: 'anna', pool: 'purchased', amount: -credit })
+    await tell(refunded('r1', 50_000n))
+    expect(await standing()).toEqual({ lots: [], debt: credit })
+    await tell(failed('r1', 50_000n))
+    expect(await standing()).toEqual({ lots: [], debt: 0n })
+  })
+
+  test('killed before the refund was booked, nothing is returned that was not taken', async () => {
+    const { ledger } = store
+    const dying = new Payments({
+      ...parts(),
+      ledger: {
+        now: () => ledger.now(),
+        grant: (command) => ledger.grant(command),
+        balance: (account) => ledger.balance(account),
+        adjust: (command) => ledger.adjust(command),
+        refund: () => Promise.reject(new Error('killed')),
+      },
+    })
+    const event = { id: 'evt_r1', type: 'refund', topUp: null, reference: null }
+    const taken = dying.take('razorpay', { ...event, news: refunded('r1', 50_000n) }, Buffer.from('r1'))
+    await expect(taken).rejects.toThrow('killed')
+    await tell(failed('r1', 50_000n))
+    expect(await standing()).toEqual({ lots: [[credit, ends]], debt: 0n })
+    await payments.sweep(now + hour)
+    expect(await standing()).toEqual({ lots: [[credit, ends]], debt: 0n })
   })
 })

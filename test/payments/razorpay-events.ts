@@ -215,7 +215,16 @@ export const documented: readonly Documented[] = [
   {
     event: 'refund.failed',
     payload: { refund: { entity: { ...refund, status: 'failed' } }, ...ofPayment(payment) },
-    ...unread,
+    news: {
+      kind: 'refund-failed',
+      refundId: refund.id,
+      paymentId: payment.id,
+      amount: 20_000n,
+      currency: 'INR',
+      of: 'one',
+    },
+    topUp,
+    reference: null,
   },
   {
     event: 'refund.speed_changed',

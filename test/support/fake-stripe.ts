@@ -123,6 +123,18 @@ export class FakeStripe {
     return this.signed('charge.refunded', { ...chargeOf(session), amount_refunded: total })
   }
 
+  /** What became of one refund. */
+  refundOf(session: FakeSession, refundId: string, amount: number, status: string, type: string): Delivery {
+    return this.signed(type, {
+      id: refundId,
+      object: 'refund',
+      amount,
+      currency: 'inr',
+      status,
+      payment_intent: session.paymentIntent,
+    })
+  }
+
   disputed(session: FakeSession, status: 'needs_response' | 'won' | 'lost', disputeId: string): Delivery {
     const type = status === 'needs_response' ? 'charge.dispute.created' : 'charge.dispute.closed'
     return this.signed(type, {

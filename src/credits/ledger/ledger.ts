@@ -228,6 +228,8 @@ export interface AdjustCommand {
   readonly lot?: string
   /** When credit that is added expires, milliseconds since 1970; without it, as the pool's default. */
   readonly expiresAt?: number
+  /** The lot whose refund failed: the amount comes back from the refunds, and may be refunded again. */
+  readonly refundOf?: string
 }
 
 export interface AdjustResult {

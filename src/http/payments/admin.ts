@@ -277,11 +277,19 @@ function eventView({ processor, id, type, at, outcome, topUp, paymentId, hash, n
   }
 }
 
+const reversalKinds = {
+  refund: 'refund',
+  failed: 'refund_failed',
+  open: 'dispute_open',
+  won: 'dispute_won',
+  lost: 'dispute_lost',
+} as const
+
 function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal) {
   const amounts = { amount: formatMinor(amount), credit_usd: formatUsd(credit), held_usd: formatUsd(held) }
   return {
     id,
-    kind: kind === 'refund' ? kind : (`dispute_${kind}` as const),
+    kind: reversalKinds[kind],
     ...amounts,
     booked,
     at: iso(at),

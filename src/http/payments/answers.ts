@@ -63,7 +63,7 @@ const whole = topUp.extend({
   reversals: z.array(
     z.strictObject({
       id: z.string(),
-      kind: z.enum(['refund', 'dispute_open', 'dispute_won', 'dispute_lost']),
+      kind: z.enum(['refund', 'refund_failed', 'dispute_open', 'dispute_won', 'dispute_lost']),
       amount: rupees,
       credit_usd: usd,
       held_usd: usd,
@@ -89,7 +89,7 @@ const period = z.strictObject({
   source: z.string(),
   account: z.string(),
   product: z.string(),
-  state: z.enum(['active', 'grace', 'ended', 'refunded']),
+  state: z.enum(['active', 'grace', 'ended', 'refunded', 'refund_reversed']),
   from: time,
   to: time,
   credit_usd: usd,

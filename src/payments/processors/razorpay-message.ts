@@ -116,6 +116,10 @@ function tidings(read: Message): PaymentNews {
       const { id: refundId, ...rest } = required(entityOf(read, 'refund', part))
       return { kind: 'refund', refundId, ...partOf(rest), of: 'one' }
     }
+    case 'refund.failed': {
+      const { id: refundId, ...rest } = required(entityOf(read, 'refund', part))
+      return { kind: 'refund-failed', refundId, ...partOf(rest), of: 'one' }
+    }
     default: {
       // `payment.failed` is one attempt: the page stays open for the next.
       const phase = phases[read.event]

@@ -33,6 +33,16 @@ const chargeSchema = z.lazy(() =>
   }),
 )
 
+const refundSchema = z.lazy(() =>
+  z.object({
+    id: z.string().min(1),
+    amount: whole,
+    currency: z.string(),
+    status: z.string().nullish(),
+    payment_intent: id.nullish(),
+  }),
+)
+
 const disputeSchema = z.lazy(() =>
   z.object({
     id: z.string().min(1),
@@ -78,8 +88,8 @@ export function newsOf(verified: unknown): PaymentEvent {
   return { id: eventId, type, topUp: null, reference: null, ...news }
 }
 
-/** What has been given back of a payment in all, as its charge tells it. Throws `invalid_request`. */
-export function refundedOf(charge: unknown, paymentId: string): RefundNews {
+/** What has been given back of a payment in all, as its charge told it at `at`. Throws `invalid_request`. */
+export function refundedOf(charge: unknown, paymentId: string, at: number | null): RefundNews {
   const { amount_refunded: total, currency } = parsed(chargeSchema, charge)
   return {
     kind: 'refund',
@@ -88,6 +98,7 @@ export function refundedOf(charge: unknown, paymentId: string): RefundNews {
     amount: BigInt(total),
     currency: currency.toUpperCase(),
     of: 'total',
+    ...(at !== null && { at }),
   }
 }
 
@@ -104,9 +115,13 @@ function objectNews(type: string, object: unknown, at: number | null): MessageNe
       const charge = parsed(chargeSchema, object)
       const paymentId = charge.payment_intent
       if (paymentId == null) return { news: { kind: 'other' } }
-      const news = refundedOf(charge, paymentId)
+      const news = refundedOf(charge, paymentId, at)
       return { topUp: charge.metadata?.['top_up'] ?? null, news }
     }
+    case 'refund.failed':
+    case 'refund.updated':
+    case 'charge.refund.updated':
+      return { news: aboutRefund(parsed(refundSchema, object), at) }
     case 'charge.dispute.created':
     case 'charge.dispute.closed':
       return { news: aboutDispute(type, parsed(disputeSchema, object)) }
@@ -125,6 +140,14 @@ function aboutPage(type: string, session: Session, at: number | null): MessageNe
   if (type === 'checkout.session.expired' && fact.kind === 'open')
     return { ...whose, news: { kind: 'expired' } }
   return { ...whose, news: fact }
+}
+
+/** A refund that fails or is cancelled leaves the money here. That it was made is told by its charge. */
+function aboutRefund(refund: z.output<typeof refundSchema>, at: number | null): PaymentNews {
+  const { id: refundId, payment_intent: paymentId, amount, currency, status } = refund
+  if (paymentId == null || (status !== 'failed' && status !== 'canceled')) return { kind: 'other' }
+  const sum = { amount: BigInt(amount), currency: currency.toUpperCase() }
+  return { kind: 'refund-failed', refundId, paymentId, ...sum, of: 'total', ...(at !== null && { at }) }
 }
 
 /** A dispute that closes is won or lost; a warning that was only an inquiry is closed without money. */

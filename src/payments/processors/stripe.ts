@@ -108,7 +108,7 @@ export class StripeCheckout implements PaymentProcessor {
       if (made.status !== 'succeeded') return undefined
       // Its messages report the sum of all refunds: mixing that with single refunds would count one twice.
       const paid = await stripe.paymentIntents.retrieve(paymentId, { expand: ['latest_charge'] })
-      return refundedOf(paid.latest_charge, paymentId)
+      return refundedOf(paid.latest_charge, paymentId, this.#now())
     })
   }
 

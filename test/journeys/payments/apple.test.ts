@@ -123,6 +123,18 @@ describe('a notification', () => {
     expect(await subscriptionOf(anna)).toBe(left)
   })
 
+  test('that a refund was reversed returns the credit, once', async () => {
+    const anna = await payer()
+    await tell(anna, 'SUBSCRIBED:INITIAL_BUY')
+    await tell(anna, 'REFUND')
+    expect(await subscriptionOf(anna)).toBe('0')
+    for (let again = 0; again < 2; again++) await tell(anna, 'REFUND_REVERSED')
+    expect(await subscriptionOf(anna)).toBe('5')
+    await tell(anna, 'REFUND')
+    expect(await subscriptionOf(anna)).toBe('5')
+    await sound(weir)
+  })
+
   test('of the sandbox is a test, and one without a transaction is nothing', async () => {
     const anna = await payer()
     const sandbox = { environment: 'Sandbox' }

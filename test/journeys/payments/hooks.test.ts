@@ -340,6 +340,11 @@ describe('Stripe', () => {
     expect(await anna.topUp(opened['id'])).toMatchObject({ state: 'disputed' })
     await deliver(weir, stripe.disputed(session, 'won', 'dp_1'), 'stripe')
     expect(await anna.purchased()).toBe('2.246812335')
+    for (const type of ['refund.updated', 'refund.failed', 'charge.refund.updated'])
+      await deliver(weir, stripe.refundOf(session, 're_1', 20_000, 'failed', type), 'stripe')
+    await deliver(weir, stripe.refundOf(session, 're_2', 10_000, 'succeeded', 'refund.updated'), 'stripe')
+    expect(await anna.topUp(opened['id'])).toMatchObject({ state: 'refunded_part', refunded: '100' })
+    expect(await anna.purchased()).toBe('4.49362467')
     await sound(weir)
   })
 

@@ -164,6 +164,32 @@ describe('a period', () => {
     await sound(weir)
   })
 
+  test('that was refunded by mistake has its rest again, once, in every order', async () => {
+    const states = ['active', 'refunded', 'refund_reversed']
+    for (const [a, b, c] of [
+      [0, 1, 2],
+      [0, 2, 1],
+      [1, 0, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+      [2, 1, 0],
+    ] as const) {
+      const anna = await payer()
+      const order = [a, b, c].map((at) => states[at]!)
+      for (const state of [...order, ...order]) await send(messageFor(anna, { state }))
+      const lots = await lotsOf(anna)
+      expect([order, lots.map(({ remaining, expires_at }) => [remaining, expires_at])]).toEqual([
+        order,
+        [['5', new Date(to).toISOString()]],
+      ])
+    }
+    const berta = await payer()
+    for (const state of ['active', 'grace', 'refunded', 'refund_reversed', 'refunded', 'refund_reversed'])
+      await send(messageFor(berta, { state }))
+    expect((await lotsOf(berta)).map(({ remaining }) => remaining)).toEqual(['5'])
+    await sound(weir)
+  })
+
   test('of another product is an upgrade, with a lot of its own', async () => {
     const anna = await payer()
     await send(messageFor(anna))

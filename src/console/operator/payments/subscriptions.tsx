@@ -24,6 +24,7 @@ const tones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>
   grace: 'warn',
   ended: 'plain',
   refunded: 'bad',
+  refund_reversed: 'good',
 }
 
 interface Listed {
@@ -74,7 +75,7 @@ export function Subscriptions() {
                 {period.source} {period.subscription}
               </td>
               <td>
-                <Badge tone={tones[period.state]}>{t(period.state)}</Badge>
+                <Badge tone={tones[period.state]}>{t(period.state.replace('_', ' '))}</Badge>
               </td>
               <td>
                 <AccountLink id={period.account} />

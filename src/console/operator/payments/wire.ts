@@ -52,7 +52,7 @@ export interface Period {
   readonly source: string
   readonly account: string
   readonly product: string
-  readonly state: 'active' | 'grace' | 'ended' | 'refunded'
+  readonly state: 'active' | 'grace' | 'ended' | 'refunded' | 'refund_reversed'
   readonly from: string
   readonly to: string
   readonly credit_usd: string

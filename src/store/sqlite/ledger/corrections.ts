@@ -66,7 +66,7 @@ export class Corrections implements CorrectionWrites {
     throw conflictWith(done)
   }
 
-  /** What all refunds of this lot have taken back, out of what was left of it or as debt. */
+  /** What all refunds of this lot have taken back, out of what was left of it or as debt, less what has failed. */
   refundedOf(lot: string): Pico {
     return this.#ofLot.get(lot)?.refunded ?? 0n
   }
@@ -75,7 +75,7 @@ export class Corrections implements CorrectionWrites {
     this.#insert.run(id, account, 'refund', taken, debt, now, lot)
   }
 
-  noteAdjustment({ id, account, amount }: AdjustCommand, now: number): void {
-    this.#insert.run(id, account, 'adjust', -amount, 0n, now, null)
+  noteAdjustment({ id, account, amount, refundOf }: AdjustCommand, now: number): void {
+    this.#insert.run(id, account, 'adjust', -amount, 0n, now, refundOf ?? null)
   }
 }
