@@ -100,6 +100,45 @@ describe('a request', () => {
     ])
   })
 
+  test('has each result directly behind its call, wherever the client put it', () => {
+    const call = (id: string) => ({ type: 'function_call', call_id: id, name: 'level', arguments: '{}' })
+    const result = (id: string) => ({ type: 'function_call_output', call_id: id, output: `of ${id}` })
+    const said = (role: string, content: string) => ({ role, content })
+    const orderOf = (input: object[]) => {
+      const { messages } = chatOf({ input })
+      return messages.map((message) => {
+        if (message.role === 'tool') return message.toolCallId
+        const calls = message.role === 'assistant' ? message.toolCalls.map(({ id }) => id) : []
+        return [message.role, ...calls].join(' ')
+      })
+    }
+    // Codex warns between a call and its result.
+    expect(orderOf([said('user', 'go'), call('a'), said('user', 'Warning'), result('a')])).toEqual([
+      'user',
+      'assistant a',
+      'a',
+      'user',
+    ])
+    expect(
+      orderOf([
+        call('a'),
+        call('b'),
+        result('b'),
+        said('user', 'and'),
+        call('c'),
+        said('developer', 'or'),
+        result('a'),
+        result('c'),
+        call('d'),
+        result('d'),
+      ]),
+    ).toEqual(['assistant a b', 'b', 'a', 'user', 'assistant c', 'c', 'developer', 'assistant d', 'd'])
+    // An id that is used again is that of the latest call.
+    expect(
+      orderOf([call('a'), result('a'), said('user', 'again'), call('a'), said('user', 'x'), result('a')]),
+    ).toEqual(['assistant a', 'a', 'user', 'assistant a', 'a', 'user'])
+  })
+
   test('says in its own words what others say in theirs', () => {
     const chat = chatOf({
       input: 'Hello',

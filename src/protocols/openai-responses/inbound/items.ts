@@ -118,7 +118,38 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
     }
   }
   endTurn()
-  return messages
+  return resultsBehindCalls(messages)
+}
+
+/**
+ * The same with each result directly behind the turn that called. This protocol finds a result by its id wherever it
+ * stands, and Codex puts warnings before it; chat completions and others refuse a call that is not answered at once.
+ */
+function resultsBehindCalls(messages: Placed[]): Placed[] {
+  const callers = new Map<string, Placed>()
+  const moved = new Map<Placed, Placed[]>()
+  const others: Placed[] = []
+  let answered: Placed | undefined
+  for (const placed of messages) {
+    const { message } = placed
+    if (message.role === 'assistant') for (const { id } of message.toolCalls) callers.set(id, placed)
+    if (message.role !== 'tool') answered = message.role === 'assistant' ? placed : undefined
+    const caller = message.role === 'tool' ? callers.get(message.toolCallId) : undefined
+    if (caller === undefined || caller === answered) others.push(placed)
+    else if (moved.has(caller)) moved.get(caller)!.push(placed)
+    else moved.set(caller, [placed])
+  }
+  if (moved.size === 0) return messages
+  const ordered: Placed[] = []
+  let waiting: readonly Placed[] = []
+  for (const [at, placed] of others.entries()) {
+    ordered.push(placed)
+    if (placed.message.role === 'assistant') waiting = moved.get(placed) ?? []
+    if (others[at + 1]?.message.role === 'tool') continue
+    for (const result of waiting) ordered.push(result)
+    waiting = []
+  }
+  return ordered
 }
 
 const noRuns: readonly PlacedItem[] = []
