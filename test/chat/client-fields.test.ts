@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { fieldOf } from '../../src/protocols/request/client-fields.ts'
 import { asks, type Client, lowered, routeTo } from './routes.ts'
 
 const cohere = routeTo('cohere', 'command-r', false)
@@ -78,6 +79,11 @@ describe('a warning about a parameter', () => {
   test('is not about a message that was sent before', async () => {
     const { fields } = asks('responses', { input: [{ role: 'user', content: 'Hi' }] }).request
     expect(fields!.messages()).toEqual(['input[0]'])
+  })
+
+  test('that is not about one of them names what holds them all', () => {
+    const { fields } = asks('responses', { input: '' }).request
+    expect(fieldOf('messages', fields)).toBe('input')
   })
 })
 

@@ -84,6 +84,7 @@ export function fieldsOf(
 }
 
 const names: Readonly<Record<string, string>> = {
+  messages: 'input',
   logprobs: 'include',
   max_tokens: 'max_output_tokens',
   response_format: 'text.format',
