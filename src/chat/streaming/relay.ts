@@ -133,6 +133,8 @@ class Relay implements AbortListener {
   /** Set if no provider answered a later round. */
   #roundError: GatewayError | undefined
   #drain: Deadline | undefined
+  /** Whether anything was written since the last read. */
+  #wrote = false
   #resume: (() => void) | undefined
   readonly #buffered: Waiting
 
@@ -187,7 +189,10 @@ class Relay implements AbortListener {
     else this.#open.abort()
   }
 
-  /** Reads the provider's body to its end and passes it on; every read puts off the next sign of life. */
+  /**
+   * Reads the provider's body to its end and passes it on. What the client gets puts off the next sign of life; what the
+   * provider sends may be kept back for long, such as the arguments of a call that goes to the client whole.
+   */
   async #pump(silence: Deadline): Promise<void> {
     const { channel, reader, head, ended, rounds } = this.#open
     const { limits, watchdog, onDisconnect, onProgress } = this.#options
@@ -218,7 +223,8 @@ class Relay implements AbortListener {
             // The client may have stalled until the gateway ended the stream: the rest is not needed.
             if (this.#stopError !== undefined) throw this.#stopError
           }
-        silence.extend(limits.keepaliveMs)
+        if (this.#wrote) silence.extend(limits.keepaliveMs)
+        this.#wrote = false
         if (this.#clientGone && onDisconnect !== 'drain') break
         if (done) {
           this.#open.read()
@@ -383,6 +389,7 @@ class Relay implements AbortListener {
   }
 
   #enqueue(bytes: Uint8Array): void {
+    this.#wrote = true
     this.#options.keeper?.add(bytes)
     this.#send(bytes)
   }

@@ -13,16 +13,19 @@ import { noUsage } from '../../../src/conversation/usage.ts'
 
 const clientStallMs = 1_000
 const chunk = new Uint8Array(10)
+const keepalive = new Uint8Array([58])
 
 /**
  * A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines.
- * `afterwards`: what reads get once the answer is finished.
+ * `afterwards`: what reads get once the answer is finished. `said`: what the client gets for each of them.
  */
 function running(
   chunks: number,
   bufferBytes: number,
   buffered = new Buffered(1e9),
   afterwards: (stop: AbortSignal) => Read | Promise<Read> = () => ({ done: true }),
+  said: (bytes: Uint8Array) => Uint8Array[] = (bytes) => [bytes],
+  keepaliveMs = 1e9,
 ) {
   let now = 0
   let read = 0
@@ -42,7 +45,7 @@ function running(
     progress,
     *push(bytes) {
       yield
-      return [bytes]
+      return said(bytes)
     },
     end: () => [],
     *take() {
@@ -75,7 +78,7 @@ function running(
   const endings: string[] = []
   const watchdog = new Watchdog(() => now)
   const never = new AbortController().signal
-  const limits = { totalMs: 1e9, gapMs: 1e9, keepaliveMs: 1e9, drainMs: 1e9, clientStallMs, bufferBytes }
+  const limits = { totalMs: 1e9, gapMs: 1e9, keepaliveMs, drainMs: 1e9, clientStallMs, bufferBytes }
   const bill = {
     cost: '0',
     lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
@@ -84,7 +87,7 @@ function running(
     requestId: 'req_1',
     publicUrl: '',
     provider: 'p',
-    keepalive: new Uint8Array(),
+    keepalive,
     limits: limits as RelayOptions['limits'],
     watchdog,
     turns: new Turns(),
@@ -167,12 +170,32 @@ describe('a client that does not keep up', () => {
   })
 })
 
+const moreEachTurn = (stop: AbortSignal) =>
+  new Promise<Read>((resolve, reject) => {
+    stop.addEventListener('abort', () => reject(new Error('aborted')), { once: true })
+    setImmediate(() => resolve({ done: false, value: [chunk] }))
+  })
+
+// Clients of Gemini get nothing of a call before all its arguments are there.
+test('a client that gets nothing of what the provider sends is sent signs of life', async () => {
+  const { body, pass } = running(1, 1e6, new Buffered(1e9), moreEachTurn, () => [], 100)
+  await pass(0)
+  for (let tick = 0; tick < 3; tick++) await pass(60)
+  const reader = body.getReader()
+  expect((await reader.read()).value).toEqual(keepalive)
+  await reader.cancel()
+})
+
+test('a client that gets something is sent no other signs of life', async () => {
+  const { body, pass } = running(1, 1e6, new Buffered(1e9), moreEachTurn, (bytes) => [bytes], 100)
+  await pass(0)
+  for (let tick = 0; tick < 6; tick++) await pass(60)
+  const sent = await body.getReader().readMany()
+  expect(sent.value!.length).toBeGreaterThan(6)
+  expect(sent.value).not.toContainEqual(keepalive)
+})
+
 test('a provider that sends on after its answer does not put off the end of it', async () => {
-  const moreEachTurn = (stop: AbortSignal) =>
-    new Promise<Read>((resolve, reject) => {
-      stop.addEventListener('abort', () => reject(new Error('aborted')), { once: true })
-      setImmediate(() => resolve({ done: false, value: [chunk] }))
-    })
   const { endings, pass } = running(1, 1_000, new Buffered(1e9), moreEachTurn)
   await pass(0)
   expect(endings).toEqual([])
