@@ -251,6 +251,13 @@ export const configSchema = z.strictObject({
         1000,
         365 * day,
       ),
+      // Longer than the credit of a payment lives; never so short that a refund is forgotten before its payment comes.
+      payment_events: milliseconds(
+        'How long the messages of payment processors are kept',
+        400 * day,
+        30 * day,
+        3650 * day,
+      ),
     })
     .prefault({}),
   log: z

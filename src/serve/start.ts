@@ -37,7 +37,11 @@ export async function startGateway(
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   let inFlight: Gateway['inFlight'] | undefined
   const store = await openStore(config.data_dir, {
-    retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
+    retention: {
+      requestsMs: config.retention.requests,
+      signaturesMs: config.retention.signatures,
+      paymentEventsMs: config.retention.payment_events,
+    },
     clock: Date.now,
     serveAs: owner,
     group: groupLimits(config),

@@ -84,6 +84,8 @@ export interface RetentionTimes {
   readonly requestsMs: number
   /** How long thought signatures are kept, milliseconds. */
   readonly signaturesMs: number
+  /** How long messages of payment processors are kept, milliseconds. */
+  readonly paymentEventsMs: number
 }
 
 /** The data directory cannot be used; the message says why and what to do. */

@@ -219,3 +219,36 @@ describe('a refund that fails returns its credit once, in every order of the mes
     expect(await standing()).toEqual({ lots: [[credit, ends]], debt: 0n })
   })
 })
+
+test('messages are deleted when their time is over, and one that is replayed afterwards changes nothing', async () => {
+  const paid = { ...inr, amount: 50_000n, kind: 'paid', paidAt: noon, method: 'upi' } as const
+  const lost = { ...inr, amount: 50_000n, kind: 'dispute', disputeId: 'disp_1' } as const
+  const messages: PaymentNews[] = [
+    paid,
+    refunded('r1', 10_000n),
+    failed('r1', 10_000n),
+    refunded('r2', 20_000n),
+    { ...lost, phase: 'open' },
+    { ...lost, phase: 'won' },
+  ]
+  for (const news of messages) await tell(news)
+  // It waits for a payment that is not known.
+  await tell({ kind: 'refund', refundId: 'r3', paymentId: 'pay_2', amount: 1n, currency: 'INR', of: 'one' })
+  const before = await standing()
+  await store.retention.sweep(noon + 400 * day)
+  expect(await store.payments.listEvents(null, 100)).toHaveLength(messages.length + 1)
+  await store.retention.sweep(noon + 401 * day)
+  expect(await store.payments.listEvents(null, 100)).toEqual([])
+  for (const news of messages) await tell(news)
+  expect(await standing()).toEqual(before)
+  expect(await store.payments.findTopUp('topup_1')).toMatchObject({ refunded: 20_000n })
+})
+
+test('a message that is not finished is kept', async () => {
+  const news = { kind: 'other' } as const
+  const event = { id: 'evt_1', type: 'x', topUp: null, reference: null, paymentId: null, news }
+  const received = { ...event, processor: 'razorpay', at: noon, hash: 'h', outcome: 'received' } as const
+  await store.payments.recordEvent(received)
+  await store.retention.sweep(noon + 5000 * day)
+  expect(await store.payments.listEvents(null, 100)).toHaveLength(1)
+})

@@ -116,7 +116,7 @@ test('thousands of ended sessions go, too, in as many bites as they take', async
      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
      SELECT printf('%012d', i), 'anna', printf('%064d', i), '0000', 0, i FROM n`,
   )
-  const sweeping = new Retention(database, { requestsMs: 1000 })
+  const sweeping = new Retention(database, { ...defaultRetention, requestsMs: 1000 })
   expect(await sweptBy(sweeping, noon)).toBe(5000)
   database.close()
 })
@@ -132,7 +132,7 @@ test('no bite holds the loop for long, and others have their turn in between', a
   fill(dataDir, 40_000)
   const database = openDatabase(dataDir, noon)
   const held: number[] = []
-  const retention = new Retention(database, { requestsMs: 1000 })
+  const retention = new Retention(database, { ...defaultRetention, requestsMs: 1000 })
   let turns = 0
   let before = usedMs()
   // Every turn of the others tells how much processor time has passed since the one before: the loop's, and not that of

@@ -116,6 +116,11 @@ function retention({ config }: Context, { requests }: RetentionFacts): readonly 
       state: 'info',
       detail: `kept for ${inWords(config.retention.signatures)} (retention.signatures)`,
     },
+    {
+      check: 'payment messages',
+      state: 'info',
+      detail: `kept for ${inWords(config.retention.payment_events)} (retention.payment_events)`,
+    },
   ]
 }
 

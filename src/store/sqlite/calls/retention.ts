@@ -1,5 +1,5 @@
-// Deletes expired records that no money depends on: the request log, thought signatures and ended sessions. In small
-// batches, because every statement blocks the event loop.
+// Deletes expired records that no money depends on: the request log, thought signatures, ended sessions and messages
+// about payments. In small batches, because every statement blocks the event loop.
 
 import { existsSync, statSync } from 'node:fs'
 import type { Database, Statement } from 'bun:sqlite'
@@ -8,7 +8,13 @@ import { withoutWaiting } from '../database/connection.ts'
 import { isBusy, reading } from '../database/outage.ts'
 
 const day = 86_400_000
-export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }
+export const defaultRetention: RetentionTimes = {
+  requestsMs: 90 * day,
+  signaturesMs: day,
+  paymentEventsMs: 400 * day,
+}
+/** A signature is stored with its end. */
+type StoredTimes = Pick<RetentionTimes, 'requestsMs' | 'paymentEventsMs'>
 /** How long a session is listed (weir accounts sessions) after it was ended or expired. */
 const endedSessionMs = 30 * day
 /** As in the index, or it is not used. */
@@ -30,16 +36,17 @@ const longWalBytes = 32 * 1024 * 1024
 
 export class Retention {
   readonly #database: Database
-  readonly #requestsMs: number
+  readonly #times: StoredTimes
   readonly #requests: Statement
   readonly #signatures: Statement
   readonly #sessions: Statement
+  readonly #paymentEvents: Statement
   readonly #bounds: Statement<{ first: bigint | null; last: bigint | null; since: bigint | null }, []>
   #closed = false
 
-  constructor(database: Database, { requestsMs }: Pick<RetentionTimes, 'requestsMs'>) {
+  constructor(database: Database, times: StoredTimes) {
     this.#database = database
-    this.#requestsMs = requestsMs
+    this.#times = times
     this.#requests = database.prepare(
       'DELETE FROM request_log WHERE seq IN (SELECT seq FROM request_log WHERE at < ? ORDER BY at LIMIT ?)',
     )
@@ -51,6 +58,12 @@ export class Retention {
       `DELETE FROM session WHERE rowid IN
        (SELECT rowid FROM session WHERE ${sessionEnd} <= ? ORDER BY ${sessionEnd} LIMIT ?)`,
     )
+    // A message that is not finished stays. One that comes again after its row is gone changes nothing: the top-up has
+    // its payment, the ledger grants and refunds once for an id, and refunds and disputes keep rows of their own.
+    this.#paymentEvents = database.prepare(
+      `DELETE FROM payment_event WHERE (processor, id) IN (SELECT processor, id FROM payment_event
+         WHERE at < ? AND outcome <> 'received' ORDER BY at LIMIT ?)`,
+    )
     this.#bounds = database.prepare(
       `SELECT (SELECT min(seq) FROM request_log) AS first, (SELECT max(seq) FROM request_log) AS last,
        (SELECT min(at) FROM request_log) AS since`,
@@ -59,9 +72,11 @@ export class Retention {
 
   /** Deletes expired rows. Returns their number; rejects if the database cannot be written. */
   async sweep(now: number): Promise<number> {
-    const requests = await this.#inBites(this.#requests, now - this.#requestsMs)
+    const requests = await this.#inBites(this.#requests, now - this.#times.requestsMs)
     const signatures = await this.#inBites(this.#signatures, now)
-    return requests + signatures + (await this.#inBites(this.#sessions, now - endedSessionMs))
+    const sessions = await this.#inBites(this.#sessions, now - endedSessionMs)
+    const events = await this.#inBites(this.#paymentEvents, now - this.#times.paymentEventsMs)
+    return requests + signatures + sessions + events
   }
 
   facts(): RetentionFacts {
