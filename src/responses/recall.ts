@@ -62,7 +62,7 @@ export async function recall(
   const history: JsonObject[] = []
   let historyBytes = 0
   if (previous !== undefined) {
-    const conversation = await responses.conversation(account, previous, room, turn)
+    const conversation = await responses.conversation(account, previous, mostRead(maxBodyBytes), turn)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
@@ -73,7 +73,7 @@ export async function recall(
     }
   }
   const items = await referredItems(responses, turns, account, references, {
-    room: searchedBodies * maxBodyBytes,
+    room: mostRead(maxBodyBytes),
     turn: (bytes) => turn(historyBytes + bytes),
   })
   if (items === undefined) throw tooLarge()
@@ -82,8 +82,13 @@ export async function recall(
   return { history, items, bytes }
 }
 
-/** How many times what a body may be is read to find the items it refers to: answers hold more than their items. */
-const searchedBodies = 4
+/**
+ * How much is read for the items that a request continues or refers to, bytes, where a body may have `maxBodyBytes`. It
+ * is more, as answers hold more than their items: each repeats the tools and instructions of its request.
+ */
+export function mostRead(maxBodyBytes: number): number {
+  return 4 * maxBodyBytes
+}
 
 /** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
 async function referredItems(

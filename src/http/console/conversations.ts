@@ -7,7 +7,7 @@ import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encod
 import type { ConversationChanges, ConversationRecord } from '../../responses/conversation-store.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { storedTurn } from '../intake/large-bodies.ts'
-import { outputOf } from '../../responses/recall.ts'
+import { mostRead, outputOf } from '../../responses/recall.ts'
 import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
@@ -117,8 +117,8 @@ async function chainOf(
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
   const turn = storedTurn(parts, request, requestId, account.id)
-  // What is continued is no larger than a body may be, and the last answer is as large as any that is stored.
-  const most = parts.body.maxBodyBytes + parts.responseLimits.storedBytes
+  // As much as can be continued, and the last answer to that.
+  const most = mostRead(parts.body.maxBodyBytes) + parts.responseLimits.storedBytes
   const chain = await parts.parsedResponses.conversation(account.id, last, most, turn)
   return chain.kind === 'whole' ? chain.responses : []
 }

@@ -319,6 +319,23 @@ describe('a conversation', () => {
     expect((await restingCredits(weir)).total_used).toBe(total_used)
   })
 
+  test('is as large as its items: what each response repeats of its request does not count', async () => {
+    let previous: string | null = null
+    const tools = [{ ...functionTool('level'), description: 'It tells the level of a river. '.repeat(300) }]
+    for (let turn = 0; turn < 9; turn++) {
+      const { id }: { id: string } = await client.responses.create({
+        model: 'sim/echo',
+        input: `turn ${turn}`,
+        tools,
+        previous_response_id: previous,
+      })
+      previous = id
+    }
+    // Of nine times nine kilobytes.
+    const { data } = await client.responses.inputItems.list(previous!, { limit: 100 })
+    expect(data.length).toBe(17)
+  })
+
   test('costs in the estimate what it costs in the call', async () => {
     const first = await client.responses.create({ model: 'sim/echo', input: 'water '.repeat(500) })
     const estimate = async (body: object) => {

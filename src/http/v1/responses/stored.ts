@@ -6,7 +6,7 @@ import { GatewayError } from '../../../errors.ts'
 import { withoutEncrypted } from '../../../protocols/openai-responses/inbound/encode.ts'
 import { invalidParam } from '../../../protocols/request/invalid-param.ts'
 import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
-import { itemsOf, outputOf } from '../../../responses/recall.ts'
+import { itemsOf, mostRead, outputOf } from '../../../responses/recall.ts'
 import type { StoredResponse } from '../../../responses/response-store.ts'
 import { storedTurn } from '../../intake/large-bodies.ts'
 import type { Call } from '../../route.ts'
@@ -78,8 +78,11 @@ async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promis
   const before =
     stored.previous === undefined
       ? undefined
-      : await parts.parsedResponses.conversation(account, stored.previous, parts.body.maxBodyBytes, (bytes) =>
-          turn(stored.size + bytes),
+      : await parts.parsedResponses.conversation(
+          account,
+          stored.previous,
+          mostRead(parts.body.maxBodyBytes),
+          (bytes) => turn(stored.size + bytes),
         )
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
