@@ -40,6 +40,20 @@ describe('of a body', () => {
   })
 })
 
+test.each([
+  ['as Anthropic wrote it', 'Eo8BCioIAhgB', true],
+  ['of a page that another provider found', '', false],
+])('a citation %s, with the index %j, goes back as it is: %p', (_, encrypted_index, may) => {
+  const citation = {
+    type: 'web_search_result_location',
+    url: 'https://a.example',
+    title: 'A',
+    cited_text: 'a',
+  }
+  const content = [{ type: 'text', text: 'a', citations: [{ ...citation, encrypted_index }] }]
+  expect(mayForward({ messages: [{ role: 'assistant', content }] })).toBe(may)
+})
+
 describe('a body that asks Claude to think with a budget', () => {
   const thinking = { type: 'enabled', budget_tokens: 2048 }
   const use = { type: 'tool_use', id: 'toolu_1', name: 'f', input: {} }

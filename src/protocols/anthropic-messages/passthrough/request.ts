@@ -42,8 +42,11 @@ const wireId = /^[a-zA-Z0-9_-]+$/
 
 function mayGoOn(block: Json): boolean {
   if (!isObject(block)) return true
-  const { source, content, signature } = block
+  const { source, content, signature, citations } = block
   if (typeof signature === 'string' && isCarried(signature)) return false
+  // What another provider, or the gateway, has found: Anthropic's own citations have an index.
+  if (Array.isArray(citations) && citations.some((one) => isObject(one) && one.encrypted_index === ''))
+    return false
   if (block.type === 'tool_use' && !wireId.test(nonEmpty(block.id) ?? '')) return false
   if (isObject(source)) {
     if (source.type === 'url' && !/^https:/i.test(nonEmpty(source.url) ?? '')) return false
