@@ -10,7 +10,8 @@ const callOf = (id: string) => ({ type: 'mcp_tool_use', id, name: 'look', server
 const resultOf = (tool_use_id: string) => ({ type: 'mcp_tool_result', tool_use_id, content: 'rain' })
 
 function read(blocks: readonly object[], runs: 'read' | 'left-out') {
-  return readAssistant(blocks as unknown as ClientContent, 'messages.0.content', runs)
+  const content = blocks as unknown as ClientContent
+  return readAssistant([{ content, param: 'messages.0.content' }], runs)
 }
 
 const [a, b, c] = ['srvtoolu_weir_a', 'srvtoolu_weir_b', 'srvtoolu_weir_c'] as const

@@ -64,6 +64,30 @@ test('the search among tools is left out by name, and those of the client stay',
   expect(warned).toEqual(['tools'])
 })
 
+// https://platform.claude.com/docs/en/api/messages: consecutive turns of one role are combined.
+test('messages of the assistant in a row are one turn, whose calls are answered together', () => {
+  const use = (id: string) => ({
+    role: 'assistant',
+    content: [{ type: 'tool_use', id, name: 'lookup', input: {} }],
+  })
+  const results = ['1', '2'].map((tool_use_id) => ({ type: 'tool_result', tool_use_id, content: 'x' }))
+  const parsed = inbound.parse({
+    ...bare,
+    tools: [own],
+    messages: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: 'I look.' },
+      use('1'),
+      use('2'),
+      { role: 'user', content: results },
+    ],
+  })
+  const { messages } = parsed.toChatRequest()
+  expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool'])
+  expect(messages[1]).toMatchObject({ content: [{ text: 'I look.' }], toolCalls: [{ id: '1' }, { id: '2' }] })
+  expect(parsed.fields!.messages()).toEqual(['messages.0', 'messages.1', 'messages.4', 'messages.4'])
+})
+
 test('what a search of the client among its tools has found is read', () => {
   const found = [{ type: 'tool_reference', tool_name: 'lookup' }]
   const { request } = lowered({

@@ -76,14 +76,21 @@ interface Turn {
   readonly results: ToolMessage[]
 }
 
+/** Content of an assistant's message, and its path in the body. */
+export interface PlacedContent {
+  readonly content: ClientContent
+  readonly param: string
+}
+
 /**
- * An assistant's message, in the rounds that it was made in. What Anthropic's own tools did in it (`server_tool_use` and
- * results) has no place in another provider's conversation and is left out, but for what its search found, which goes
- * back to Anthropic; the text they led to stays. What the
- * gateway's tools did is of use where such tools are declared: providers refuse calls of others.
+ * An assistant's turn, in the rounds that it was made in. The API takes consecutive messages of the assistant for one
+ * turn, whose calls are answered together. What Anthropic's own tools did in it (`server_tool_use` and results) has no
+ * place in another provider's conversation and is left out, but for what its search found, which goes back to
+ * Anthropic; the text they led to stays. What the gateway's tools did is of use where such tools are declared:
+ * providers refuse calls of others.
  */
-export function readAssistant(content: ClientContent, param: string, runs: 'read' | 'left-out'): Message[] {
-  const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
+export function readAssistant(contents: readonly PlacedContent[], runs: 'read' | 'left-out'): Message[] {
+  const blocks = contents.flatMap(blocksOf)
   const turns: Turn[] = []
   const begin = (): Turn => {
     const turn: Turn = { content: [], reasoning: [], toolCalls: [], ran: new Set(), results: [] }
@@ -91,16 +98,15 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
     return turn
   }
   let turn = begin()
-  blocks.forEach((block, index) => {
-    const at = `${param}.${index}`
+  for (const { block, at } of blocks) {
     if (isGatewayBlock(block)) {
       if (runs === 'read' && !isSearchBlock(block)) readRun(block as JsonObject, turn)
-      return
+      continue
     }
     // Text after a tool's result belongs to the next round.
     if (turn.results.length > 0 && block.type !== 'tool_use') turn = begin()
     readAssistantBlock(block, at, turn)
-  })
+  }
   return turns.flatMap(({ content: parts, reasoning, results, toolCalls: called }) => {
     // There may be no result if the answer was cut off.
     const answered = new Set(results.map(({ toolCallId }) => toolCallId))
@@ -109,6 +115,11 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
     if (blocks.length > 0 && parts.length + reasoning.length + toolCalls.length === 0) return []
     return [{ role: 'assistant', content: parts, reasoning, toolCalls } as const, ...results]
   })
+}
+
+function blocksOf({ content, param }: PlacedContent): { block: ClientBlock; at: string }[] {
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
+  return blocks.map((block, index) => ({ block, at: `${param}.${index}` }))
 }
 
 function readRun(block: JsonObject, { toolCalls, ran, results }: Turn): void {

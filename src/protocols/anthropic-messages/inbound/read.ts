@@ -23,8 +23,8 @@ import {
   searchDeclaration,
 } from '../../request/gateway-declarations.ts'
 import { messagesServers } from '../../request/mcp-declarations.ts'
-import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
-import { type ClientContent, gatewayFields, type MessagesRequest } from './schema.ts'
+import { type PlacedContent, readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
+import { gatewayFields, type MessagesRequest } from './schema.ts'
 
 /** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */
 export function readRequest(body: MessagesRequest): ChatRequest {
@@ -60,10 +60,9 @@ const names: Readonly<Record<string, string>> = {
 function readMessages(body: MessagesRequest): Placed[] {
   const runs = readGatewayTools(body) === undefined ? 'left-out' : 'read'
   const said: Placed[] = []
-  for (let at = 0; at < body.messages.length; at++) {
-    const { role, content } = body.messages[at]!
-    const field = `messages.${at}`
-    for (const message of readTurn(role, content, `${field}.content`, runs)) said.push({ message, field })
+  for (const turn of turnsOf(body.messages)) {
+    const field = `messages.${turn.at}`
+    for (const message of readTurn(turn, runs)) said.push({ message, field })
   }
   if (body.system == null) return said
   return [
@@ -72,14 +71,30 @@ function readMessages(body: MessagesRequest): Placed[] {
   ]
 }
 
-function readTurn(
-  role: MessagesRequest['messages'][number]['role'],
-  content: ClientContent,
-  param: string,
-  runs: 'read' | 'left-out',
-): Message[] {
-  if (role === 'assistant') return readAssistant(content, param, runs)
-  return role === 'system' ? [{ role, content: readParts(content, param) }] : readUser(content, param)
+interface Turn {
+  readonly role: MessagesRequest['messages'][number]['role']
+  /** Of its first message. */
+  readonly at: number
+  readonly contents: PlacedContent[]
+}
+
+/** The messages, those of the assistant in a row as one. */
+function turnsOf(messages: MessagesRequest['messages']): Turn[] {
+  const turns: Turn[] = []
+  for (const [at, { role, content }] of messages.entries()) {
+    const placed = { content, param: `messages.${at}.content` }
+    const last = turns.at(-1)
+    if (role === 'assistant' && last?.role === role) last.contents.push(placed)
+    else turns.push({ role, at, contents: [placed] })
+  }
+  return turns
+}
+
+function readTurn({ role, contents }: Turn, runs: 'read' | 'left-out'): Message[] {
+  if (role === 'assistant') return readAssistant(contents, runs)
+  const read = ({ content, param }: PlacedContent): Message[] =>
+    role === 'system' ? [{ role, content: readParts(content, param) }] : readUser(content, param)
+  return contents.flatMap(read)
 }
 
 function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: JsonObject[] } {
