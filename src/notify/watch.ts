@@ -23,8 +23,8 @@ const mostRefused = 10_000
 
 export class AccountWatch {
   readonly #parts: WatchParts
-  /** Keys whose limit refused a call since the last check. */
-  #refused = new Set<string>()
+  /** When the limit of a key last refused a call since the last check, by its id, milliseconds since 1970. */
+  #refused = new Map<string, number>()
 
   constructor(parts: WatchParts) {
     this.#parts = parts
@@ -32,14 +32,27 @@ export class AccountWatch {
 
   /** Notes an ended call: a key may reach its limit before it has spent all of it. Never throws. */
   callEnded({ key, code }: { readonly key: string | null; readonly code: string | null }): void {
-    if (code === 'key_limit_exceeded' && key !== null && this.#refused.size < mostRefused)
-      this.#refused.add(key)
+    if (code === 'key_limit_exceeded' && key !== null) this.#note(key, this.#parts.now())
+  }
+
+  #note(key: string, at: number): void {
+    if (this.#refused.size < mostRefused || this.#refused.has(key)) this.#refused.set(key, at)
   }
 
   /** Checks all accounts with webhooks, in short steps. */
   async look(): Promise<void> {
     const refused = this.#refused
-    this.#refused = new Set()
+    this.#refused = new Map()
+    try {
+      await this.#lookAtAll(refused)
+    } catch (error) {
+      // The next round must know them too: nothing is reported twice, since each report has a source of its own.
+      for (const [key, at] of refused) if (!this.#refused.has(key)) this.#note(key, at)
+      throw error
+    }
+  }
+
+  async #lookAtAll(refused: ReadonlyMap<string, number>): Promise<void> {
     let after = ''
     for (;;) {
       const accounts = await this.#parts.store.accountsWanting(watched, after, perStep)
@@ -52,7 +65,7 @@ export class AccountWatch {
     }
   }
 
-  async #lookAt(account: string, refused: ReadonlySet<string>): Promise<void> {
+  async #lookAt(account: string, refused: ReadonlyMap<string, number>): Promise<void> {
     const { store, accounts, ledger, thresholds, now } = this.#parts
     const at = now()
     const { purchased } = await ledger.totals(account)
@@ -72,16 +85,17 @@ export class AccountWatch {
         await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
       }
     }
-    for (const key of await accounts.listKeys(account)) await this.#lookAtKey(key, refused.has(key.id), at)
+    for (const key of await accounts.listKeys(account)) await this.#lookAtKey(key, refused.get(key.id), at)
   }
 
-  async #lookAtKey(key: ApiKey, wasRefused: boolean, at: number): Promise<void> {
+  async #lookAtKey(key: ApiKey, refusedAt: number | undefined, at: number): Promise<void> {
     const { store, ledger } = this.#parts
     const { id, account, name, spendLimit, limitWindow } = key
     if (spendLimit === null || keyState(key, at) !== 'active') return
     const since = windowStart(limitWindow, at)
     const spent = await ledger.keySpend(id, since)
-    if (spent < spendLimit && !wasRefused) return
+    // A refusal in the window before says nothing about this one.
+    if (spent < spendLimit && (refusedAt === undefined || refusedAt < since)) return
     const data = {
       key: id,
       name,
