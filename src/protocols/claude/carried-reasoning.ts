@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { parseJson } from '../json.ts'
 import { compactionId, reasoningFormat } from './names.ts'
 
 /**
@@ -68,9 +69,5 @@ export function detailOfThinking(thinking: string, signature: string, index: num
 }
 
 function carriedIn(encoded: string): z.infer<typeof carriedSchema> | undefined {
-  try {
-    return carriedSchema.parse(JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8')))
-  } catch {
-    return undefined
-  }
+  return carriedSchema.safeParse(parseJson(Buffer.from(encoded, 'base64url').toString('utf8'))).data
 }

@@ -3,23 +3,22 @@
 
 import { z } from 'zod'
 import type { ReasoningDetail } from '../../../conversation/request.ts'
+import { parseJson } from '../../json.ts'
 import type { KnownItem } from './schema.ts'
 
 /** Marks encrypted content that we made, to distinguish it from a provider's. */
 const prefix = 'weir.'
 
-const sealedDetails = z.array(
-  z.object({
-    type: z.string(),
-    format: z.string().nullable(),
-    index: z.int().min(0),
-    id: z.string().nullish(),
-    text: z.string().nullish(),
-    summary: z.string().optional(),
-    signature: z.string().nullish(),
-    data: z.string().optional(),
-  }),
-)
+const sealedDetail = z.object({
+  type: z.string(),
+  format: z.string().nullable(),
+  index: z.int().min(0),
+  id: z.string().nullish(),
+  text: z.string().nullish(),
+  summary: z.string().optional(),
+  signature: z.string().nullish(),
+  data: z.string().optional(),
+})
 
 /**
  * These details as one string, including their texts: clients leave parts of the reasoning out when they send it back,
@@ -29,15 +28,21 @@ export function seal(details: readonly ReasoningDetail[]): string {
   return prefix + Buffer.from(JSON.stringify(details)).toString('base64url')
 }
 
-/** The details in a string that we sealed; undefined for any other string. */
+/**
+ * The details in a string that we sealed; undefined for any other string. Anybody can write one: the first fault ends
+ * the check, as the faults of millions would stop the process for seconds.
+ */
 function unseal(content: string): ReasoningDetail[] | undefined {
   if (!content.startsWith(prefix)) return undefined
-  try {
-    const text = Buffer.from(content.slice(prefix.length), 'base64url').toString('utf8')
-    return sealedDetails.parse(JSON.parse(text))
-  } catch {
-    return undefined
+  const sealed = parseJson(Buffer.from(content.slice(prefix.length), 'base64url').toString('utf8'))
+  if (!Array.isArray(sealed)) return undefined
+  const details: ReasoningDetail[] = []
+  for (const one of sealed) {
+    const { data: detail } = sealedDetail.safeParse(one)
+    if (detail === undefined) return undefined
+    details.push(detail)
   }
+  return details
 }
 
 /**
