@@ -10,6 +10,7 @@ import type { ChatParts } from './parts.ts'
 import { playRound } from './round.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
+import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
@@ -24,7 +25,9 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const admission = admitted(parts, received, 'chat')
   const { models, warnings, balance } = admission instanceof Promise ? await admission : admission
   const { n } = received.request.envelope
-  const routing = routingFor(received.caller, received.request.envelope.routing)
+  const asked = routingFor(received.caller, received.request.envelope.routing)
+  const sized = sizedRouting(parts, received, models, asked)
+  const routing = sized instanceof Promise ? await sized : sized
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
   const { call, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
   const pools = fundingFor(parts, call, candidates)

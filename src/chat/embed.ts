@@ -11,6 +11,7 @@ import { finished } from './outcome.ts'
 import { answered, paidCall } from './paid-call.ts'
 import type { ChatParts } from './parts.ts'
 import { candidatesFor, type Candidate } from './routing/candidates.ts'
+import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse } from './streaming/respond.ts'
 import { transcribed } from './transcript.ts'
@@ -24,7 +25,8 @@ import type { WholeAnswer } from './upstream/fetch-whole.ts'
 export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<Response> {
   const call = transcribed(parts, incoming)
   const { models, warnings, balance } = await admitted(parts, call, 'embeddings')
-  const routing = routingFor(call.caller, call.request.envelope.routing)
+  const asked = routingFor(call.caller, call.request.envelope.routing)
+  const routing = await sizedRouting(parts, call, models, asked)
   const candidates = embedding(parts, candidatesFor(models, parts.providers, routing, call.requestId, 1))
   // The daily allowance pays for chat models only.
   const funding = fundingOf(call.caller.channel, false)

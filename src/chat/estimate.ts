@@ -15,6 +15,7 @@ import { withOwnSearch } from './routing/own-search.ts'
 import { needOf, withReserve } from './billing/need.ts'
 import { measured, promptCount, tokenBound } from './counting/prompt-size.ts'
 import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
+import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor, testModel } from './routing/test-mode.ts'
 
 /** A typical answer's output tokens, used if the client sets no maximum. */
@@ -47,7 +48,8 @@ export async function estimate(
   const listed = parts.catalog.resolve(call.request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
   const { n } = call.request.envelope
-  const routing = routingFor(caller, call.request.envelope.routing)
+  const asked = routingFor(caller, call.request.envelope.routing)
+  const routing = await sizedRouting(parts, call, [model], asked)
   const able = candidatesFor([model], parts.providers, routing, '', n)
   const { call: searching, candidates } = withOwnSearch(parts.outbounds, call, able)
   const { gatewayTools } = searching.request

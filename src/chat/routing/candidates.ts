@@ -2,6 +2,7 @@
 
 import type { Model, Offer } from '../../catalog/model.ts'
 import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
+import { ratesFor } from '../../credits/price.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
 import { anywhere } from '../../protocols/request/gateway-fields.ts'
@@ -15,6 +16,11 @@ export interface Candidate {
   readonly key: string | undefined
 }
 
+/** The rules of a request for its offers, with the tokens of its prompt where a limit of price depends on them. */
+export interface SizedRouting extends Routing {
+  readonly promptTokens?: number
+}
+
 /**
  * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
  * (or the request's `provider.order`) ranks them. The keys of a provider are equal and take turns: the same `turn`
@@ -24,7 +30,7 @@ export interface Candidate {
 export function candidatesFor(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
-  routing: Routing,
+  routing: SizedRouting,
   turn: string,
   n: number,
 ): readonly Candidate[] {
@@ -49,7 +55,7 @@ const ofModel = new WeakMap<
 function routed(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
-  routing: Routing,
+  routing: SizedRouting,
   turn: string,
   n: number,
 ): readonly Candidate[] {
@@ -77,7 +83,7 @@ function withoutFallbacks(candidates: readonly Candidate[]): readonly Candidate[
 function noneLeft(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
-  routing: Routing,
+  routing: SizedRouting,
 ): GatewayError {
   const offers = models.flatMap((model) => model.offers)
   const ready = offers.filter(({ provider }) => providers.has(provider))
@@ -99,7 +105,7 @@ function noneLeft(
 }
 
 /** The field of the request that alone rules out all offers, or `provider` if several do together. */
-function emptyingRule(offers: readonly Offer[], routing: Routing): string | undefined {
+function emptyingRule(offers: readonly Offer[], routing: SizedRouting): string | undefined {
   const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
   if (rule) return `provider.${rule[0]}`
   return offers.some((offer) => permitted(offer, routing)) ? undefined : 'provider'
@@ -120,11 +126,11 @@ function shuffled<Key>(keys: readonly Key[], turn: string): readonly Key[] {
   return places.map((place) => keys[place]!)
 }
 
-function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
+function ranked(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
   return routing.order.length === 0 ? offers : byProvider(offers, routing)
 }
 
-function byProvider(offers: readonly Offer[], routing: Routing): readonly Offer[] {
+function byProvider(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
   const rank = (offer: Offer) => {
     const place = routing.order.indexOf(offer.provider)
     return place < 0 ? routing.order.length : place
@@ -133,17 +139,19 @@ function byProvider(offers: readonly Offer[], routing: Routing): readonly Offer[
 }
 
 /** The rules that a request can set for offers, by field of `provider`. */
-const rules: Readonly<Record<string, (offer: Offer, routing: Routing) => boolean>> = {
+const rules: Readonly<Record<string, (offer: Offer, routing: SizedRouting) => boolean>> = {
   only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
   ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
-  max_price: ({ price }, { maxPrice }) =>
-    below(price.rates.input, maxPrice.input) && below(price.rates.output, maxPrice.output),
+  max_price: ({ price }, { maxPrice, promptTokens = 0 }) => {
+    const rates = ratesFor(price, promptTokens)
+    return below(rates.input, maxPrice.input) && below(rates.output, maxPrice.output)
+  },
   // Without fallbacks only the named providers may serve.
   order: ({ provider }, { order, allowFallbacks }) =>
     allowFallbacks || order.length === 0 || order.includes(provider),
 }
 
-function permitted(offer: Offer, routing: Routing): boolean {
+function permitted(offer: Offer, routing: SizedRouting): boolean {
   for (const name in rules) if (!rules[name]!(offer, routing)) return false
   return true
 }

@@ -39,6 +39,24 @@ describe('offers', () => {
     ['no fallbacks', { allowFallbacks: false, order: ['b'] }, ['b']],
   ])('%s', (_, routing, expected) => expect(served(routing)).toEqual(expected))
 
+  test.each([
+    [200_000, ['long', 'flat']],
+    [200_001, ['flat']],
+  ] as const)('a prompt of %p tokens is compared with the rates it would pay', (promptTokens, expected) => {
+    const tier = { abovePromptTokens: 200_000, rates: priceOf(6_000_000n, 12_000_000n).rates }
+    const tiered = modelOf('a/m', {
+      offers: [
+        { provider: 'long', upstream: 'm', price: { ...priceOf(3_000_000n, 9_000_000n), tiers: [tier] } },
+        { provider: 'flat', upstream: 'm', price: priceOf(4_000_000n, 9_000_000n) },
+      ],
+    })
+    const both = new Map(['long', 'flat'].map((id) => [id, providerOf(id)]))
+    const routing = { ...anyRoute, maxPrice: { input: '4', output: undefined }, promptTokens }
+    expect(candidatesFor([tiered], both, routing, '', 1).map(({ provider }) => provider.id)).toEqual([
+      ...expected,
+    ])
+  })
+
   test('without fallbacks no other provider stands in for those that were named', () => {
     expect(served({ allowFallbacks: false, order: ['z', 'c'] })).toEqual(['c'])
     expect(() => served({ allowFallbacks: false, order: ['z'] })).toThrow(GatewayError)
