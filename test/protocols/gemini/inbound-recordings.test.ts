@@ -3,9 +3,15 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
-import type { AssistantMessage, Json, JsonObject } from '../../../src/conversation/request.ts'
+import type {
+  AssistantMessage,
+  Json,
+  JsonObject,
+  ReasoningDetail,
+} from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { inbound, withModel } from '../../../src/protocols/gemini/inbound/inbound.ts'
+import { signatureFormat } from '../../../src/protocols/gemini/signatures.ts'
 import { generateContentResponse } from '../../../src/protocols/gemini/inbound/schema.ts'
 import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
 import { cases } from '../../support/recordings.ts'
@@ -97,6 +103,20 @@ test('there are recordings of every protocol', () => {
   expect(answers.length).toBeGreaterThan(400)
 })
 
+/** Reasoning that only its maker can take back: as a whole, under its own name. */
+function foreign(details: readonly ReasoningDetail[]) {
+  return details
+    .filter(({ format }) => format !== null && format !== signatureFormat)
+    .map(({ type, format, id, text, summary, signature, data }) => ({
+      type,
+      format,
+      id: id ?? undefined,
+      text: (text ?? summary) || undefined,
+      signature: signature || undefined,
+      data,
+    }))
+}
+
 describe('told to clients of Gemini', () => {
   test.each(answers)('%s', (_name, events) => {
     const choice = collect(events).choices.find(({ index }) => index === 0)!
@@ -147,6 +167,22 @@ describe('told to clients of Gemini', () => {
     const signatures = (details: readonly { signature?: string | null; data?: string }[]) =>
       details.flatMap(({ signature, data }) => signature || sortedJson(data) || []).toSorted()
     expect(signatures(said.reasoning)).toEqual(signatures(choice.reasoning))
+    expect(foreign(said.reasoning)).toEqual(foreign(choice.reasoning))
+  })
+
+  // Google's clients keep each chunk as a content of its own.
+  test.each(conversations)('%s comes back chunk by chunk', (_name, events, choice) => {
+    const said = chunksFor(events).flatMap((chunk) =>
+      (chunk['candidates'] as JsonObject[]).flatMap(({ index, content }) =>
+        index === 0 ? [content as JsonObject] : [],
+      ),
+    )
+    const contents = [{ role: 'user', parts: [{ text: 'Go.' }] }, ...said]
+    const { messages } = inbound.parse(withModel({ contents }, 'any/model', false)).toChatRequest()
+    expect(messages).toHaveLength(2)
+    const { reasoning, toolCalls } = messages[1] as AssistantMessage
+    expect(toolCalls.map(({ id }) => id)).toEqual(choice.toolCalls.map(({ id }) => id))
+    expect(foreign(reasoning)).toEqual(foreign(choice.reasoning))
   })
 })
 

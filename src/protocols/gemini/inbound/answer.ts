@@ -8,7 +8,7 @@ import { errorTable, type RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { Bill } from '../../protocol.ts'
 import { isFilterReason } from '../finish-reasons.ts'
-import { carriedBy } from '../signatures.ts'
+import { carriedBy, signatureFormat } from '../signatures.ts'
 import { thoughtSignatureOf } from './thoughts.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 
@@ -43,7 +43,8 @@ export function partsOf(choice: Choice): JsonObject[] {
 
 /** A piece of reasoning as the part it belongs to, or as a thought. */
 export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
-  const carried = carriedBy(detail)
+  // Only Google's own has places in its ids, and signatures that Google knows.
+  const carried = detail.format === signatureFormat ? carriedBy(detail) : undefined
   if (carried?.kind === 'part') return [carried.part]
   // Signatures of images are left out: the image has been sent already.
   if (carried?.kind === 'image') return []

@@ -6,7 +6,7 @@ import { unsupportedParam } from '../../request/invalid-param.ts'
 import { mintCallId } from '../call-id.ts'
 import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'
-import { detailOfThought } from './thoughts.ts'
+import { detailOfThought, isGoogles } from './thoughts.ts'
 
 /** A call in the history. */
 interface OpenCall {
@@ -181,8 +181,12 @@ function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject
   const calls: JsonObject[] = []
   const reasoning: ReasoningDetail[] = []
   const images: JsonObject[] = []
+  /** The last part, if it was a thought without a signature. */
+  let unsigned: string | undefined
   for (const { part, param } of parts) {
     const signature = part.thoughtSignature ?? undefined
+    const begun = unsigned
+    unsigned = undefined
     const here = { start: text.length, end: text.length, calls: calls.length }
     if (part.functionCall != null) {
       const given = part.functionCall.id ?? undefined
@@ -195,7 +199,12 @@ function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject
         ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
       })
     } else if (part.thought === true) {
-      reasoning.push(detailOfThought(part.text ?? '', signature, reasoning.length))
+      // What was streamed in pieces has its signature on the last. Google forbids to join a part that it has signed.
+      const joined = begun !== undefined && !isGoogles(signature)
+      const said = (joined ? begun : '') + (part.text ?? '')
+      if (joined) reasoning.pop()
+      reasoning.push(detailOfThought(said, signature, reasoning.length))
+      if (signature === undefined) unsigned = said
     } else if (part.inlineData != null) {
       if (!part.inlineData.mimeType.startsWith('image/'))
         throw unsupportedParam(

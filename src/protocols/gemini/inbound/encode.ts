@@ -1,12 +1,19 @@
 // Encodes a streamed answer as chunks of streamGenerateContent, each shaped like a whole answer.
 
-import type { Annotation, ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import {
+  type Annotation,
+  type ChatEvent,
+  type FinishReason,
+  joinReasoning,
+} from '../../../conversation/event.ts'
 import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
-import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
+import { thinkingText } from '../../claude/carried-reasoning.ts'
+import { signatureFormat } from '../signatures.ts'
 import {
   audioPart,
   callPart,
@@ -27,6 +34,8 @@ interface OpenCall {
 
 interface OpenCandidate {
   text: string
+  /** Reasoning that may go on; its signature is sent when it does not. */
+  thought: ReasoningDetail | undefined
   readonly calls: OpenCall[]
   readonly annotations: Annotation[]
   readonly runs: GatewayRun[]
@@ -56,11 +65,9 @@ export class GeminiEncoder implements StreamEncoder {
       case 'text-delta':
       case 'refusal-delta':
         candidate.text += event.text
-        return event.text === '' ? [] : [this.#parts(event.choice, [{ text: event.text }])]
-      case 'reasoning-delta': {
-        const parts = reasoningPart(event.detail)
-        return parts.length === 0 ? [] : [this.#parts(event.choice, parts)]
-      }
+        return event.text === '' ? [] : this.#said(event.choice, [{ text: event.text }])
+      case 'reasoning-delta':
+        return this.#chunkOf(event.choice, thoughtParts(candidate, event.detail))
       case 'tool-call-start':
         candidate.calls[event.call] = {
           id: event.id,
@@ -75,10 +82,10 @@ export class GeminiEncoder implements StreamEncoder {
         return []
       }
       case 'image':
-        return [this.#parts(event.choice, [{ inlineData: { mimeType: event.mediaType, data: event.data } }])]
+        return this.#said(event.choice, [{ inlineData: { mimeType: event.mediaType, data: event.data } }])
       case 'audio-delta': {
         const { data } = event.audio
-        return data === undefined ? [] : [this.#parts(event.choice, [audioPart(data)])]
+        return data === undefined ? [] : this.#said(event.choice, [audioPart(data)])
       }
       case 'annotation':
         candidate.annotations.push(event.annotation)
@@ -125,6 +132,7 @@ export class GeminiEncoder implements StreamEncoder {
     if (known) return known
     const fresh: OpenCandidate = {
       text: '',
+      thought: undefined,
       calls: [],
       annotations: [],
       runs: [],
@@ -136,8 +144,13 @@ export class GeminiEncoder implements StreamEncoder {
     return fresh
   }
 
-  #parts(index: number, parts: JsonObject[]): Frame {
-    return this.#chunk([candidateOf(index, parts)])
+  /** Parts that come after the reasoning so far. */
+  #said(index: number, parts: JsonObject[]): Frame[] {
+    return this.#chunkOf(index, [...closedThought(this.#candidate(index)), ...parts])
+  }
+
+  #chunkOf(index: number, parts: JsonObject[]): Frame[] {
+    return parts.length === 0 ? [] : [this.#chunk([candidateOf(index, parts)])]
   }
 
   #chunk(candidates: JsonObject[], more: JsonObject = {}): Frame {
@@ -149,9 +162,31 @@ export class GeminiEncoder implements StreamEncoder {
  * Google's client drops the whole turn from its chat, with the question, if a chunk has no part: an empty text is one.
  * What a filter has stopped is dropped as it is at Google.
  */
-function lastParts({ calls, finish }: OpenCandidate): JsonObject[] {
-  if (calls.length === 0) return finish?.reason === 'content_filter' ? [] : [{ text: '' }]
-  return calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
+function lastParts(candidate: OpenCandidate): JsonObject[] {
+  const { calls, finish } = candidate
+  const called = calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
+  const parts = [...closedThought(candidate), ...called]
+  return parts.length === 0 && finish?.reason !== 'content_filter' ? [{ text: '' }] : parts
+}
+
+/**
+ * A piece of reasoning as it is streamed: the text at once, and what carries the rest of it behind its last piece. A
+ * client returns each chunk by itself, and only the whole is of use to the provider that made it.
+ */
+function thoughtParts(candidate: OpenCandidate, detail: ReasoningDetail): JsonObject[] {
+  if (detail.format === signatureFormat) return [...closedThought(candidate), ...reasoningPart(detail)]
+  const isMore = candidate.thought?.index === detail.index
+  const closed = isMore ? [] : closedThought(candidate)
+  candidate.thought = isMore ? joinReasoning(candidate.thought, detail) : detail
+  const text = thinkingText(detail)
+  return text === '' ? closed : [...closed, { text, thought: true }]
+}
+
+/** The end of the reasoning so far: a part that carries all of it but the text, if there is anything. */
+function closedThought(candidate: OpenCandidate): JsonObject[] {
+  const { thought } = candidate
+  candidate.thought = undefined
+  return thought === undefined ? [] : reasoningPart({ ...thought, text: '' })
 }
 
 /** The fields common to chunks and whole answers. */

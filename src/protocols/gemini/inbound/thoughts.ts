@@ -12,6 +12,11 @@ export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined 
   return isPlain ? undefined : Buffer.from(carriedSignature(detail)).toString('base64')
 }
 
+/** Whether a signature is Google's own. */
+export function isGoogles(signature: string | undefined): boolean {
+  return signature !== undefined && !isCarried(Buffer.from(signature, 'base64').toString('utf8'))
+}
+
 /** The detail of a thought in the client's history; `index` is its position in the turn's reasoning. */
 export function detailOfThought(text: string, signature: string | undefined, index: number): ReasoningDetail {
   const carried = signature === undefined ? undefined : Buffer.from(signature, 'base64').toString('utf8')
