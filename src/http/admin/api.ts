@@ -1,7 +1,7 @@
 // The admin API: the operators' routes for programs, with a management key. Loaded with its first request.
 
 import type { Account } from '../../accounts/account.ts'
-import { isWithin } from '../../accounts/identity/network.ts'
+import { requireWithin } from '../../accounts/identity/network.ts'
 import { matches } from '../../accounts/api-key.ts'
 import { managementKeyIdOf } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors.ts'
@@ -46,8 +46,7 @@ async function operatorOf(parts: HttpParts, request: Request): Promise<Account> 
   if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key', { message: unknownKey(text) })
   if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
   if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-  if (key.networks !== null && !isWithin(site.addressOf(request), key.networks))
-    throw new GatewayError('network_not_allowed')
+  requireWithin(site.addressOf(request), key.networks)
   const account = await accounts.findAccount(key.account)
   if (!account) throw new GatewayError('invalid_api_key')
   if (account.suspended) throw new GatewayError('account_suspended')

@@ -1,7 +1,7 @@
 // Runs a route: the guard, the handler, and any failure as an error of the contract.
 
 import type { Caller } from '../../accounts/caller.ts'
-import { isWithin } from '../../accounts/identity/network.ts'
+import { requireWithin } from '../../accounts/identity/network.ts'
 import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Identify, Route } from '../route.ts'
@@ -54,9 +54,8 @@ export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown,
 function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
   const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
   return andThen(identified, (caller) => {
-    const networks = caller.key?.networks
-    if (networks && !isWithin(parts.site.addressOf(request), networks))
-      throw new GatewayError('network_not_allowed')
+    const { key } = caller
+    if (key && key.networks !== null) requireWithin(parts.site.addressOf(request), key.networks)
     return caller
   })
 }

@@ -6,7 +6,8 @@ import { isAddress, personOf } from '../../../src/accounts/identity/address.ts'
 import { SignInLimits, WindowLimit } from '../../../src/accounts/identity/sign-in-limits.ts'
 import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
 import { SmtpMailer } from '../../../src/accounts/identity/mail.ts'
-import { isNetwork, isWithin, networkOf } from '../../../src/accounts/identity/network.ts'
+import { GatewayError } from '../../../src/errors.ts'
+import { isNetwork, isWithin, networkOf, requireWithin } from '../../../src/accounts/identity/network.ts'
 import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
@@ -235,8 +236,22 @@ test.each([
   ['11.1.2.4', ['10.0.0.0/8', '11.1.2.3'], false],
   ['2001:db8::1', ['2001:db8::/32'], true],
   ['', ['0.0.0.0/0'], false],
+  // Short forms that older versions stored for keys: none allows what was not meant.
+  ['10.1.2.3', ['10/8'], false],
+  ['0.1.2.3', ['10/8'], false],
+  ['192.0.77.1', ['192.168/16'], false],
+  ['172.5.0.1', ['172.16/12'], false],
+  ['10.0.0.1', ['10.1'], false],
+  ['8.0.0.1', ['010.0.0.1'], false],
+  ['11.1.2.3', ['10/8', '11.0.0.0/8'], true],
 ])('%p is within %p: %p', (address, ranges, within) => {
   expect(isWithin(address, ranges)).toBe(within)
+})
+
+test('a key whose networks are stored in a short form is refused, and told why', () => {
+  expect(() => requireWithin('10.1.2.3', ['10.0.0.0/8'])).not.toThrow()
+  expect(() => requireWithin('11.1.2.3', ['10.0.0.0/8'])).toThrow(GatewayError)
+  expect(() => requireWithin('10.1.2.3', ['10/8'])).toThrow('short form such as 10/8')
 })
 
 test.each([
