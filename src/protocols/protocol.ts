@@ -200,6 +200,8 @@ export interface Envelope {
   /** Refuse what cannot be honoured instead of dropping it with a warning. */
   readonly strict: boolean
   readonly onDisconnect: 'cancel' | 'finish' | undefined
+  /** The client shows no thoughts: they go to it in a form that it only sends back. */
+  readonly sealsThoughts?: true
   /** The most searches that the provider itself may run and bill for the call; absent where it runs none. */
   readonly searches?: number
 }
@@ -265,6 +267,8 @@ export interface AnswerContext {
   /** Seconds since 1970. */
   readonly created: number
   readonly includeUsage: boolean
+  /** See `Envelope`. */
+  readonly sealsThoughts?: true
   readonly warnings: readonly Warning[]
   /** Fields we add to the answer, already in wire shape (`mode: "test"`, `metadata`). */
   readonly extra: JsonObject

@@ -113,11 +113,13 @@ export function contextOf(
   { model }: Candidate,
   warnings: readonly Warning[],
 ): AnswerContext {
+  const { includeUsage, sealsThoughts } = call.request.envelope
   return {
     id: call.requestId,
     model: model.id,
     created: Math.floor(now() / 1000),
-    includeUsage: call.request.envelope.includeUsage,
+    includeUsage,
+    ...(sealsThoughts && { sealsThoughts }),
     warnings,
     extra: call.caller.mode === 'test' ? { mode: 'test' } : {},
   }

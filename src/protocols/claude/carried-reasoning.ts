@@ -18,6 +18,8 @@ const carriedSchema = z.object({
   id: z.string().optional(),
   signature: z.string().optional(),
   data: z.string().optional(),
+  /** Of a client that was not shown the text. */
+  text: z.string().optional(),
 })
 
 /** The readable part of a detail. */
@@ -40,8 +42,8 @@ export function signatureOf(detail: ReasoningDetail): string {
   return detail.format === reasoningFormat ? (detail.signature ?? '') : carriedSignature(detail)
 }
 
-/** Our own signature, containing all of a detail except its readable text. */
-export function carriedSignature(detail: ReasoningDetail): string {
+/** Our own signature, containing all of a detail except its readable text; `hidden` is text that it contains as well. */
+export function carriedSignature(detail: ReasoningDetail, hidden?: string): string {
   const { type, format, id, signature, data } = detail
   const carried = {
     type,
@@ -49,6 +51,7 @@ export function carriedSignature(detail: ReasoningDetail): string {
     ...(id == null ? {} : { id }),
     ...(signature == null ? {} : { signature }),
     ...(data === undefined ? {} : { data }),
+    ...(hidden === undefined ? {} : { text: hidden }),
   }
   return prefix + Buffer.from(JSON.stringify(carried)).toString('base64url')
 }
@@ -64,8 +67,10 @@ export function detailOfThinking(thinking: string, signature: string, index: num
   if (carried === undefined) {
     return { type: 'reasoning.text', format: reasoningFormat, index, text: thinking, signature }
   }
-  const readable = carried.type === 'reasoning.summary' ? { summary: thinking } : { text: thinking }
-  return { ...carried, index, ...(carried.type === 'reasoning.encrypted' ? {} : readable) }
+  const { text: hidden, ...rest } = carried
+  const said = hidden ?? thinking
+  const readable = carried.type === 'reasoning.summary' ? { summary: said } : { text: said }
+  return { ...rest, index, ...(carried.type === 'reasoning.encrypted' ? {} : readable) }
 }
 
 function carriedIn(encoded: string): z.infer<typeof carriedSchema> | undefined {

@@ -196,6 +196,11 @@ describe('generateContent', () => {
     })
     const { content } = shown.candidates![0]!
     expect(content!.parts![0]).toMatchObject({ thought: true })
+    // Many clients take the first part for the answer: thoughts that nobody asked for are not there.
+    const hidden = await client.models.generateContent(asked)
+    expect(hidden.candidates![0]!.content!.parts!.filter(({ thought }) => thought)).toEqual([])
+    expect(hidden.candidates![0]!.content!.parts![0]!.text).toBe(hidden.text!)
+    expect(hidden.usageMetadata!.thoughtsTokenCount).toBeGreaterThan(0)
     expect(shown.usageMetadata!.thoughtsTokenCount).toBeGreaterThan(0)
     const next = await client.models.generateContent({
       ...asked,

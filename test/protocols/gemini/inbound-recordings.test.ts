@@ -37,8 +37,8 @@ const answers = recordedHosts.flatMap((host) =>
   ),
 )
 
-function chunksFor(events: readonly ChatEvent[]): JsonObject[] {
-  const encoder = inbound.encoder(context)
+function chunksFor(events: readonly ChatEvent[], answer: AnswerContext = context): JsonObject[] {
+  const encoder = inbound.encoder(answer)
   const frames = [...encoder.start()]
   for (const event of events) {
     if (!['usage', 'finish', 'message-start'].includes(event.kind)) frames.push(...encoder.event(event))
@@ -172,19 +172,48 @@ describe('told to clients of Gemini', () => {
 
   // Google's clients keep each chunk as a content of its own.
   test.each(conversations)('%s comes back chunk by chunk', (_name, events, choice) => {
-    const said = chunksFor(events).flatMap((chunk) =>
-      (chunk['candidates'] as JsonObject[]).flatMap(({ index, content }) =>
-        index === 0 ? [content as JsonObject] : [],
-      ),
-    )
-    const contents = [{ role: 'user', parts: [{ text: 'Go.' }] }, ...said]
-    const { messages } = inbound.parse(withModel({ contents }, 'any/model', false)).toChatRequest()
-    expect(messages).toHaveLength(2)
-    const { reasoning, toolCalls } = messages[1] as AssistantMessage
+    const { reasoning, toolCalls } = returned(chunksFor(events))
     expect(toolCalls.map(({ id }) => id)).toEqual(choice.toolCalls.map(({ id }) => id))
     expect(foreign(reasoning)).toEqual(foreign(choice.reasoning))
   })
+
+  test.each(conversations)(
+    '%s shows no thoughts of others unasked, and gets them back',
+    (_name, events, choice) => {
+      const sealing: AnswerContext = { ...context, sealsThoughts: true }
+      const made = choice.reasoning.map(({ format, ...detail }) => ({
+        ...detail,
+        format: format ?? 'nobody',
+      }))
+      for (const chunks of [
+        chunksFor(events, sealing),
+        [inbound.whole(collect(events), noUsage, bill, sealing)],
+      ]) {
+        const { text, thoughts } = readable(partsOf(chunks))
+        expect(text).toBe(expected(choice).text)
+        if (foreign(made).length > 0) expect(thoughts).toBe('')
+        const back = returned(chunks).reasoning.map(({ format, ...each }) => ({
+          ...each,
+          format: format ?? 'nobody',
+        }))
+        expect(foreign(back)).toEqual(foreign(made))
+      }
+    },
+  )
 })
+
+/** The answer in the client's next request. */
+function returned(chunks: readonly JsonObject[]): AssistantMessage {
+  const said = chunks.flatMap((chunk) =>
+    (chunk['candidates'] as JsonObject[]).flatMap(({ index, content }) =>
+      index === 0 ? [content as JsonObject] : [],
+    ),
+  )
+  const contents = [{ role: 'user', parts: [{ text: 'Go.' }] }, ...said]
+  const { messages } = inbound.parse(withModel({ contents }, 'any/model', false)).toChatRequest()
+  expect(messages).toHaveLength(2)
+  return messages[1] as AssistantMessage
+}
 
 test('audio read from a cache is among the cached tokens', () => {
   const usage = { ...noUsage, input: 1, cacheRead: 2, cacheReadAudio: 4 }

@@ -78,7 +78,7 @@ export const callGemini: Operation = {
   summary: 'Generate content, in Gemini’s protocol',
   description: `What POST /v1/chat/completions does, for clients of Gemini’s API (\`google-genai\`, Gemini CLI), and for every model of the catalog, whatever protocol its provider speaks. Holds, charges, receipts, limits and idempotency are the same.
 
-\`streamGenerateContent\` answers with one JSON array, or with server-sent events where the query says \`alt=sse\`; function calls come whole, at the end. After 15 seconds of silence a chunk with an empty text keeps the connection open. \`countTokens\` estimates with one tokenizer and charges nothing. \`embedContent\` and \`batchEmbedContents\` make vectors of texts, as \`POST /v1/embeddings\` does. Functions and \`googleSearch\` are served, the latter for every model as the gateway’s web search; other tools that Google runs, cached contents and \`text/x.enum\` are refused.`,
+\`streamGenerateContent\` answers with one JSON array, or with server-sent events where the query says \`alt=sse\`; function calls come whole, at the end. After 15 seconds of silence a chunk with an empty text keeps the connection open. Thoughts are shown where \`includeThoughts\` asks for them; else those of other providers travel in a \`thoughtSignature\`, to be sent back with the next turn. \`countTokens\` estimates with one tokenizer and charges nothing. \`embedContent\` and \`batchEmbedContents\` make vectors of texts, as \`POST /v1/embeddings\` does. Functions and \`googleSearch\` are served, the latter for every model as the gateway’s web search; other tools that Google runs, cached contents and \`text/x.enum\` are refused.`,
   security: 'google',
   parameters: [
     modelParameter,

@@ -6,10 +6,10 @@ import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/re
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
 import { errorTable, type RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
-import type { Bill } from '../../protocol.ts'
+import type { AnswerContext, Bill } from '../../protocol.ts'
 import { isFilterReason } from '../finish-reasons.ts'
-import { carriedBy, signatureFormat } from '../signatures.ts'
-import { thoughtSignatureOf } from './thoughts.ts'
+import { carriedBy } from '../signatures.ts'
+import { isForeign, sealedPart, thoughtSignatureOf } from './thoughts.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 
 /** Google uses STOP after function calls too. */
@@ -26,15 +26,23 @@ export function wireFinish(reason: FinishReason, native: string | undefined): st
   return isFiner ? native : finishReasons[reason]
 }
 
-/** All parts of a whole answer: thoughts, text, pictures, sound, then calls. */
-export function partsOf(choice: Choice): JsonObject[] {
+/**
+ * All parts of a whole answer: thoughts, text, pictures, sound, then calls. Sealed thoughts follow the text, as many
+ * clients take the first part for the answer.
+ */
+export function partsOf(
+  choice: Choice,
+  { sealsThoughts }: Pick<AnswerContext, 'sealsThoughts'>,
+): JsonObject[] {
+  const isSealed = (detail: ReasoningDetail) => sealsThoughts === true && isForeign(detail)
   const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
   const audio = choice.audio?.data
   return [
-    ...choice.reasoning.flatMap(reasoningPart),
+    ...choice.reasoning.filter((detail) => !isSealed(detail)).flatMap(reasoningPart),
     ...(text === '' ? [] : [{ text }]),
     ...choice.images.map(({ mediaType, data }) => ({ inlineData: { mimeType: mediaType, data } })),
     ...(audio === undefined ? [] : [audioPart(audio)]),
+    ...choice.reasoning.filter(isSealed).map(sealedPart),
     ...choice.toolCalls.map(({ id, name, arguments: json, thoughtSignature }) =>
       callPart(id, name, json, thoughtSignature),
     ),
@@ -44,7 +52,7 @@ export function partsOf(choice: Choice): JsonObject[] {
 /** A piece of reasoning as the part it belongs to, or as a thought. */
 export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
   // Only Google's own has places in its ids, and signatures that Google knows.
-  const carried = detail.format === signatureFormat ? carriedBy(detail) : undefined
+  const carried = isForeign(detail) ? undefined : carriedBy(detail)
   if (carried?.kind === 'part') return [carried.part]
   // Signatures of images are left out: the image has been sent already.
   if (carried?.kind === 'image') return []

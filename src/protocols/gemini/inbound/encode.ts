@@ -13,7 +13,7 @@ import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
-import { signatureFormat } from '../signatures.ts'
+import { isForeign, sealedPart } from './thoughts.ts'
 import {
   audioPart,
   callPart,
@@ -36,6 +36,8 @@ interface OpenCandidate {
   text: string
   /** Reasoning that may go on; its signature is sent when it does not. */
   thought: ReasoningDetail | undefined
+  /** Reasoning that the client is not shown. */
+  readonly sealed: ReasoningDetail[]
   readonly calls: OpenCall[]
   readonly annotations: Annotation[]
   readonly runs: GatewayRun[]
@@ -67,6 +69,10 @@ export class GeminiEncoder implements StreamEncoder {
         candidate.text += event.text
         return event.text === '' ? [] : this.#said(event.choice, [{ text: event.text }])
       case 'reasoning-delta':
+        if (this.#context.sealsThoughts === true && isForeign(event.detail)) {
+          seal(candidate, event.detail)
+          return []
+        }
         return this.#chunkOf(event.choice, thoughtParts(candidate, event.detail))
       case 'tool-call-start':
         candidate.calls[event.call] = {
@@ -133,6 +139,7 @@ export class GeminiEncoder implements StreamEncoder {
     const fresh: OpenCandidate = {
       text: '',
       thought: undefined,
+      sealed: [],
       calls: [],
       annotations: [],
       runs: [],
@@ -165,8 +172,15 @@ export class GeminiEncoder implements StreamEncoder {
 function lastParts(candidate: OpenCandidate): JsonObject[] {
   const { calls, finish } = candidate
   const called = calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
-  const parts = [...closedThought(candidate), ...called]
+  const parts = [...closedThought(candidate), ...candidate.sealed.map(sealedPart), ...called]
   return parts.length === 0 && finish?.reason !== 'content_filter' ? [{ text: '' }] : parts
+}
+
+/** Keeps a piece of reasoning for the end of the answer. */
+function seal({ sealed }: OpenCandidate, detail: ReasoningDetail): void {
+  const last = sealed.at(-1)
+  if (last?.index === detail.index) sealed[sealed.length - 1] = joinReasoning(last, detail)
+  else sealed.push(detail)
 }
 
 /**
@@ -174,7 +188,7 @@ function lastParts(candidate: OpenCandidate): JsonObject[] {
  * client returns each chunk by itself, and only the whole is of use to the provider that made it.
  */
 function thoughtParts(candidate: OpenCandidate, detail: ReasoningDetail): JsonObject[] {
-  if (detail.format === signatureFormat) return [...closedThought(candidate), ...reasoningPart(detail)]
+  if (!isForeign(detail)) return [...closedThought(candidate), ...reasoningPart(detail)]
   const isMore = candidate.thought?.index === detail.index
   const closed = isMore ? [] : closedThought(candidate)
   candidate.thought = isMore ? joinReasoning(candidate.thought, detail) : detail

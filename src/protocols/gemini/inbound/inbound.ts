@@ -64,6 +64,10 @@ function parsed(body: unknown, stream: boolean): InboundRequest {
   const { gatewayTools } = request
   return {
     ...request,
+    envelope: {
+      ...request.envelope,
+      ...(data.generationConfig?.thinkingConfig?.includeThoughts === true ? {} : { sealsThoughts: true }),
+    },
     fields,
     ...(gatewayTools === undefined ? {} : { gatewayTools: declaredAt(gatewayTools, made.searchParam) }),
     warnings: [...(request.warnings ?? []), ...made.warnings],
@@ -115,7 +119,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     }
     const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
     return {
-      ...candidateOf(choice.index, partsOf(choice)),
+      ...candidateOf(choice.index, partsOf(choice, context)),
       finishReason: wireFinish(choice.finish, choice.nativeFinish),
       ...groundingOf(
         { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },

@@ -1,8 +1,18 @@
 // Carries reasoning of any provider in Gemini's thought signatures, which clients return unread.
 
-import type { ReasoningDetail } from '../../../conversation/request.ts'
-import { carriedSignature, detailOfThinking, isCarried } from '../../claude/carried-reasoning.ts'
+import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import {
+  carriedSignature,
+  detailOfThinking,
+  isCarried,
+  thinkingText,
+} from '../../claude/carried-reasoning.ts'
 import { signatureFormat } from '../signatures.ts'
+
+/** Whether a detail was not made by Google's models. */
+export function isForeign({ format }: ReasoningDetail): boolean {
+  return format !== signatureFormat
+}
 
 /** Google's own signature, or another provider's detail in one of ours; as base64, since clients decode the field. */
 export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined {
@@ -10,6 +20,12 @@ export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined 
     return detail.signature ?? undefined
   const isPlain = detail.type === 'reasoning.text' && detail.format === null && !detail.signature
   return isPlain ? undefined : Buffer.from(carriedSignature(detail)).toString('base64')
+}
+
+/** A detail with its text as a part that shows nothing. */
+export function sealedPart(detail: ReasoningDetail): JsonObject {
+  const signature = carriedSignature(detail, thinkingText(detail))
+  return { text: '', thoughtSignature: Buffer.from(signature).toString('base64') }
 }
 
 /** Whether a signature is Google's own. */
