@@ -12,6 +12,8 @@ export interface LiveCall {
   model: string
   key: string | null
   channel: 'api' | 'app'
+  /** The conversation of the chat that it answers in. */
+  conversation: string | null
   /** Milliseconds since 1970. */
   startedAt: number
   firstByteMs: number | null
@@ -80,6 +82,7 @@ export class InFlight {
       model: '',
       key: null,
       channel: 'api',
+      conversation: null,
       firstByteMs: null,
       outputTokens: null,
       hold: 0n,
@@ -99,6 +102,11 @@ export class InFlight {
     call.key = known.key
     call.channel = known.channel
     call.hold = known.hold
+  }
+
+  answersIn(requestId: string, conversation: string): void {
+    const call = this.#calls.get(requestId)
+    if (call) call.conversation = conversation
   }
 
   /** Its answer has begun. */

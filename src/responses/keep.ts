@@ -30,6 +30,8 @@ export interface KeepingParts {
 export interface AnsweredCall {
   readonly account: string
   readonly requestId: string
+  /** The conversation of the chat that it answers in. */
+  readonly conversation: string | undefined
   readonly input: readonly JsonObject[]
   readonly answer: JsonObject
   /** At least as many as the items had in the request and in what it refers to. */
@@ -56,7 +58,8 @@ export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<v
   return fits(most) || fits(leastBytes([call.input, call.answer])) ? keep(parts, call) : undefined
 }
 
-async function keep(parts: KeepingParts, { account, requestId, input, answer }: AnsweredCall): Promise<void> {
+async function keep(parts: KeepingParts, asked: AnsweredCall): Promise<void> {
+  const { account, requestId, conversation, input, answer } = asked
   const { responses, responseLimits, turns, log, now } = parts
   const previous = answer['previous_response_id']
   const fail = (error: unknown) => log.warn('a response was not stored yet', { request_id: requestId, error })
@@ -69,6 +72,8 @@ async function keep(parts: KeepingParts, { account, requestId, input, answer }: 
       id: String(answer['id']),
       account,
       call: requestId,
+      // It is continued where it stood before a failure.
+      conversation: answer['status'] === 'failed' ? undefined : conversation,
       previous: typeof previous === 'string' ? previous : undefined,
       expiresAt: now() + responseLimits.retentionMs,
       ...texts,

@@ -26,6 +26,8 @@ export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
   readonly account: string
   /** The call that produced it. */
   readonly call: string
+  /** The conversation of the chat that now stands at this response, if it is the account's. */
+  readonly conversation: string | undefined
   /** Milliseconds since 1970. */
   readonly expiresAt: number
 }

@@ -111,9 +111,9 @@ describe.skipIf(browserPath === null)('the console', () => {
     await asked.promise
     await page.getByRole('link', { name: 'Keys', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor()
-    const saved = page.waitForResponse((response) => response.request().method() === 'PATCH')
+    const answered = page.waitForResponse('**/app/v1/responses')
     saving.resolve()
-    await saved
+    await (await answered).finished()
     expect(new URL(page.url()).pathname).toBe('/console/keys')
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
     await page.getByRole('link', { name: 'Remember this.' }).first().click()
@@ -130,9 +130,8 @@ describe.skipIf(browserPath === null)('the console', () => {
     const other = await context.newPage()
     await other.goto(page.url())
     await other.locator('article .prose').getByText('one').waitFor()
-    const saved = other.waitForResponse((response) => response.request().method() === 'PATCH')
     await say(other, 'two')
-    await saved
+    await other.getByTestId('cost').nth(1).waitFor()
     // The first tab is looked at again.
     await page.bringToFront()
     await page.evaluate(() => dispatchEvent(new Event('visibilitychange')))

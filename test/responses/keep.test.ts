@@ -37,7 +37,14 @@ test.each([
     }
     const input = [{ type: 'message', text: 'x'.repeat(length) }]
     const answer = answerOf(text)
-    const queued = keepResponse(parts, { account: 'anna', requestId: 'a', input, answer, inputBytes })
+    const queued = keepResponse(parts, {
+      account: 'anna',
+      requestId: 'a',
+      conversation: undefined,
+      input,
+      answer,
+      inputBytes,
+    })
     expect(queued !== undefined).toBe(kept)
     await queued
     expect(commands.map((command) => command.input.join(''))).toEqual(kept ? [JSON.stringify(input)] : [])

@@ -3,7 +3,7 @@
 import { QueryClient, useQuery } from '@tanstack/react-query'
 import { call, CallError, onSessionOver } from './call.ts'
 import type {
-  Conversation,
+  ListedConversation,
   Credits,
   Key,
   McpServer,
@@ -81,13 +81,22 @@ export function useRecentRequests(limit: number) {
   })
 }
 
+const conversationList = {
+  queryKey: ['conversations'],
+  queryFn: async () => (await call<{ data: readonly ListedConversation[] }>('GET', 'conversations')).data,
+  // Asked again whenever the page is looked at: another tab may have continued one.
+  staleTime: 0,
+}
+
 export function useConversations() {
-  return useQuery({
-    queryKey: ['conversations'],
-    queryFn: async () => (await call<{ data: readonly Conversation[] }>('GET', 'conversations')).data,
-    // Asked again whenever the page is looked at: another tab may have continued one.
-    staleTime: 0,
-  })
+  return useQuery(conversationList)
+}
+
+/** The list of conversations as it is now. Throws CallError. */
+export async function conversationsNow(): Promise<readonly ListedConversation[]> {
+  // One that was asked for before may be older than what is to be known.
+  await queryClient.cancelQueries({ queryKey: conversationList.queryKey })
+  return queryClient.fetchQuery(conversationList)
 }
 
 export function useMcpServers() {

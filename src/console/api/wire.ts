@@ -128,6 +128,9 @@ export interface ModelRow {
   readonly callable: { readonly api: NotCallable | null; readonly app: NotCallable | null }
 }
 
+/** With whether an answer is being written in it. */
+export type ListedConversation = Conversation & { readonly answering: boolean }
+
 export interface Conversation {
   readonly id: string
   readonly title: string

@@ -9,7 +9,7 @@ import type { Conversation } from '../api/wire.ts'
 import { ago } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { ActForm } from '../ui/act-form.tsx'
-import { Button, Failure, Loading } from '../ui/basics.tsx'
+import { Button, Failure, Loading, Note } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { Composer } from './composer.tsx'
@@ -24,7 +24,7 @@ import { useThread } from './thread/use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
-  const { thread, turns, title, loading, error, startAnew } = useThread(id)
+  const { thread, turns, title, loading, answeredElsewhere, error, startAnew } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [draft, setDraft] = useState<Draft | null>(null)
@@ -110,6 +110,9 @@ export default function Chat() {
                 onDecide={(approvals) => decide(index, turn, approvals)}
               />
             ))}
+            {answeredElsewhere && (
+              <Note role="status">{t('An answer in this conversation is still being written.')}</Note>
+            )}
           </div>
         </div>
         <p role="status" className="sr-only">

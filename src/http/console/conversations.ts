@@ -8,6 +8,7 @@ import type { ConversationChanges, ConversationRecord } from '../../responses/co
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { storedTurn } from '../intake/large-bodies.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
+import type { HttpParts } from '../parts.ts'
 import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
@@ -29,7 +30,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     { method: 'GET', path: 'conversations', summary: 'The conversations of the chat, the latest first' },
     async ({ parts, account }) => {
       const all = await parts.conversations.list(account.id, mostConversations)
-      return { data: all.map(conversationObject) }
+      const answered = await answeredNow(parts, account.id)
+      return { data: all.map((each) => ({ ...conversationObject(each), answering: answered.has(each.id) })) }
     },
   ),
   ownRoute(
@@ -63,10 +65,13 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       errors: ['not_found'],
     },
     async (asked) => {
+      // Asked first: an answer that ends meanwhile is then among the turns.
+      const answered = await answeredNow(asked.parts, asked.account.id)
       const conversation = await asked.parts.conversations.find(asked.account.id, asked.params['id']!)
       if (!conversation) throw noSuchConversation()
       const responses = await chainOf(asked, conversation.lastResponse)
-      return { ...conversationObject(conversation), turns: responses.map(turnObject) }
+      const answering = answered.has(conversation.id)
+      return { ...conversationObject(conversation), answering, turns: responses.map(turnObject) }
     },
   ),
   ownRoute(
@@ -109,6 +114,11 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
 ]
+
+/** The conversations in which an answer is being written. */
+async function answeredNow({ callsOf }: HttpParts, account: string): Promise<ReadonlySet<string | null>> {
+  return new Set((await callsOf(account)).map(({ conversation }) => conversation))
+}
 
 /** The responses of a conversation, oldest first; empty if they have expired. */
 async function chainOf(

@@ -229,6 +229,10 @@ const conversation = z.strictObject({
   updated_at: time,
 })
 
+const openConversation = conversation.extend({
+  answering: z.boolean().describe('An answer is being written in it.'),
+})
+
 const turn = z.strictObject({
   response: z.looseObject({ id: z.string() }).describe('As `GET /app/v1/responses/{id}` has it.'),
   input: z.array(z.looseObject({})),
@@ -308,9 +312,9 @@ export const consoleAnswers: Answers = {
   'GET requests': pageOf(requestRow),
   'GET requests/:id': requestDetail,
   'GET models': data(z.array(model)),
-  'GET conversations': data(z.array(conversation)),
+  'GET conversations': data(z.array(openConversation)),
   'POST conversations': conversation,
-  'GET conversations/:id': conversation.extend({ turns: z.array(turn) }),
+  'GET conversations/:id': openConversation.extend({ turns: z.array(turn) }),
   'PATCH conversations/:id': conversation,
   'DELETE conversations/:id': deleted,
   'GET connect': connect,

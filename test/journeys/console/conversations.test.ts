@@ -86,6 +86,27 @@ describe('a conversation', () => {
       expect((await asked('GET', `/app/v1/responses/${response}`)).status).toBe(404)
   })
 
+  test('stands at an answer that named it, also when nobody notes it, and not at a failed one', async () => {
+    const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Left' }))
+    const named = (model: string) =>
+      fetch(`${weir.origin}/app/v1/responses`, {
+        method: 'POST',
+        headers: {
+          cookie,
+          origin: weir.origin,
+          'content-type': 'application/json',
+          'x-weir-conversation': id,
+        },
+        body: JSON.stringify({ model, input: 'one', stream: true }),
+      }).then((response) => response.text())
+    const events = await named('sim/echo')
+    const [response] = /resp_\w+/.exec(events)!
+    await named('sim/error-500')
+    const shown = await jsonOf<Conversation>(asked('GET', `/console/api/conversations/${id}`))
+    expect(shown).toMatchObject({ last_response: response, answering: false })
+    expect(shown.turns.map((turn) => turn.response.id)).toEqual([response])
+  })
+
   test('of another account is not there, nor can its responses be named', async () => {
     const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Mine' }))
     const mine = await said('secret')

@@ -157,8 +157,9 @@ describe('across the link', () => {
     const { responses } = workerOf('worker').remote.store
     const before = await responses.stored('anna')
     expect(before.bytes()).toBe(0)
-    const response = { id: 'resp_1', account: 'anna', call: 'a', previous: undefined, expiresAt: leaseUntil }
-    await responses.keep({ ...response, input: ['[]'], answer: ['{"id":', '"resp_1"}'] })
+    const response = { id: 'resp_1', account: 'anna', call: 'a', expiresAt: leaseUntil }
+    const texts = { input: ['[]'], answer: ['{"id":', '"resp_1"}'] }
+    await responses.keep({ ...response, conversation: undefined, previous: undefined, ...texts })
     expect(before.bytes()).toBe(17)
     expect((await responses.stored('anna')).bytes()).toBe(17)
   })

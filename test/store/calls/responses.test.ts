@@ -41,6 +41,7 @@ const keepOf = (call: string, wanted: Partial<KeepCommand> = {}): KeepCommand =>
   id: `resp_${call}`,
   account: 'anna',
   call,
+  conversation: undefined,
   previous: undefined,
   expiresAt: now + 30 * day,
   input: [JSON.stringify([{ type: 'message', text: `asked ${call}` }])],

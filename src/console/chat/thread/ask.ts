@@ -1,11 +1,13 @@
 // One request of the chat: the stream of a response, event by event, then its cost.
 
 import { EventSourceParserStream } from 'eventsource-parser/stream'
-import { call, send } from '../../api/call.ts'
-import type { Conversation, Receipt } from '../../api/wire.ts'
+import { send } from '../../api/call.ts'
+import type { Receipt } from '../../api/wire.ts'
 import type { StreamEvent } from './thread.ts'
 
 export interface Question {
+  /** Which the gateway notes to stand at the answer, even if this page is gone by then. */
+  readonly conversation: string
   readonly model: string
   readonly previous: string | null
   readonly input: readonly object[]
@@ -19,7 +21,7 @@ export interface Question {
 
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 export async function* ask(
-  { model, previous, input, reasons, searches, servers }: Question,
+  { conversation, model, previous, input, reasons, searches, servers }: Question,
   signal: AbortSignal,
   begun: (requestId: string | null) => void,
 ): AsyncGenerator<StreamEvent> {
@@ -38,7 +40,7 @@ export async function* ask(
   }
   const response = await send('/app/v1/responses', {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', 'x-weir-conversation': conversation },
     body: JSON.stringify(body),
     signal,
   })
@@ -69,12 +71,4 @@ export async function settledReceipt(id: string): Promise<Receipt | undefined> {
     await new Promise((resolve) => setTimeout(resolve, askEveryMs))
   }
   return undefined
-}
-
-/** Saves a conversation's last response, model and title. */
-export function noteConversation(
-  id: string,
-  changes: { title?: string; model?: string; last_response?: string },
-): Promise<Conversation> {
-  return call<Conversation>('PATCH', `conversations/${encodeURIComponent(id)}`, changes)
 }

@@ -3,15 +3,14 @@
 
 import { call, CallError, send } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
-import { queryClient } from '../../api/queries.ts'
-import type { Conversation, SessionView } from '../../api/wire.ts'
+import { conversationsNow, queryClient } from '../../api/queries.ts'
+import type { Conversation, ListedConversation, SessionView } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
-import { ask, noteConversation, settledReceipt } from './ask.ts'
+import { ask, settledReceipt } from './ask.ts'
 import { after, type Answer, type Item, keptTurn, newAnswer, requestFor } from './thread.ts'
 import type { ResponseObject, Turn } from './thread.ts'
-import { forgetUnsaved, rememberUnsaved, unsavedIn } from './unsaved.ts'
 
-interface KeptConversation extends Conversation {
+interface KeptConversation extends ListedConversation {
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly Item[] }[]
 }
 
@@ -31,12 +30,19 @@ export interface ShownThread {
   readonly turns: readonly Turn[]
   readonly title: string
   readonly loading: boolean
+  /** Another page, or one that was closed a moment ago, has asked something and is not answered yet. */
+  readonly answeredElsewhere: boolean
   readonly error: unknown
 }
 
 const longestTitle = 60
 /** Of a long conversation, the receipts of the latest answers. */
 const shownReceipts = 30
+/** How soon it is asked whether an answer elsewhere has ended; each time later, up to the longest. */
+const firstPauseMs = 300
+const longestPauseMs = 3_000
+/** How long a lost connection is tried again; afterwards whenever the list of conversations is loaded. */
+const recoveryMs = 30_000
 
 /** Those with an answer that is being written or saved. */
 const busy = new Set<OpenThread>()
@@ -57,7 +63,6 @@ function accountNow(): string | undefined {
 
 /** Stops the answer of a conversation that has been deleted. */
 export function stopAnswerIn(id: string): void {
-  forgetUnsaved(id)
   for (const thread of busy) if (thread.shown.id === id) thread.stop()
 }
 
@@ -65,16 +70,21 @@ export class OpenThread {
   readonly account = accountNow()
   #shown: ShownThread
   readonly #listeners = new Set<() => void>()
-  /** As it was last loaded or saved here. */
+  /** As it was last loaded or answered here; undefined if it has to be loaded before a question. */
   #known: Pick<Conversation, 'last_response' | 'updated_at'> | undefined
+  #loading: Promise<KeptConversation> | undefined
   #running: AbortController | null = null
   /** What the next question has to wait for. */
   #ready: Promise<void> = Promise.resolve()
 
   constructor(id: string | undefined) {
-    this.#shown = { id, turns: [], title: '', loading: id !== undefined, error: null }
+    const loading = id !== undefined
+    this.#shown = { id, turns: [], title: '', loading, answeredElsewhere: false, error: null }
     if (id !== undefined)
-      this.#ready = this.#load(id).catch((error: unknown) => this.#show({ loading: false, error }))
+      this.#ready = this.#load(id).then(
+        () => undefined,
+        (error: unknown) => this.#show({ loading: false, error }),
+      )
   }
 
   get shown(): ShownThread {
@@ -90,18 +100,19 @@ export class OpenThread {
     this.#running?.abort()
   }
 
-  /** Another tab may have continued the conversation: a question here would replace what was said there. */
-  catchUp(listed: Conversation): void {
-    if (!this.#known || busy.has(this)) return
-    const isNewer = listed.updated_at > this.#known.updated_at
-    if (isNewer && listed.last_response !== this.#known.last_response)
+  /** Loads what another page has continued. */
+  catchUp(listed: ListedConversation): void {
+    if (busy.has(this)) return
+    const known = this.#known
+    const isNewer = known !== undefined && listed.updated_at > known.updated_at
+    if (!known || listed.answering || (isNewer && listed.last_response !== known.last_response))
       this.#load(listed.id).catch(() => undefined)
   }
 
   async rename(name: string): Promise<void> {
     const { id } = this.#shown
     if (id === undefined) return
-    await noteConversation(id, { title: name })
+    await call<Conversation>('PATCH', pathOf(id), { title: name })
     this.#show({ title: name })
     await queryClient.invalidateQueries({ queryKey: ['conversations'] })
   }
@@ -112,147 +123,175 @@ export class OpenThread {
     const controller = new AbortController()
     this.#running = controller
     busy.add(this)
-    const answer = newAnswer(asking.model)
-    const turn: Turn = { key: newId(), text, attachments, approvals, answer }
+    const turn: Turn = { key: newId(), text, attachments, approvals, answer: newAnswer(asking.model) }
+    const replaced = this.#shown.turns[keep]?.answer.id ?? null
     this.#show({ turns: [...this.#shown.turns.slice(0, keep), turn], error: null })
-    await this.#ready
-    if (!(await this.#hasEarlierTurns(turn))) return
-    const saved = this.#answerAndSave(turn, asking, controller).catch((error: unknown) =>
-      this.#show({ error }),
-    )
-    this.#ready = saved.then(() => {
-      if (!this.#running) busy.delete(this)
-    })
+    this.#ready = this.#answer(turn, replaced, asking, controller.signal)
+      .catch((error: unknown) => this.#show({ error }))
+      .then(() => {
+        if (!this.#running) busy.delete(this)
+      })
     await this.#ready
   }
 
-  /** Whether what was said before is loaded: an answer without it would be saved in its place. Fails the turn if not. */
-  async #hasEarlierTurns(turn: Turn): Promise<boolean> {
-    const { id } = this.#shown
-    if (id === undefined || this.#known) return true
+  async #answer(turn: Turn, replaced: string | null, asking: Asking, signal: AbortSignal): Promise<void> {
+    const before = this.#shown.id
+    let conversation: string
     try {
-      await this.#load(id)
-      return true
+      await unlessAborted(this.#ready, signal)
+      await unlessAborted(this.#continueFrom(replaced), signal)
+      conversation = before ?? (await unlessAborted(this.#begun(turn, asking.model), signal)).id
     } catch (thrown) {
-      this.#change(turn.key, (answer) => ({ ...answer, state: 'failed', fault: faultOf(thrown) }))
+      const end = { state: signal.aborted ? 'stopped' : 'failed', fault: faultOf(thrown, signal) } as const
+      this.#change(turn.key, (answer) => ({ ...answer, ...end }))
       this.#running = null
-      busy.delete(this)
-      return false
+      return
     }
-  }
-
-  async #answerAndSave(turn: Turn, asking: Asking, controller: AbortController): Promise<void> {
-    const asked = this.#shown.turns
-    const begun: { conversation?: Promise<string> } = {}
-    const { answer, requestId } = await this.#answered(turn, asked, asking, controller.signal, (id) => {
-      begun.conversation = this.#begin(asked[0]!, asking.model, id)
-      // Awaited below; until then a refusal must not count as unhandled.
-      begun.conversation.catch(() => undefined)
-    })
+    const { answer, requestId, lost } = await this.#answered(turn, conversation, asking, signal)
     this.#running = null
     const paid = requestId ?? answer.id
     const receipt = paid === null ? Promise.resolve() : this.#addReceipt(turn.key, paid)
     void receipt.then(() => queryClient.invalidateQueries({ queryKey: ['credits'] }))
-    if (answer.id === null || begun.conversation === undefined) return
-    const id = await begun.conversation
-    if (answer.stored && answer.state !== 'failed') await this.#note(id, answer.id, answer.model)
-    // The gateway says itself that it failed.
-    else if (answer.stored) forgetUnsaved(id)
-    else {
-      // The gateway stores what was delivered together with its charge.
-      await receipt
-      if (!(await this.#note(id, answer.id, answer.model))) return
-      if (answer.state === 'stopped') this.#change(turn.key, (shown) => ({ ...shown, stored: true }))
-      else await this.#load(id)
+    if (lost) return this.#recover(conversation, turn.key)
+    if (answer.id === null) {
+      // Refused: nothing was said in it.
+      if (before === undefined) await call('DELETE', pathOf(conversation)).catch(() => undefined)
+      return
     }
+    // The gateway stores what was delivered together with its charge.
+    if (!answer.stored) await receipt
+    // What was saved is not lost if this cannot be looked up: the next question looks again.
+    await this.#standAt(conversation, turn.key, answer.id).catch(() => undefined)
   }
 
-  async #answered(
-    turn: Turn,
-    asked: readonly Turn[],
-    asking: Asking,
-    signal: AbortSignal,
-    begun: (response: string) => void,
-  ) {
+  /** Loads what was said, or is being said, in other pages: the answer would be in its place. */
+  async #continueFrom(replaced: string | null): Promise<void> {
+    const { id } = this.#shown
+    if (id === undefined) return
+    const known = this.#known
+    const listed = known && (await conversationsNow()).find((conversation) => conversation.id === id)
+    if (listed && !listed.answering && listed.last_response === known?.last_response) {
+      this.#known = listed
+      return
+    }
+    await this.#load(id)
+    const { turns } = this.#shown
+    const cut = turns.findIndex(({ answer }) => answer.id !== null && answer.id === replaced)
+    // A question that is edited replaces what followed it, also what was said since.
+    if (cut !== -1) this.#show({ turns: [...turns.slice(0, cut), turns.at(-1)!] })
+  }
+
+  /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
+  async #begun(first: Turn, model: string): Promise<Conversation> {
+    const made = await call<Conversation>('POST', 'conversations', { title: titleOf(first), model })
+    this.#known = made
+    this.#show({ title: made.title })
+    return made
+  }
+
+  /** `lost`: the gateway may have answered, or still be answering, but this page does not receive it. */
+  async #answered(turn: Turn, conversation: string, asking: Asking, signal: AbortSignal) {
     let answer = turn.answer
     let requestId: string | null = null
+    let lost = false
     let frame = 0
     const show = () => {
       frame = 0
       this.#change(turn.key, () => answer)
     }
     try {
-      const question = { ...asking, ...requestFor(asked) }
+      const question = { ...asking, ...requestFor(this.#shown.turns), conversation }
       for await (const event of ask(question, signal, (given) => (requestId = given))) {
-        const { id } = answer
+        const isFirst = answer.id === null
         answer = after(answer, event)
-        if (id === null && answer.id !== null) begun(answer.id)
+        if (isFirst && answer.id !== null) this.#show({ id: conversation })
+        if (isFirst) void queryClient.invalidateQueries({ queryKey: ['conversations'] })
         // A reader sees frames, not tokens.
         if (frame === 0) frame = requestAnimationFrame(show)
       }
-      if (answer.state === 'running') answer = { ...answer, state: 'failed', fault: cutShort() }
+      lost = answer.state === 'running'
+      if (lost) answer = { ...answer, state: 'failed', fault: cutShort() }
     } catch (thrown) {
       // An answer that had ended is whole, however its connection ends.
-      if (answer.state === 'running')
-        answer = signal.aborted
-          ? { ...answer, state: 'stopped' }
-          : { ...answer, state: 'failed', fault: faultOf(thrown), requestId: requestIdOf(thrown) }
+      if (answer.state === 'running') {
+        const isRefusal = thrown instanceof CallError && thrown.fault.status > 0
+        lost = !signal.aborted && !isRefusal
+        const state = signal.aborted ? 'stopped' : 'failed'
+        answer = { ...answer, state, fault: faultOf(thrown, signal), requestId: requestIdOf(thrown) }
+      }
     }
     cancelAnimationFrame(frame)
     show()
-    return { answer, requestId }
+    return { answer, requestId, lost }
   }
 
-  /** Creates the conversation if it is new, and remembers that an answer in it is to be saved. Resolves with its id. */
-  async #begin(first: Turn, model: string, response: string): Promise<string> {
-    let { id } = this.#shown
-    if (id === undefined) {
-      const made = await call<Conversation>('POST', 'conversations', { title: titleOf(first), model })
-      id = made.id
-      this.#known = made
-      this.#show({ id, title: made.title })
-      void queryClient.invalidateQueries({ queryKey: ['conversations'] })
-    }
-    rememberUnsaved(id, { response, before: this.#known?.last_response ?? null })
-    return id
+  /** The gateway has noted a stored answer as the conversation's last, unless the conversation was deleted meanwhile. */
+  async #standAt(id: string, key: string, response: string): Promise<void> {
+    const known = this.#known
+    this.#known = undefined
+    const listed = (await conversationsNow()).find((conversation) => conversation.id === id)
+    if (!listed) return void (await send(`/app/v1/responses/${response}`, { method: 'DELETE' }))
+    const last = listed.last_response
+    if (last === response) this.#change(key, (answer) => ({ ...answer, stored: true }))
+    if (last === response || last === known?.last_response) this.#known = listed
+    else await this.#load(id)
   }
 
-  /** Saves an answer as the conversation's last. Resolves with whether it was stored. Rejects if nobody answers. */
-  async #note(id: string, response: string, model?: string): Promise<boolean> {
-    try {
-      this.#known = await noteConversation(id, {
-        last_response: response,
-        ...(model === undefined ? {} : { model }),
-      })
-    } catch (thrown) {
-      if (!(thrown instanceof CallError) || thrown.fault.status === 0 || thrown.fault.status >= 500)
-        throw thrown
-      forgetUnsaved(id)
-      // The conversation was deleted meanwhile: so is its late answer.
-      if (thrown.fault.status === 404)
-        await send(`/app/v1/responses/${response}`, { method: 'DELETE' }).catch(() => undefined)
-      return false
+  /** Gets from the gateway what the connection did not bring, as soon as it is there. */
+  async #recover(id: string, key: string): Promise<void> {
+    const before = this.#known?.last_response ?? null
+    this.#known = undefined
+    this.#show({ id })
+    const until = Date.now() + recoveryMs
+    for (let pause = firstPauseMs; Date.now() < until; pause = Math.min(pause * 2, longestPauseMs)) {
+      try {
+        const { last_response: last } = await this.#load(id)
+        // If even the beginning of the answer was lost, only its conversation knows which it is.
+        if (last !== before) this.#drop(({ answer, ...turn }) => turn.key === key && answer.id === null)
+        return
+      } catch (thrown) {
+        if (thrown instanceof CallError && thrown.fault.status > 0 && thrown.fault.status < 500) throw thrown
+        await new Promise((resolve) => setTimeout(resolve, pause))
+      }
     }
-    forgetUnsaved(id)
-    await queryClient.invalidateQueries({ queryKey: ['conversations'] })
-    return true
   }
 
-  async #load(id: string): Promise<void> {
-    const path = `conversations/${encodeURIComponent(id)}`
-    let kept = await call<KeptConversation>('GET', path)
-    this.#known = kept
-    const unsaved = unsavedIn(id)
-    // An answer during which the page was closed. Its call is settled once the gateway has seen that.
-    if (unsaved !== undefined && unsaved.before !== kept.last_response) forgetUnsaved(id)
-    else if (unsaved !== undefined && (await settledReceipt(unsaved.response))) {
-      if (await this.#note(id, unsaved.response)) kept = await call<KeptConversation>('GET', path)
+  #drop(which: (turn: Turn) => boolean): void {
+    this.#show({ turns: this.#shown.turns.filter((turn) => !which(turn)) })
+  }
+
+  #load(id: string): Promise<KeptConversation> {
+    this.#loading ??= this.#loadNow(id).finally(() => (this.#loading = undefined))
+    return this.#loading
+  }
+
+  /** Resolves when nothing is being answered in it elsewhere. */
+  async #loadNow(id: string): Promise<KeptConversation> {
+    for (let pause = firstPauseMs; ; pause = Math.min(pause * 1.5, longestPauseMs)) {
+      const kept = await call<KeptConversation>('GET', pathOf(id))
+      const waits = kept.answering && (this.#listeners.size > 0 || busy.has(this))
+      this.#take(kept, waits)
+      if (!waits) return kept
+      await new Promise((resolve) => setTimeout(resolve, pause))
     }
-    this.#known = kept
+  }
+
+  #take(kept: KeptConversation, answeredElsewhere: boolean): void {
     const turns = kept.turns.map(({ response, input }) => keptTurn(response, input))
-    // What was asked while it loaded comes after it.
-    const asked = this.#shown.turns.filter(({ answer }) => answer.state === 'running')
-    this.#show({ turns: [...turns, ...asked], title: kept.title, loading: false })
+    const stored = new Set(turns.map(({ answer }) => answer.id))
+    // What was asked while it loaded, or got no answer, comes after it.
+    const { turns: before } = this.#shown
+    const answered = before.findLastIndex(({ answer }) => !/running|failed/.test(answer.state))
+    const asked = before.slice(answered + 1).filter(({ answer }) => !stored.has(answer.id))
+    this.#known = kept
+    this.#show({
+      turns: [...turns, ...asked],
+      title: kept.title,
+      loading: false,
+      answeredElsewhere,
+      error: null,
+    })
+    if (answeredElsewhere) return
     // What each answer cost is in the books, not in the answers.
     for (const turn of turns.slice(-shownReceipts)) void this.#addReceipt(turn.key, turn.answer.id!)
   }
@@ -281,6 +320,18 @@ export class OpenThread {
   }
 }
 
+function pathOf(id: string): string {
+  return `conversations/${encodeURIComponent(id)}`
+}
+
+/** What `work` resolves with. Rejects when the signal aborts. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>()
+  if (signal.aborted) aborted.reject(signal.reason)
+  signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true })
+  return Promise.race([work, aborted.promise])
+}
+
 function titleOf({ text }: Turn): string {
   const words = text
     .replace(/[#*`>_|]+/g, '')
@@ -300,7 +351,8 @@ function requestIdOf(thrown: unknown): string | null {
   return typeof id === 'string' ? id : null
 }
 
-function faultOf(thrown: unknown): NonNullable<Answer['fault']> {
+function faultOf(thrown: unknown, signal: AbortSignal): Answer['fault'] {
+  if (signal.aborted) return null
   if (!(thrown instanceof CallError)) return cutShort()
   const { status, code, message } = thrown.fault
   return { code: status === 0 ? null : code, message }

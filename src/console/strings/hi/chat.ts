@@ -12,6 +12,7 @@ export const chat: Readonly<Record<string, string>> = {
   Conversations: 'बातचीत',
   'New chat': 'नई चैट',
   Export: 'एक्सपोर्ट करें',
+  'An answer in this conversation is still being written.': 'इस बातचीत में एक जवाब अभी लिखा जा रहा है।',
   Conversation: 'बातचीत',
   'Ask something.': 'कुछ पूछें।',
   'A chat spends the daily credit first, then subscription, welcome and purchased credit. Each answer says what it cost.':

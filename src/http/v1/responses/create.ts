@@ -1,6 +1,7 @@
 // POST /v1/responses
 
 import type { Caller } from '../../../accounts/caller.ts'
+import { complete } from '../../../chat/complete.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { addresses } from '../../../protocols/openai-responses/inbound/addresses.ts'
@@ -17,7 +18,8 @@ import type { Turn } from '../../../responses/parsed-responses.ts'
 import { recall } from '../../../responses/recall.ts'
 import { storedTurn } from '../../intake/large-bodies.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
-import { serveChat } from '../../intake/paid/serve-paid.ts'
+import type { Run } from '../../intake/paid/idempotency.ts'
+import { servePaid } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { PaidParts, ResponseParts } from '../../parts.ts'
 
@@ -30,6 +32,7 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const stored = await storedBy(parts, caller)
+  const conversation = conversationOf(caller, request.headers)
   let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
     now: parts.now,
@@ -37,7 +40,7 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
       const input = listedItems(call.items, requestId)
       queued = keepResponse(
         { ...parts, stored },
-        { account: caller.account.id, requestId, input, answer, inputBytes: bodyBytes },
+        { account: caller.account.id, requestId, conversation, input, answer, inputBytes: bodyBytes },
       )
       return queued !== undefined
     },
@@ -53,13 +56,17 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
     bodyBytes > bytes
       ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.reachableHosts))
       : own
-  return serveChat(parts, {
-    request,
-    caller,
-    json,
-    requestId,
-    call: { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt },
-  })
+  const incoming = { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt }
+  const run: Run = (signal, keeper) => {
+    if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
+    return complete(parts.chat, { ...incoming, caller, requestId, signal, keeper })
+  }
+  return servePaid(parts, { request, caller, json, requestId, call: incoming }, run)
+}
+
+/** The conversation of the console's chat that the answer is to be the last of: only the app has conversations. */
+function conversationOf({ channel }: Caller, headers: Headers): string | undefined {
+  return channel === 'app' ? (headers.get('x-weir-conversation') ?? undefined) : undefined
 }
 
 /** A call is answered also while the store cannot be read. */

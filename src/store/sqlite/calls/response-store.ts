@@ -71,7 +71,7 @@ export class SqliteResponses implements ResponseStore {
   }
 
   async keep(command: KeepCommand): Promise<void> {
-    const { id, account, call, previous = null, expiresAt, input, answer } = command
+    const { id, account, call, conversation, previous = null, expiresAt, input, answer } = command
     const pieces = [...input, ...answer]
     const size = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
     const keptUntil = expiresAt + sparedMs
@@ -84,6 +84,7 @@ export class SqliteResponses implements ResponseStore {
       this.#sql().removeParts.run(id, parts.length)
       const count = isLong ? parts.length : null
       this.#sql().put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
+      if (conversation !== undefined) this.#sql().stand.run(id, this.#clock(), conversation, account)
       if (previous !== null) this.#sql().extend.run(account, previous, expiresAt, keptUntil)
     })
     // The queue keeps the order: all parts are stored before the settle that follows them.
@@ -284,6 +285,10 @@ function statements(database: Database) {
     putPart: database.prepare(
       `INSERT OR REPLACE INTO response_part (response, part, of, text)
        SELECT ?,?,?,? WHERE EXISTS (SELECT 1 FROM response WHERE id = ?)`,
+    ) as Statement,
+    /** In the commit of the response, so that no page has to live to see its end. */
+    stand: database.prepare(
+      'UPDATE conversation SET last_response = ?, updated_at = ? WHERE id = ? AND account = ?',
     ) as Statement,
     /** Parts from this number on. */
     removeParts: database.prepare('DELETE FROM response_part WHERE response = ? AND part >= ?') as Statement,
