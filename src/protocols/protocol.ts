@@ -117,7 +117,8 @@ export interface Outbound<Quirks = unknown> {
   whole(body: unknown, target: Target<Quirks>): readonly ChatEvent[]
   /** What `collect` makes of those events, for answers that need none of them to be read; undefined for all others. */
   plainWhole?(body: unknown, target: Target<Quirks>): ChatResult | undefined
-  parser(target: Target<Quirks>): StreamParser
+  /** `choices`: how many answers were asked for; one if it is not given. */
+  parser(target: Target<Quirks>, choices?: number): StreamParser
   /** What an answer with an error status means. `body` is raw text and may be HTML or empty. Never throws. */
   fault(status: number, headers: Headers, body: string, target: Target<Quirks>): Fault
   /**

@@ -90,7 +90,7 @@ function channelFor(
   }
   const source = {
     decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, maxEventBytes),
-    parser: outbound.parser(target),
+    parser: outbound.parser(target, call.request.envelope.n),
     onSignature: (id: string, signature: string) => parts.signatures.remember(id, signature),
   }
   if (emit) return new EventChannel(source, emit)

@@ -20,7 +20,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = {
   ownSearch,
   whole: (body, target) => wholeEvents(body, target.quirks),
   plainWhole: (body, target) => plainWhole(body, target.quirks),
-  parser: (target) => streamParser(target.quirks),
+  parser: (target, choices = 1) => streamParser(target.quirks, choices),
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
   embeddings,

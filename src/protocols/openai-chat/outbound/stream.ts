@@ -27,13 +27,13 @@ type Step = readonly [StreamState, readonly ChatEvent[]]
 
 /**
  * The parser of a provider's streams. A stream ends at `[DONE]`, an error, or the end of the body; it is complete only
- * if every choice has a finish reason.
+ * if every choice has a finish reason, and without `[DONE]` if as many have begun as were asked for.
  */
-export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
+export function streamParser(quirks: OpenAIChatQuirks, choices: number): StreamParser {
   return stateParser(
     fresh(),
     (state, frame) => step(state, frame, quirks),
-    (state) => (state.over ? [] : conclude(state, quirks)),
+    (state) => (state.over ? [] : conclude(state, quirks, choices)),
     { opening: '"content":"', after: (state) => state },
   )
 }
@@ -61,7 +61,7 @@ export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly C
     out.push(...made)
   }
   out.push(...usageEvents(body, quirks))
-  return [...out, ...conclude({ ...state, choices }, quirks)]
+  return [...out, ...conclude({ ...state, choices }, quirks, 1)]
 }
 
 function fresh(): StreamState {
@@ -71,7 +71,7 @@ function fresh(): StreamState {
 function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step {
   const data = frame.data.trim()
   if (state.over || data === '') return [state, []]
-  if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks)]
+  if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks, 1)]
   const chunk = parseJson(data)
   if (frame.event === 'error') return failed(state, faultOfErrorEvent(chunk ?? data), [])
   if (!isObject(chunk))
@@ -123,13 +123,13 @@ function start(state: StreamState, chunk: JsonObject): Step {
   ]
 }
 
-/** The end of an answer: each choice's last events, then the one terminal event. */
-function conclude(state: StreamState, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
+/** The end of an answer of at least so many choices: each one's last events, then the one terminal event. */
+function conclude(state: StreamState, quirks: OpenAIChatQuirks, least: number): readonly ChatEvent[] {
   const choices = [...state.choices.entries()].toSorted(([a], [b]) => a - b)
   const finishes = choices.map(([, choice]) => choice.finish)
   if (choices.length === 0)
     return [errorEvent(fault('cut', 'The stream of the provider ended without an answer.'))]
-  if (finishes.includes(undefined)) {
+  if (finishes.includes(undefined) || choices.length < least) {
     return [errorEvent(fault('cut', 'The stream of the provider broke off before its answer was finished.'))]
   }
   const events: ChatEvent[] = []

@@ -83,6 +83,11 @@ export class FrameRepair {
     return this.error === undefined && this.#choices.size > 0 && this.#unended === 0
   }
 
+  /** How many choices have begun. */
+  get begun(): number {
+    return this.#choices.size
+  }
+
   /** Whether this choice has its finish reason. */
   hasEnded(index: number): boolean {
     return this.#choices.get(index)?.ending !== undefined

@@ -53,14 +53,20 @@ export class RepairStream implements PassthroughStream, Progress {
   }
 
   get finished(): boolean {
-    return this.#repair.finished && (this.#repair.done || this.#over)
+    return (this.#over || this.#repair.done) && this.#complete
   }
 
   get fault(): Fault | undefined {
     if (this.#fault !== undefined) return this.#fault
-    const { done, error, finished } = this.#repair
+    const { done, error } = this.#repair
     if (error !== undefined) return faultIn(error)
-    return (this.#over || done) && !finished ? fault('cut', 'the stream broke off') : undefined
+    return (this.#over || done) && !this.#complete ? fault('cut', 'the stream broke off') : undefined
+  }
+
+  /** Without `[DONE]` a choice that has not begun may still have come; with it, the provider makes fewer than asked. */
+  get #complete(): boolean {
+    const { finished, done, begun } = this.#repair
+    return finished && (done || begun >= this.#choices)
   }
 
   get usage(): Usage | undefined {
