@@ -126,7 +126,7 @@ export interface ChatResult {
   /** What the provider counted; undefined where it counted nothing. */
   readonly usage: Usage | undefined
   readonly fault: Fault | undefined
-  /** The same in its order, of an answer that was made in several rounds. */
+  /** The same in its order; absent where it is nothing but a text. */
   readonly events?: readonly ChatEvent[]
 }
 

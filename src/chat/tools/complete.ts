@@ -215,7 +215,7 @@ async function playAll(loop: ToolLoop): Promise<Played> {
   for (;;) {
     const { answer, candidate } = await loop.play()
     if (answer.kind !== 'whole') throw new Error('a whole answer was asked for')
-    loop.take(answer.result.choices.flatMap((choice) => eventsOf(choice)))
+    loop.take(answer.result.events ?? answer.result.choices.flatMap((choice) => eventsOf(choice)))
     const { outcome } = answer
     const calls = await loop.endRound(() => outcome)
     const next = calls === 'final' ? ({ kind: 'final' } as const) : await loop.follow(calls)

@@ -1,7 +1,7 @@
 // A whole answer of one candidate.
 
 import { Delivered } from '../../conversation/delivered.ts'
-import { type ChatResult, collect } from '../../conversation/event.ts'
+import { type ChatEvent, type ChatResult, collect } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Warning } from '../../protocols/protocol.ts'
@@ -61,6 +61,10 @@ export async function fetchWhole(
   }
 }
 
+function inOrder(events: readonly ChatEvent[]): ChatResult {
+  return { ...collect(events), events }
+}
+
 function wholeAnswer(
   parts: UpstreamParts,
   call: IncomingCall,
@@ -69,7 +73,7 @@ function wholeAnswer(
   parsed: unknown,
 ): WholeAnswer {
   const result = readWhole(
-    () => outbound.plainWhole?.(parsed, target) ?? collect(outbound.whole(parsed, target)),
+    () => outbound.plainWhole?.(parsed, target) ?? inOrder(outbound.whole(parsed, target)),
   )
   if (result.fault) throw new AttemptFailed(result.fault)
   const delivered = new Delivered()
