@@ -109,6 +109,34 @@ describe('an answer that a filter has stopped', () => {
   })
 })
 
+test('a sealed thought stands behind the call that it led to', () => {
+  const context = { id: 'r', model: 'm', created: 1, includeUsage: true, warnings: [], extra: {} }
+  const sealing = { ...context, sealsThoughts: true } as const
+  const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
+  const detail = { type: 'reasoning.text', format: null, index: 0, text: 'Hm.' } as const
+  const started = {
+    kind: 'tool-call-start',
+    choice: 0,
+    call: 0,
+    id: '1',
+    name: 'f',
+    thoughtSignature: undefined,
+  } as const
+  const events = [
+    { kind: 'reasoning-delta', choice: 0, detail },
+    started,
+    { kind: 'choice-finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' },
+  ] as const
+  const encoder = inbound.encoder(sealing)
+  for (const event of events) encoder.event(event)
+  const [last] = encoder.finish(noUsage, { cost: '0', lines: none })
+  const whole = inbound.whole(collect(events), noUsage, { cost: '0', lines: none }, sealing)
+  for (const answer of [JSON.parse(last!.data), whole])
+    expect(answer).toMatchObject({
+      candidates: [{ content: { parts: [{ functionCall: { name: 'f' } }, { text: '' }] } }],
+    })
+})
+
 describe('the result of a function', () => {
   test('finds a call that came without an id by its name', () => {
     const messages = messagesOf(user({ text: '?' }), model(call('depth')), user(result('depth', '3 m', 'x')))

@@ -27,7 +27,7 @@ export function wireFinish(reason: FinishReason, native: string | undefined): st
 }
 
 /**
- * All parts of a whole answer: thoughts, text, pictures, sound, then calls. Sealed thoughts follow the text, as many
+ * All parts of a whole answer: thoughts, text, pictures, sound, then calls. Sealed thoughts come last, as many
  * clients take the first part for the answer.
  */
 export function partsOf(
@@ -42,10 +42,10 @@ export function partsOf(
     ...(text === '' ? [] : [{ text }]),
     ...choice.images.map(({ mediaType, data }) => ({ inlineData: { mimeType: mediaType, data } })),
     ...(audio === undefined ? [] : [audioPart(audio)]),
-    ...choice.reasoning.filter(isSealed).map(sealedPart),
     ...choice.toolCalls.map(({ id, name, arguments: json, thoughtSignature }) =>
       callPart(id, name, json, thoughtSignature),
     ),
+    ...choice.reasoning.filter(isSealed).map(sealedPart),
   ]
 }
 

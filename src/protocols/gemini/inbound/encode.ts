@@ -172,7 +172,7 @@ export class GeminiEncoder implements StreamEncoder {
 function lastParts(candidate: OpenCandidate): JsonObject[] {
   const { calls, finish } = candidate
   const called = calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
-  const parts = [...closedThought(candidate), ...candidate.sealed.map(sealedPart), ...called]
+  const parts = [...closedThought(candidate), ...called, ...candidate.sealed.map(sealedPart)]
   return parts.length === 0 && finish?.reason !== 'content_filter' ? [{ text: '' }] : parts
 }
 
