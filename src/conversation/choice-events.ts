@@ -25,6 +25,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
             choice,
             reason: answer.finish,
             native: answer.nativeFinish ?? '',
+            ...(answer.stopSequence !== undefined && { stopSequence: answer.stopSequence }),
             ...(answer.paused && { paused: answer.paused }),
           } as const,
         ]),

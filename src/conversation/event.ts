@@ -61,6 +61,8 @@ export type ChatEvent =
       readonly choice: number
       readonly reason: FinishReason
       readonly native: string
+      /** Which of the request's stop sequences ended it, where the provider says so. */
+      readonly stopSequence?: string
       /** The provider goes on when it is sent back what it has said. */
       readonly paused?: true
     }
@@ -144,6 +146,7 @@ export interface Choice {
   /** undefined when the stream broke off before this choice ended. */
   readonly finish: FinishReason | undefined
   readonly nativeFinish: string | undefined
+  readonly stopSequence?: string
   readonly paused?: true
   /** What tools of the gateway did, and said; absent where none was there. */
   readonly runs?: readonly GatewayRun[]
@@ -168,6 +171,7 @@ interface Draft {
   images: { mediaType: string; data: string }[]
   finish: FinishReason | undefined
   nativeFinish: string | undefined
+  stopSequence?: string
   paused?: true
   runs?: GatewayRun[]
   items?: JsonObject[]
@@ -304,6 +308,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
     case 'choice-finish':
       draft.finish = event.reason
       draft.nativeFinish = event.native
+      if (event.stopSequence !== undefined) draft.stopSequence = event.stopSequence
       if (event.paused) draft.paused = true
       return
     default:

@@ -199,10 +199,11 @@ export class ToolLoop {
 
   /** Ends the answer the way its last round ended. */
   #finish(): void {
-    const { reason, native, callsClient } = this.#events
+    const { reason, native, stopSequence, callsClient } = this.#events
     if (reason === undefined) return
     const said = reason === 'tool_calls' && !callsClient ? 'stop' : reason
-    this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native })
+    const stopped = stopSequence === undefined ? {} : { stopSequence }
+    this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native, ...stopped })
   }
 
   /** The provider's own searches that the request still allows after `used`; undefined without a limit. */

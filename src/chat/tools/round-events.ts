@@ -41,6 +41,7 @@ export class RoundEvents {
   #text = ''
   #reason: FinishReason | undefined
   #native = ''
+  #stopSequence: string | undefined
   #paused = false
 
   /** `answer` advances with every event passed to `forward`. */
@@ -78,6 +79,7 @@ export class RoundEvents {
       case 'choice-finish':
         this.#reason = event.reason
         this.#native = event.native
+        this.#stopSequence = event.stopSequence
         this.#paused = event.paused === true
         return
       default:
@@ -92,6 +94,10 @@ export class RoundEvents {
 
   get native(): string {
     return this.#native
+  }
+
+  get stopSequence(): string | undefined {
+    return this.#stopSequence
   }
 
   /** Whether the provider continues when its message is sent back; not if it calls tools and waits for results. */

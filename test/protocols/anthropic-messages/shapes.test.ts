@@ -3,6 +3,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import { inbound } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
@@ -173,6 +175,24 @@ describe('a stop reason', () => {
       finish: reason,
       nativeFinish: native,
     })
+  })
+
+  test('that is a stop sequence names it to the client, streamed and whole', () => {
+    const text = [open(0, { type: 'text', text: 'A' }), close(0)]
+    const ended = { type: 'message_delta', delta: { stop_reason: 'stop_sequence', stop_sequence: 'END' } }
+    const answer = { content: [{ type: 'text', text: 'A' }], ...ended.delta, usage: { output_tokens: 1 } }
+    const context = { id: 'm', model: 'c', created: 1, includeUsage: true, warnings: [], extra: {} }
+    const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
+    for (const events of [parse(start, ...text, ended, stop), outbound.whole(answer, target())]) {
+      const encoder = inbound.encoder(context)
+      for (const event of events) if ('choice' in event) encoder.event(event)
+      const end = encoder
+        .finish(noUsage, { cost: '0', lines: none })
+        .find(({ event }) => event === 'message_delta')
+      expect(JSON.parse(end!.data)).toMatchObject({ delta: ended.delta })
+      const whole = inbound.whole(collect(events), noUsage, { cost: '0', lines: none }, context)
+      expect(whole).toMatchObject(ended.delta)
+    }
   })
 
   test('without message_stop is not an end', () => {

@@ -1,11 +1,6 @@
 // Encodes a streamed answer as events of the Messages API: one open block at a time, numbered from 0.
 
-import {
-  type Annotation,
-  type ChatEvent,
-  type FinishReason,
-  joinReasoning,
-} from '../../../conversation/event.ts'
+import { type Annotation, type ChatEvent, joinReasoning } from '../../../conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
@@ -32,6 +27,7 @@ type OpenBlock =
   /** A search of the provider whose query is not known yet. */
   | { readonly kind: 'search'; readonly id: string }
 
+type FinishOf = Extract<ChatEvent, { kind: 'choice-finish' }>
 type GatewayItem = Extract<ChatEvent, { kind: 'gateway-item' }>
 
 /** Encodes one answer. The last block stays open until `finish`, when its end is certain. */
@@ -41,7 +37,7 @@ export class EventEncoder implements StreamEncoder {
   #open: OpenBlock | undefined
   /** Events that wait until the open call has all its arguments: other providers may stream several calls at once. */
   #waiting: ChatEvent[] = []
-  #finish: { reason: FinishReason; native: string } | undefined
+  #finish: FinishOf | undefined
   #called = false
   #textLength = 0
   /** Block ids of the provider's searches. */
@@ -71,7 +67,7 @@ export class EventEncoder implements StreamEncoder {
   event(event: ChatEvent): readonly Frame[] {
     if ('choice' in event && event.choice !== 0) return []
     if (event.kind === 'choice-finish') {
-      this.#finish = { reason: event.reason, native: event.native }
+      this.#finish = event
       return []
     }
     const open = this.#open
@@ -102,7 +98,10 @@ export class EventEncoder implements StreamEncoder {
     return [
       ...frames,
       named('message_delta', {
-        delta: { stop_reason: stopReason(finish, this.#finish?.native), stop_sequence: null },
+        delta: {
+          stop_reason: stopReason(finish, this.#finish?.native),
+          stop_sequence: this.#finish?.stopSequence ?? null,
+        },
         usage: wireUsage(usage, bill),
         // What stopped the answer is known only now.
         ...this.#context.extra,

@@ -130,7 +130,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     model: context.model,
     content: result.events === undefined ? contentOf(choice, context) : blocksOf(result.events, context),
     stop_reason: stopReason(choice.finish, choice.nativeFinish),
-    stop_sequence: null,
+    stop_sequence: choice.stopSequence ?? null,
     usage: wireUsage(usage, bill),
     ...(context.warnings.length === 0
       ? {}

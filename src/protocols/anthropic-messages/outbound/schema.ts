@@ -83,6 +83,7 @@ export const messageSchema = z.lazy(() =>
     model: z.unknown().optional(),
     content: z.array(z.unknown()),
     stop_reason: z.unknown().optional(),
+    stop_sequence: z.unknown().optional(),
     stop_details: z.unknown().optional(),
     usage: z.unknown().optional(),
   }),

@@ -38,6 +38,7 @@ interface ParserState extends BlockState<OpenBlock> {
   readonly searches: number
   readonly usage: WireUsage | undefined
   readonly stopReason: string | undefined
+  readonly stopSequence?: string
 }
 
 type Step = readonly [ParserState, readonly ChatEvent[]]
@@ -81,14 +82,14 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
   if (!message.success) {
     return [{ kind: 'error', fault: fault('broken', 'the answer is not a message of this protocol') }]
   }
-  const { id, model, content, usage, stop_reason, stop_details } = message.data
+  const { id, model, content, usage, stop_reason, stop_sequence, stop_details } = message.data
   return eventsOf([
     { type: 'message_start', message: { id, model, usage } },
     ...content.flatMap((block, index) => [
       { type: 'content_block_start', index, content_block: block },
       { type: 'content_block_stop', index },
     ]),
-    { type: 'message_delta', delta: { stop_reason, stop_details } },
+    { type: 'message_delta', delta: { stop_reason, stop_sequence, stop_details } },
     { type: 'message_stop' },
   ])
 }
@@ -148,10 +149,11 @@ function stepEvent(state: ParserState, event: unknown): Step {
     }
     case 'message_delta': {
       const { delta, usage } = event as JsonObject
-      const { stop_reason, stop_details } = isObject(delta) ? delta : {}
+      const { stop_reason, stop_sequence, stop_details } = isObject(delta) ? delta : {}
       const [next, counted] = withUsage(state, usage)
       const stopReason = named(stop_reason) ?? next.stopReason
-      return [{ ...next, stopReason }, [...refusal(stop_details), ...counted]]
+      const stopped = typeof stop_sequence === 'string' ? { stopSequence: stop_sequence } : {}
+      return [{ ...next, stopReason, ...stopped }, [...refusal(stop_details), ...counted]]
     }
     case 'message_stop':
       return finish(state)
@@ -351,6 +353,7 @@ function finish(state: ParserState): Step {
         choice: 0,
         reason: finishReasonOf(entryOf(finishReasons, state.stopReason) ?? 'stop', state),
         native: state.stopReason,
+        ...(state.stopSequence !== undefined && { stopSequence: state.stopSequence }),
         ...(state.stopReason === 'pause_turn' && { paused: true }),
       },
       { kind: 'finish' },
