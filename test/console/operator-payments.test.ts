@@ -92,7 +92,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByLabel('Account').fill('bert@')
     await page.locator('datalist option[value="bert@example.org"]').waitFor({ state: 'attached' })
     await page.getByLabel('Account').fill('bert@example.org')
-    await page.getByLabel('Product').selectOption({ label: 'premium_month: $5.00 for a month' })
+    await page.getByLabel('Product').selectOption({ label: 'premium_month, a month: $5.00' })
     await grant.click()
     const row = page.getByRole('row').filter({ hasText: bert.account })
     await row.getByText('active').waitFor()

@@ -12,25 +12,81 @@ const sources = new Map(
     .map((name) => [name, readFileSync(join(folder, name), 'utf8')]),
 )
 
-/** What is translated as a whole: folders, and files by their full names. */
-const translated = ['app.tsx', 'crash-guard.tsx', 'shell.tsx', 'api/', 'chat/', 'pages/', 'session/', 'ui/']
+type Table = readonly [file: string, start: string, texts: RegExp]
 
-/** Tables whose texts are given to `t` by a name: the start of each, up to the first line that closes it. */
-const tables: readonly (readonly [file: string, start: string])[] = [
-  ['shell.tsx', 'const places:'],
-  ['shell.tsx', 'const operatorPlaces:'],
-  ['pages/credits/pools.ts', 'const poolNames:'],
-  ['pages/reasons.ts', 'const reasons:'],
-  ['pages/usage/usage.tsx', 'const groupNames:'],
-  ['pages/credits/pools.ts', 'const poolRules:'],
-  ['pages/payments/words.tsx', 'const processorNames:'],
-  ['pages/payments/words.tsx', 'const problems:'],
-  ['pages/payments/statement.tsx', 'const kindNames:'],
-  ['pages/single-sign-on.tsx', 'const refusals:'],
-  ['pages/webhooks.tsx', 'const events:'],
-  ['chat/chat.tsx', 'const states:'],
-  ['chat/turn.tsx', 'const toolNames:'],
+const valueOf = /: '([^']+)'/g
+const nameOf = /\bname: '([^']*)'/g
+const keyOf = /\b(\w+): '/g
+const firstOf = /\['([^']+)'/g
+const lastOf = /'([^']+)'\]/g
+
+const words = (text: string): readonly string[] => text.split(', ')
+const placeNames: readonly Table[] = [
+  ['shell.tsx', 'const places:', nameOf],
+  ['shell.tsx', 'const operatorPlaces:', nameOf],
 ]
+const poolNames: readonly Table[] = [['pages/credits/pools.ts', 'const poolNames:', valueOf]]
+const processorNames: readonly Table[] = [['pages/payments/words.tsx', 'const processorNames:', valueOf]]
+const problems: readonly Table[] = [['pages/payments/words.tsx', 'const problems:', valueOf]]
+const reasons: readonly Table[] = [['pages/reasons.ts', 'const reasons:', valueOf]]
+const groupNames: readonly Table[] = [['pages/usage/usage.tsx', 'const groupNames:', valueOf]]
+
+/** Every text that is looked up by something other than itself: by its expression, the tables or words it may be. */
+const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
+  'states[turns.at(-1)!.answer.state]': [['chat/chat.tsx', 'const states:', valueOf]],
+  'reasons[reason]': reasons,
+  'poolNames[type]': poolNames,
+  'poolNames[pool]': poolNames,
+  'poolNames[pool as Pool] ?? pool': poolNames,
+  'poolNames[lot.pool]': poolNames,
+  'poolNames[row.pool] ?? row.pool': poolNames,
+  'poolNames[first.pool]': poolNames,
+  'poolNames[movement.pool]': poolNames,
+  'poolRules[type]': [['pages/credits/pools.ts', 'const poolRules:', valueOf]],
+  'toolNames[tool.kind] ?? tool.kind': [['chat/turn.tsx', 'const toolNames:', valueOf]],
+  'tool.state': words('running, done, failed'),
+  'account.role': words('user, operator'),
+  'provider.state': words('healthy, degraded, unavailable'),
+  'key.state': [['operator/management-keys.tsx', 'const tones:', keyOf]],
+  'problems[topUp.problem] ?? topUp.problem': problems,
+  "problems[topUp.problem] ?? 'Something about this payment is not as it should be.'": [
+    ...problems,
+    'Something about this payment is not as it should be.',
+  ],
+  'processorNames[topUp.processor]': processorNames,
+  'processorNames[each.id]': processorNames,
+  "reversal.kind.replace('_', ' ')": words('refund, refund failed, dispute open, dispute won, dispute lost'),
+  'event.outcome': [['operator/payments/payments.tsx', 'const outcomes:', keyOf]],
+  "period.state.replace('_', ' ')": [['operator/payments/subscriptions.tsx', 'const tones:', keyOf]],
+  'voucher.state': [['operator/payments/vouchers.tsx', 'const tones:', keyOf]],
+  name: [
+    ['operator/payments/payments.tsx', 'const parts =', lastOf],
+    ['pages/keys/key-acts.tsx', 'const overlaps =', lastOf],
+    ['pages/payments/words.tsx', 'const states:', firstOf],
+    ['pages/webhooks.tsx', 'const states:', firstOf],
+    ['pages/webhooks.tsx', 'const events:', valueOf],
+  ],
+  'here.name': placeNames,
+  'place.name': placeNames,
+  'actNames[kind]': [['pages/keys/key-table.tsx', 'const actNames', valueOf]],
+  'actsOnKey[kind]': [['pages/keys/key-table.tsx', 'const actsOnKey', valueOf]],
+  'spentOf[window]': [['pages/keys/key-table.tsx', 'const spentOf', valueOf]],
+  about: [['pages/keys/misbehave.tsx', 'const ways', lastOf]],
+  'model.access': words('open, premium'),
+  'kindNames[total.kind]': [['pages/payments/statement.tsx', 'const kindNames:', valueOf]],
+  'kindNames[movement.kind]': [['pages/payments/statement.tsx', 'const kindNames:', valueOf]],
+  'outcomeNames[outcome]': [['pages/requests/explanation.tsx', 'const outcomeNames', valueOf]],
+  'page[1]': [['pages/requests/explanation.tsx', 'const actPages:', lastOf]],
+  'call.phase': words('admitted, waiting, streaming, settled'),
+  "refusals[refused] ?? 'The single sign-on failed: {code}.'": [
+    ['pages/single-sign-on.tsx', 'const refusals:', valueOf],
+    'The single sign-on failed: {code}.',
+  ],
+  text: [['pages/usage/usage.tsx', 'const groups:', lastOf]],
+  'unnamed[by]': [['pages/usage/usage.tsx', 'const unnamed', valueOf]],
+  'groupNames[usage.by]': groupNames,
+  done: words('Copied, Not copied'),
+}
 
 const quoted = /'((?:[^'\\\n]|\\.)*)'/g
 const literal = /^\s*'((?:[^'\\\n]|\\.)*)'/
@@ -46,41 +102,66 @@ function direct(source: string): string[] {
   return found
 }
 
-/** The texts of a table; of a table of objects, those of their `name`. */
-function textsOf([file, start]: readonly [string, string]): string[] {
-  const source = sources.get(file) ?? ''
-  const from = source.indexOf(start)
-  if (from === -1) throw new Error(`${file} has no ${start}`)
-  const [table = ''] = /[^]*?\n[\]}]/.exec(source.slice(from)) ?? []
-  const body = table.slice(table.indexOf('\n'))
-  const names = [...body.matchAll(/\bname: '([^']*)'/g)].map(([, name]) => name!)
-  return names.length > 0 ? names : [...body.matchAll(/: '([^']+)'/g)].map(([, text]) => text!)
+/** The expressions that are given to `t` in a source in place of a text. */
+function expressions(source: string): string[] {
+  return [...source.matchAll(/\bt\((?!\s*')/g)].map(({ index }) => {
+    const rest = source.slice(index + 2)
+    let depth = 0
+    const end = [...rest].findIndex((character) => {
+      const closes = depth === 0 && /[),]/.test(character)
+      if (/[([{]/.test(character)) depth++
+      if (/[)\]}]/.test(character)) depth--
+      return closes
+    })
+    return rest.slice(0, end).trim()
+  })
 }
 
-test('the scan finds strings in calls and in tables', () => {
+function textsOf(from: Table | string): string[] {
+  if (typeof from === 'string') return [from]
+  const [file, start, texts] = from
+  const source = sources.get(file) ?? ''
+  const at = source.indexOf(start)
+  if (at === -1) throw new Error(`${file} has no ${start}`)
+  const [whole] = /[^]*?(?:\n[\]}]|\} as const\n)/.exec(source.slice(at))!
+  const body = whole.slice(whole.indexOf(' = ') + 3)
+  return [...body.matchAll(texts)].map(([, text]) => (texts === keyOf ? text!.replaceAll('_', ' ') : text!))
+}
+
+test('the scan finds strings in calls, in place of them expressions, and tables', () => {
   expect(direct(`t('One {x}', { x }) counted(n, '{count} cat', '{count} cats') await(t(\n 'Two'))`)).toEqual([
     'One {x}',
     '{count} cat',
     '{count} cats',
     'Two',
   ])
-  for (const table of tables) expect(textsOf(table).length, table.join(' ')).toBeGreaterThan(2)
+  expect(expressions(`t('One') + t(names[of(a, b)], { x }) + t(it.replace('_', ' '))`)).toEqual([
+    'names[of(a, b)]',
+    "it.replace('_', ' ')",
+  ])
+  for (const table of Object.values(indirect).flat())
+    expect(textsOf(table).length, table.toString()).toBeGreaterThan(typeof table === 'string' ? 0 : 2)
 })
 
-test('every string of the translated pages has a Hindi text', () => {
-  const wanted = [...sources]
-    .filter(([name]) => translated.some((part) => name.startsWith(part)))
-    .flatMap(([, source]) => direct(source))
-  const missing = [...new Set([...wanted, ...tables.flatMap(textsOf)])].filter(
-    (text) => !Object.hasOwn(hi, text),
-  )
+test('every string of the pages has a Hindi text', () => {
+  const wanted = [...sources.values()].flatMap(direct)
+  const tables = Object.values(indirect).flat().flatMap(textsOf)
+  const missing = [...new Set([...wanted, ...tables])].filter((text) => !Object.hasOwn(hi, text))
   expect(missing).toEqual([])
+})
+
+test('it is known which texts are looked up by an expression', () => {
+  const found = [...sources]
+    .filter(([name]) => !name.startsWith('strings/'))
+    .flatMap(([, source]) => expressions(source))
+  expect([...new Set(found)].toSorted()).toEqual(Object.keys(indirect).toSorted())
 })
 
 test('what is translated stands in the pages', () => {
   const all = new Set(
     [...sources.values()].flatMap((source) => [...source.matchAll(quoted)].map(([, text]) => text!)),
   )
+  for (const text of Object.values(indirect).flat().flatMap(textsOf)) all.add(text)
   expect(Object.keys(hi).filter((english) => !all.has(english))).toEqual([])
 })
 

@@ -130,7 +130,7 @@ function Choice({
         <span className="block truncate font-mono text-[12.5px]">{model.id}</span>
         <span className="block text-[12px] text-muted">
           {reason === null
-            ? `${model.input} / ${model.output} ${t('USD per million tokens')}`
+            ? t('{input} / {output} USD per million tokens', { input: model.input, output: model.output })
             : t(reasons[reason])}
         </span>
       </span>

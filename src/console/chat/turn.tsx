@@ -4,7 +4,7 @@ import { memo } from 'react'
 import { Link } from 'wouter'
 import { count, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { poolNames } from '../pages/credits/pools.ts'
+import { poolName } from '../pages/credits/pools.ts'
 import { Badge, Button, Copy } from '../ui/basics.tsx'
 import { Markdown } from './markdown.tsx'
 import { Approvals } from './approvals.tsx'
@@ -180,8 +180,8 @@ function End({ answer }: { answer: Answer }) {
 function Cost({ answer }: { answer: Answer }) {
   const { cost, paidBy, tokens, requestId } = answer
   if (cost === null) return null
-  const pools = paidBy.map(
-    ({ pool, amount }) => `${t(poolNames[pool as keyof typeof poolNames] ?? pool)} ${usd(amount)}`,
+  const pools = paidBy.map(({ pool, amount }) =>
+    t('{pool}: {amount}', { pool: poolName(pool), amount: usd(amount) }),
   )
   return (
     <span className="ml-1 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted" data-testid="cost">
@@ -193,9 +193,7 @@ function Cost({ answer }: { answer: Answer }) {
         </Link>
       )}
       {pools.length > 0 && (
-        <span title={pools.join(', ')}>
-          {paidBy.map(({ pool }) => t(poolNames[pool as keyof typeof poolNames] ?? pool)).join(' + ')}
-        </span>
+        <span title={pools.join(', ')}>{paidBy.map(({ pool }) => poolName(pool)).join(' + ')}</span>
       )}
       {tokens !== null && (
         <span className="tabular-nums">

@@ -63,7 +63,7 @@ export function AccountKeys({ path }: { path: string }) {
                     small
                     look="quiet"
                     disabled={busy}
-                    aria-label={`${t('Revoke')} ${key.name}`}
+                    aria-label={t('Revoke {name}', { name: key.name })}
                     onClick={() => void remove(key)}
                   >
                     {t('Revoke')}

@@ -26,10 +26,10 @@ export function Overview() {
       {data && (
         <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
           <Figure name={t('Accounts')} value={count(data.accounts)}>
-            {t('{count} suspended', { count: data.suspended })}
+            {t('{count} suspended', { count: count(data.suspended) })}
           </Figure>
           <Figure name={t('Calls in flight')} value={count(data.calls_in_flight)}>
-            {t('the database is {state}', { state: data.store })}
+            {data.store === 'writable' ? t('the database is writable') : t('the database is unavailable')}
           </Figure>
           <Figure name={t('Calls today')} value={count(data.today.calls)}>
             {t('{count} failed', { count: count(data.today.errors) })}
@@ -96,7 +96,7 @@ export function Providers() {
               <td className="font-mono text-[12.5px]">{provider.protocol}</td>
               <td className="whitespace-nowrap">
                 <Badge tone={provider.last_error && provider.success_rate === 0 ? 'bad' : 'plain'}>
-                  {provider.state}
+                  {t(provider.state)}
                 </Badge>
               </td>
               <td className="num">{count(provider.answers)}</td>

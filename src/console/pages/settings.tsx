@@ -8,9 +8,9 @@ import { takeSession, useSession } from '../api/queries.ts'
 import type { Passkey, SessionRow, SessionView } from '../api/wire.ts'
 import { canUsePasskeys, newPasskey } from '../session/passkey.ts'
 import { PasswordField } from '../session/password-field.tsx'
-import { day } from '../strings/format.ts'
+import { day, moment } from '../strings/format.ts'
 import { chooseLanguage, language, languages, t } from '../strings/text.ts'
-import { Badge, Button, Failure, Loading, Note, PageHead, Section, Time } from '../ui/basics.tsx'
+import { Badge, Button, Failure, Loading, Note, PageHead, Section, TimeIn } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { TextField } from '../ui/form.tsx'
@@ -147,8 +147,12 @@ function Passkeys() {
           <li key={passkey.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
             <span className="min-w-0 flex-[1_1_12rem] truncate font-medium">{passkey.name}</span>
             <span className="text-[12.5px] text-muted">
-              {t('made')} <Time at={passkey.created_at} /> · {t('used')}{' '}
-              <Time at={passkey.last_used_at} none={t('never')} />
+              <TimeIn sentence={t('made {time}')} at={passkey.created_at} /> ·{' '}
+              {passkey.last_used_at === null ? (
+                t('never used')
+              ) : (
+                <TimeIn sentence={t('used {time}')} at={passkey.last_used_at} />
+              )}
             </span>
             <Button
               small
@@ -211,13 +215,14 @@ export function SessionEntry({
         {browserName(session.user_agent)} {session.current && <Badge tone="accent">{t('this one')}</Badge>}
       </span>
       <span className="text-[12.5px] text-muted">
-        {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
+        <TimeIn sentence={t('begun {time}')} at={session.created_at} /> ·{' '}
+        <TimeIn sentence={t('seen {time}')} at={session.seen_at} />
       </span>
       <Button
         small
         look="quiet"
         disabled={busy}
-        aria-label={t('End the session begun at {time}', { time: session.created_at })}
+        aria-label={t('End the session begun at {time}', { time: moment(session.created_at) })}
         onClick={onEnd}
       >
         {t('End')}

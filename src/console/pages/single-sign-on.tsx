@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { call } from '../api/call.ts'
 import type { Identity, SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Loading, Note, Section, Time } from '../ui/basics.tsx'
+import { Button, Failure, Loading, Note, Section, TimeIn } from '../ui/basics.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { useAct } from '../ui/use-act.ts'
 
@@ -90,7 +90,7 @@ function Entry({
         <span className="font-medium">{name}</span> <span className="text-muted">{identity.subject}</span>
       </span>
       <span className="text-[12.5px] text-muted">
-        {t('linked')} <Time at={identity.linked_at} />
+        <TimeIn sentence={t('linked {time}')} at={identity.linked_at} />
       </span>
       <Button
         small

@@ -33,9 +33,14 @@ export function count(value: number): string {
   return counts.format(value)
 }
 
-/** One of two strings by a number, which both have as `{count}`. */
-export function counted(value: number, one: string, many: string): string {
-  return t(value === 1 ? one : many, { count: count(value) })
+/** One of two strings by a number, which is their `{count}`. */
+export function counted(
+  value: number,
+  one: string,
+  many: string,
+  values: Readonly<Record<string, string>> = {},
+): string {
+  return t(value === 1 ? one : many, { ...values, count: count(value) })
 }
 
 let compacts: Intl.NumberFormat | undefined

@@ -1,12 +1,13 @@
-// Hindi. Strings that are missing here, those of the operator's pages, are shown in English.
+// Hindi.
 
 import { account } from './hi/account.ts'
 import { calls } from './hi/calls.ts'
 import { chat } from './hi/chat.ts'
 import { credits } from './hi/credits.ts'
+import { operator } from './hi/operator.ts'
 import { start } from './hi/start.ts'
 
 /** The parts by area. No two have the same string. */
-export const parts = [start, chat, calls, credits, account] as const
+export const parts = [start, chat, calls, credits, account, operator] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

@@ -176,6 +176,18 @@ export function Time({ at, none = '–' }: { at: string | null; none?: string })
   )
 }
 
+/** A sentence with a time at its `{time}`. */
+export function TimeIn({ sentence, at }: { sentence: string; at: string | null }) {
+  const [before, after] = sentence.split('{time}')
+  return (
+    <>
+      {before}
+      <Time at={at} />
+      {after}
+    </>
+  )
+}
+
 /** Copies a text, and confirms it on screen and to screen readers. */
 export function Copy({ text, label, look = 'plain' }: { text: string; label?: string; look?: Look }) {
   const [done, setDone] = useState<'Copied' | 'Not copied' | null>(null)

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { call, CallError } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import type { Page } from '../../api/wire.ts'
-import { day, usd } from '../../strings/format.ts'
+import { counted, day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -167,10 +167,9 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
               name="product"
               options={products.map(({ id, credit_usd: credit, months }) => [
                 id,
-                t('{name}: {credit} for {months}', {
+                counted(months, '{name}, a month: {credit}', '{name}, {count} months: {credit}', {
                   name: id,
                   credit: usd(credit),
-                  months: monthsText(months),
                 }),
               ])}
             />
@@ -188,10 +187,6 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
 }
 
 const accountList = 'accounts-like'
-
-function monthsText(months: number): string {
-  return months === 1 ? t('a month') : t('{count} months', { count: months })
-}
 
 function useAccountsLike(typed: string): readonly AccountRow[] {
   const { data } = useQuery({

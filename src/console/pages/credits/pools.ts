@@ -1,4 +1,5 @@
 import type { Pool } from '../../api/wire.ts'
+import { t } from '../../strings/text.ts'
 
 export const poolNames: Readonly<Record<Pool, string>> = {
   purchased: 'Purchased',
@@ -23,4 +24,9 @@ export const poolBars: Readonly<Record<Pool, string>> = {
   subscription: 'bar-2',
   welcome: 'bar-3',
   daily: 'bar-4',
+}
+
+/** The name of a pool that a receipt has. */
+export function poolName(pool: string): string {
+  return t(poolNames[pool as Pool] ?? pool)
 }

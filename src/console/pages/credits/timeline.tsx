@@ -62,7 +62,9 @@ export function Timeline({ lots }: { lots: readonly Lot[] }) {
           const held = Number(lot.held) / Number(lot.remaining)
           return (
             <g key={lot.id}>
-              <title>{`${t(poolNames[lot.pool])}: ${usd(lot.remaining)}`}</title>
+              <title>
+                {t('{pool}: {amount}', { pool: t(poolNames[lot.pool]), amount: usd(lot.remaining) })}
+              </title>
               <rect x="0" y={y} width={end} height={height} rx="2" className={poolBars[lot.pool]} />
               {held > 0 && (
                 <rect x="0" y={y} width={end * Math.min(1, held)} height={height} fill="url(#held)" />

@@ -5,7 +5,7 @@ import { call } from '../../api/call.ts'
 import type { Key, MadeKey } from '../../api/wire.ts'
 import { moment } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Failure, Time } from '../../ui/basics.tsx'
+import { Button, Failure, TimeIn } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { useAct } from '../../ui/use-act.ts'
 
@@ -84,9 +84,7 @@ export function Revoke({ keyRow, onClose }: { keyRow: Key; onClose: () => void }
             {keyRow.last_used_at === null ? (
               t('It has never been used.')
             ) : (
-              <>
-                {t('Last used')} <Time at={keyRow.last_used_at} />.
-              </>
+              <TimeIn sentence={t('It was last used {time}.')} at={keyRow.last_used_at} />
             )}
           </p>
           {error !== null && <Failure error={error} />}
@@ -99,11 +97,8 @@ export function Revoke({ keyRow, onClose }: { keyRow: Key; onClose: () => void }
       ) : (
         <div className="grid gap-4">
           <p role="status">
-            {t('Revoked. It took effect at')}{' '}
-            <strong className="font-medium tabular-nums">
-              {revoked.revoked_at === null ? '' : moment(revoked.revoked_at)}
-            </strong>
-            {'. '}
+            {revoked.revoked_at !== null &&
+              t('Revoked. It took effect at {time}.', { time: moment(revoked.revoked_at) })}{' '}
             {t('Calls that were running then are finished and charged.')}
           </p>
           <div className="flex justify-end">

@@ -5,7 +5,7 @@ import type { Key } from '../../api/wire.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { counted, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Time } from '../../ui/basics.tsx'
+import { Badge, Button, Time, TimeIn } from '../../ui/basics.tsx'
 import { numeric, rightAligned, Table } from '../../ui/table.tsx'
 
 export interface KeyAct {
@@ -51,7 +51,7 @@ export function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open
                     key={kind}
                     small
                     look="quiet"
-                    aria-label={`${t(actNames[kind])} ${key.name}`}
+                    aria-label={t(actsOnKey[kind], { name: key.name })}
                     onClick={() => onOpen({ kind, key })}
                   >
                     {t(actNames[kind])}
@@ -72,6 +72,8 @@ function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | '
 }
 
 const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
+/** The same with the key, for screen readers. */
+const actsOnKey = { edit: 'Change {name}', rotate: 'Replace {name}', revoke: 'Revoke {name}' } as const
 
 /** What the next call could spend, and whether the key's limit or the credit bounds it. */
 function CanSpend({ keyRow }: { keyRow: Key }) {
@@ -101,7 +103,12 @@ function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
   return left.units > 0n ? decimal(left) : '0'
 }
 
-const windowNames = { day: 'a day', week: 'a week', month: 'a month', total: 'in all' } as const
+const spentOf = {
+  day: '{spent} / {limit} a day',
+  week: '{spent} / {limit} a week',
+  month: '{spent} / {limit} a month',
+  total: '{spent} / {limit} in all',
+} as const
 
 export function KeyName({ keyRow }: { keyRow: Key }) {
   return (
@@ -136,7 +143,7 @@ export function KeyLimit({ keyRow }: { keyRow: Key }) {
         <span className="text-muted">{t('none')}</span>
       ) : (
         <span className="tabular-nums" title={`${usd(spent)} / ${usd(limit)}`}>
-          {usdShort(spent)} / {usdShort(limit)} {t(windowNames[window])}
+          {t(spentOf[window], { spent: usdShort(spent), limit: usdShort(limit) })}
         </span>
       )}
       {bounds.map(([text, whole]) => (
@@ -171,7 +178,7 @@ export function KeyState({ keyRow }: { keyRow: Key }) {
         <Badge tone="warn">{t('replaced')}</Badge>
         {expires !== null && (
           <span className="block text-[12px] text-muted">
-            {t('works until')} <Time at={expires} />
+            <TimeIn sentence={t('works until {time}')} at={expires} />
           </span>
         )}
       </>
@@ -182,7 +189,7 @@ export function KeyState({ keyRow }: { keyRow: Key }) {
       <Badge tone="good">{t('active')}</Badge>
       {expires !== null && (
         <span className="block text-[12px] text-muted">
-          {t('until')} <Time at={expires} />
+          <TimeIn sentence={t('until {time}')} at={expires} />
         </span>
       )}
     </>

@@ -11,7 +11,7 @@ import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '
 import { csvLine } from '../../../csv.ts'
 import { saveFile } from '../../ui/save-file.ts'
 import { numeric, Table } from '../../ui/table.tsx'
-import { poolNames } from '../credits/pools.ts'
+import { poolName } from '../credits/pools.ts'
 import { addUp } from './add-up.ts'
 import { Explanation } from './explanation.tsx'
 import { Outcome } from './request-table.tsx'
@@ -177,10 +177,6 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
       )}
     </Section>
   )
-}
-
-function poolName(pool: string): string {
-  return t(poolNames[pool as keyof typeof poolNames] ?? pool)
 }
 
 function Attempts({ receipt }: { receipt: Receipt }) {

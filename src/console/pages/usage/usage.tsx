@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { Usage as UsageOf, UsageGroup } from '../../api/wire.ts'
-import { compact, count, day, usd, usdShort } from '../../strings/format.ts'
+import { compact, count, counted, day, usd, usdShort } from '../../strings/format.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { t } from '../../strings/text.ts'
 import { Empty, PageHead, Section } from '../../ui/basics.tsx'
@@ -132,7 +132,15 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
     const rows = usage.data.filter((row) => row.day === at)
     return {
       day: at,
-      title: `${day(at)}: ${usd(decimal(sumOf(rows.map((row) => row.cost))))}, ${count(rows.reduce((sum, row) => sum + row.calls, 0))} ${t('calls')}`,
+      title: t('{day}: {amount}, {calls}', {
+        day: day(at),
+        amount: usd(decimal(sumOf(rows.map((row) => row.cost)))),
+        calls: counted(
+          rows.reduce((sum, row) => sum + row.calls, 0),
+          '{count} call',
+          '{count} calls',
+        ),
+      }),
       parts: rows.map((row) => ({ value: Number(row.cost), className: classOf(row.group) })),
     }
   })
@@ -181,7 +189,11 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
           label={t(groupNames[usage.by])}
           columns={[
             t(groupNames[usage.by]),
-            ...['Calls', 'Failed', 'Tokens in', 'Tokens out', 'Cost'].map((name) => numeric(t(name))),
+            numeric(t('Calls')),
+            numeric(t('Failed')),
+            numeric(t('Tokens in')),
+            numeric(t('Tokens out')),
+            numeric(t('Cost')),
           ]}
         >
           {groups.map((group) => (

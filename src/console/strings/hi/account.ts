@@ -14,14 +14,15 @@ export const account: Readonly<Record<string, string>> = {
   'Add a passkey': 'पासकी जोड़ें',
   'None. A passkey signs you in by fingerprint, face or a security key.':
     'कोई नहीं। पासकी से आप फ़िंगरप्रिंट, चेहरे या सुरक्षा कुंजी से साइन इन कर सकते हैं।',
-  made: 'बनाई गई',
-  used: 'उपयोग हुआ',
+  'made {time}': '{time} बनाई गई',
+  'used {time}': '{time} उपयोग हुई',
+  'never used': 'कभी उपयोग नहीं हुई',
   Remove: 'हटाएँ',
   Passkey: 'पासकी',
   Sessions: 'सत्र',
   'this one': 'यह वाला',
-  begun: 'शुरू हुआ',
-  seen: 'पिछली बार',
+  'begun {time}': '{time} शुरू हुआ',
+  'seen {time}': '{time} देखा गया',
   'End the session begun at {time}': '{time} पर शुरू हुआ सत्र समाप्त करें',
   End: 'समाप्त करें',
   'made on the command line': 'कमांड लाइन पर बनाया गया',
@@ -34,7 +35,7 @@ export const account: Readonly<Record<string, string>> = {
   'Link {label}': '{label} लिंक करें',
   'Not linked. Once it is, you can sign in to this account with {label}.':
     'लिंक नहीं है। लिंक होने पर आप {label} से इस खाते में साइन इन कर सकेंगे।',
-  linked: 'लिंक किया गया',
+  'linked {time}': '{time} लिंक किया गया',
   'Unlink {name}': '{name} को अनलिंक करें',
   Unlink: 'अनलिंक करें',
   'This is the only way to sign in to the account. Set a password first.':

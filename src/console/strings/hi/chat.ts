@@ -45,7 +45,7 @@ export const chat: Readonly<Record<string, string>> = {
   'Search by name, for example: claude sonnet': 'नाम से खोजें, जैसे: claude sonnet',
   '{count} more: search for them.': '{count} और: उन्हें खोजें।',
   'No model matches.': 'कोई मेल खाता मॉडल नहीं मिला।',
-  'USD per million tokens': 'USD प्रति दस लाख टोकन',
+  '{input} / {output} USD per million tokens': 'प्रति दस लाख टोकन {input} / {output} USD',
   daily: 'दैनिक',
   images: 'चित्र',
   'There is no credit for a chat now.': 'अभी चैट के लिए कोई क्रेडिट नहीं है।',

@@ -10,7 +10,8 @@ export const credits: Readonly<Record<string, string>> = {
     'यह खाता क्रेडिट के बिना भी चल सकता है: जो उपयोग होगा, वह बकाया रहेगा।',
   'Without credit this account may owe up to {amount}.':
     'क्रेडिट न होने पर इस खाते का बकाया {amount} तक हो सकता है।',
-  'New {when}': 'नया {when}',
+  'New {when}': '{when} फिर नया मिलेगा',
+  '{pool}: {amount}': '{pool}: {amount}',
   'What an API call would spend': 'एक API कॉल क्या ख़र्च करेगी',
   'What a chat would spend': 'एक चैट क्या ख़र्च करेगी',
   'Lots until they expire': 'समाप्ति तक के लॉट',
