@@ -207,7 +207,7 @@ function ledgerTables(c: typeof columns) {
       taken: c.money('taken').notNull(),
       debt: c.money('debt').notNull(),
       at: c.time('at').notNull(),
-      /** The lot of a refund. Null for an adjustment, and for refunds made before this column existed. */
+      /** The lot of a refund, or of one that failed. Null for other adjustments, and in rows older than this column. */
       lot: c.string('lot'),
     },
     (t) => [c.index('correction_lot').on(t.lot)],
