@@ -162,6 +162,14 @@ describe('the result of a function', () => {
   })
 })
 
+test('functions that alone are allowed, called or not, are those', () => {
+  const { toolChoice } = parsed([user({ text: '?' })], {
+    tools: [{ functionDeclarations: [{ name: 'a' }, { name: 'b' }] }],
+    toolConfig: { functionCallingConfig: { mode: 'VALIDATED', allowedFunctionNames: ['b'] } },
+  }).toChatRequest()
+  expect(toolChoice).toEqual({ kind: 'allowed', mode: 'auto', names: ['b'] })
+})
+
 test('types inside a schema of free keys are JSON Schema’s', () => {
   const parameters = {
     type: 'OBJECT',

@@ -143,14 +143,20 @@ function toolChoiceOf(
   const { mode: given, allowedFunctionNames } = config?.functionCallingConfig ?? {}
   const mode = given?.toUpperCase()
   if (mode === 'NONE') return 'none'
-  if (mode !== 'ANY') return undefined
   const allowed = allowedFunctionNames ?? []
+  if (mode === 'VALIDATED' && allowed.length > 0 && !searches)
+    return { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: allowed.map(choiceOf) } }
+  if (mode !== 'ANY') return undefined
   if (allowed.length === 0 && !searches) return 'required'
   const names = allowed.length === 0 ? functions.map(nameOf) : allowed
-  const tools = names.map((name) => ({ type: 'function', function: { name } }))
+  const tools = names.map(choiceOf)
   return tools.length === 1
     ? tools[0]!
     : { type: 'allowed_tools', allowed_tools: { mode: 'required', tools } }
+}
+
+function choiceOf(name: Json): JsonObject {
+  return { type: 'function', function: { name } }
 }
 
 function nameOf({ function: definition }: JsonObject): Json {
