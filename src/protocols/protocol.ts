@@ -283,8 +283,8 @@ export interface StreamEncoder {
   start(): readonly Frame[]
   event(event: ChatEvent): readonly Frame[]
   /**
-   * The events of several pieces of text as they are sent: what `event` gives for each. Undefined if they have to be
-   * encoded one by one.
+   * The events of several pieces of text as they are sent: what `event` gives for each, or one event of all. Undefined
+   * if they have to be encoded one by one.
    */
   texts?(pieces: Texts): string | undefined
   /** After the charge is durable: what is left open is closed, the usage is written, the stream ends. */

@@ -218,6 +218,17 @@ test.each(['messages', 'input', 'contents'])(
   },
 )
 
+test('the chunks of a streamed answer that come back to Gemini’s protocol count as one', async () => {
+  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+  const chunks = Array.from({ length: 12_000 }, () => ({ role: 'model' }))
+  const body = (contents: object[]) =>
+    new Request('http://gw/', { method: 'POST', body: JSON.stringify({ contents }) })
+  expect((await readJson(body([{ role: 'user' }, ...chunks]), roomy)).json['contents']).toHaveLength(12_001)
+  const turnsOfBoth = Array.from({ length: 10_002 }, (_, at) => ({ role: at % 2 === 0 ? 'user' : 'model' }))
+  const refused = await readJson(body(turnsOfBoth), roomy).catch((error: GatewayError) => error)
+  expect(refused).toMatchObject({ code: 'invalid_request', details: { param: 'contents' } })
+})
+
 test('a list of numbers where messages belong is refused for its length, not number by number', async () => {
   const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
   const sent = (field: string) =>

@@ -2,7 +2,7 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import type { Awaitable } from '../../awaitable.ts'
-import type { JsonObject } from '../../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Turns } from '../../chat/streaming/turns.ts'
 import { decodeSteps } from '../../json/decode.ts'
@@ -230,11 +230,18 @@ function refuseLongLists({ json }: ParsedBody): void {
   for (const field of messageLists) {
     const list = json[field]
     if (!Array.isArray(list) || list.length <= maxMessages) continue
+    if (field === 'contents' && turnsIn(list) <= maxMessages) continue
     // Embeddings take a list of texts or tokens, and limit it themselves.
     if (field === 'input' && typeof list[0] !== 'object') continue
     const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
     throw new GatewayError('invalid_request', { message, param: field })
   }
+}
+
+/** Clients of Gemini return each chunk of a streamed answer as a content: those in a row are one turn of the model. */
+function turnsIn(contents: readonly Json[]): number {
+  const isModels = (content: Json | undefined) => isObject(content) && content['role'] === 'model'
+  return contents.filter((content, at) => !(isModels(content) && isModels(contents[at - 1]))).length
 }
 
 /** JSON.parse keeps the last of two members with one name; then there are fewer members than colons. */

@@ -85,6 +85,16 @@ describe('a turn that was streamed', () => {
   })
 })
 
+test('pieces that come together go on in one chunk', () => {
+  const context = { id: 'r', model: 'm', created: 1, includeUsage: true, warnings: [], extra: {} }
+  const encoder = inbound.encoder(context)
+  const sent = encoder.texts!({ choice: 0, texts: ['a ', 'b'], content: 'a b', end: 0 })!
+  expect(sent).toMatch(/^data: .*\n\n$/)
+  expect(JSON.parse(sent.slice('data: '.length))).toMatchObject({
+    candidates: [{ content: { parts: [{ text: 'a b' }] } }],
+  })
+})
+
 describe('an answer that a filter has stopped', () => {
   const context = { id: 'r', model: 'lab/m', created: 1, includeUsage: true, warnings: [], extra: {} }
   const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }

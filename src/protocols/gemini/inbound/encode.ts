@@ -10,8 +10,8 @@ import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
-import type { Frame } from '../../framing/sse.ts'
+import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
+import { encodeFrame, type Frame } from '../../framing/sse.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 import { isForeign, sealedPart } from './thoughts.ts'
 import {
@@ -115,6 +115,14 @@ export class GeminiEncoder implements StreamEncoder {
       default:
         return event satisfies never
     }
+  }
+
+  /** What has come together goes on in one chunk: clients of this protocol keep a content for each, and send it back. */
+  texts({ choice, content }: Texts): string {
+    this.#candidate(choice).text += content
+    return this.#said(choice, [{ text: content }])
+      .map(encodeFrame)
+      .join('')
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
