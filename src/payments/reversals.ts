@@ -80,12 +80,12 @@ export class Reversals {
       const part = news.amount + failed - (news.of === 'total' ? sumOf(others, 'refund') : 0n)
       // A sum that is known already, or older than the last.
       if (part <= 0n) return null
-      const taken = standing(row, others, part) - standing(row, others)
-      exceeds = unbounded(others, part) - unbounded(others) > taken
-      const credit = creditOfPart(row.refunded, taken, row.rate)
+      const noted = { kind: 'refund', amount: part } as const
+      const moved = movedBy(noted, row, others)
+      exceeds = moved.amount < reported([...others, noted]) - reported(others)
       return {
-        topUp: withTaken(row, taken, others),
-        reversal: { ...key, amount: part, credit, kind: 'refund', held: 0n, booked: row.test, at: now() },
+        topUp: withTaken(row, moved.amount, others),
+        reversal: { ...key, ...noted, credit: moved.credit, held: 0n, booked: row.test, at: now() },
       }
     })
     if (exceeds) this.#alarm(topUp, 'refund_exceeds')
@@ -100,11 +100,11 @@ export class Reversals {
       if (current) return null
       const refund = others.find(({ kind, id }) => kind === 'refund' && id === news.refundId)
       const amount = news.of === 'total' ? news.amount : (refund?.amount ?? 0n)
-      const back = standing(row, others) - standing(row, others, -amount)
-      const credit = creditOfPart(row.refunded - back, back, row.rate)
+      const noted = { kind: 'failed', amount } as const
+      const moved = movedBy(noted, row, others)
       return {
-        topUp: withTaken(row, -back, others),
-        reversal: { ...key, amount, credit, kind: 'failed', held: 0n, booked: row.test, at },
+        topUp: withTaken(row, moved.amount, others),
+        reversal: { ...key, ...noted, credit: moved.credit, held: 0n, booked: row.test, at },
       }
     })
   }
@@ -133,8 +133,12 @@ export class Reversals {
         return { topUp: { ...row, state: stateAfter(row, 'open') }, reversal }
       }
       const held = current?.held ?? 0n
-      if (news.phase === 'lost')
-        return { topUp: withTaken(row, taken.amount, others), reversal: { ...made, held } }
+      if (news.phase === 'lost') {
+        const noted = { kind: 'lost', amount: news.amount } as const
+        const moved = movedBy(noted, row, others)
+        const reversal = { ...made, ...noted, credit: moved.credit, held }
+        return { topUp: withTaken(row, moved.amount, others), reversal }
+      }
       const back = { ...made, amount: 0n, credit: 0n, held }
       return { topUp: withTaken(row, 0n, others), reversal: back }
     })
@@ -240,8 +244,13 @@ export class Reversals {
   }
 }
 
+interface Taken {
+  readonly amount: Minor
+  readonly credit: Pico
+}
+
 /** At most what is left of a payment, and its credit at the payment's rate. */
-function takenOf(topUp: TopUp, wanted: Minor): { readonly amount: Minor; readonly credit: Pico } {
+function takenOf(topUp: TopUp, wanted: Minor): Taken {
   const left = topUp.amount - topUp.refunded
   const amount = wanted < left ? wanted : left
   return { amount, credit: creditOfPart(topUp.refunded, amount, topUp.rate) }
@@ -257,17 +266,23 @@ function failureOf(refundId: string): string {
   return `${refundId}:failed`
 }
 
-/** What all refunds together take of a payment if `more` is refunded too: at most what no lost dispute has taken. */
-function standing({ amount }: TopUp, reversals: readonly Reversal[], more: Minor = 0n): Minor {
-  const [sum, most] = [unbounded(reversals, more), amount - sumOf(reversals, 'lost')]
-  return sum < most ? sum : most
+type Noted = Pick<Reversal, 'kind' | 'amount'>
+
+/**
+ * What changes when one more is noted: the amount taken of the payment, below zero for a failure, and its credit. Amounts
+ * are noted as reported, even beyond the payment: what exceeds it now may not any more when a refund fails.
+ */
+function movedBy(noted: Noted, topUp: TopUp, others: readonly Noted[]): Taken {
+  const amount = smaller(reported([...others, noted]), topUp.amount) - smaller(reported(others), topUp.amount)
+  const lower = amount < 0n ? topUp.refunded + amount : topUp.refunded
+  return { amount, credit: creditOfPart(lower, amount < 0n ? -amount : amount, topUp.rate) }
 }
 
-/** The sum of the refunds that did not fail. */
-function unbounded(reversals: readonly Reversal[], more: Minor = 0n): Minor {
-  const sum = sumOf(reversals, 'refund') - sumOf(reversals, 'failed') + more
+/** What lost disputes, and refunds that did not fail, have taken by what was reported. */
+function reported(reversals: readonly Noted[]): Minor {
+  const refunds = sumOf(reversals, 'refund') - sumOf(reversals, 'failed')
   // A failure may arrive before its refund.
-  return sum > 0n ? sum : 0n
+  return sumOf(reversals, 'lost') + (refunds > 0n ? refunds : 0n)
 }
 
 function failedBefore(at: number, reversals: readonly Reversal[]): Minor {
@@ -277,7 +292,7 @@ function failedBefore(at: number, reversals: readonly Reversal[]): Minor {
   )
 }
 
-function sumOf(reversals: readonly Reversal[], of: Reversal['kind']): Minor {
+function sumOf(reversals: readonly Noted[], of: Reversal['kind']): Minor {
   return reversals.reduce((sum, { kind, amount }) => (kind === of ? sum + amount : sum), 0n)
 }
 

@@ -196,8 +196,10 @@ class Way {
     let left = payment.amount
     for (let refunds = random.below(4); refunds > 0 && left > 0; refunds--) {
       const part = random.oneIn(4) ? left : 1 + random.below(left)
-      left -= part
-      said.push(fake.refunded(payment, part), fake.refunded(payment, part, undefined, 'refund.created'))
+      const id = `rfnd_${topUp.id}_${refunds}`
+      said.push(fake.refunded(payment, part, id), fake.refunded(payment, part, undefined, 'refund.created'))
+      if (random.oneIn(3)) said.push(fake.refunded(payment, part, id, 'refund.failed'))
+      else left -= part
     }
     if (random.oneIn(3) && left > 0) {
       const part = random.oneIn(2) ? left : 1 + random.below(left)

@@ -63,13 +63,13 @@ const unnotedRefunds = `SELECT name AS broken FROM (
             ) GROUP BY name)
           WHERE hi <> 0 OR lo <> 0 ORDER BY name`
 
-/** As reversals.ts has it: a failed refund leaves the sum, and no refund takes what a lost dispute has taken. */
+/** As reversals.ts has it: a failed refund leaves the sum, and all together take no more than was paid. */
 const misrefunded = `SELECT 'top-up ' || id AS broken FROM (
             SELECT top_up.id, top_up.amount, top_up.refunded,
               sum(iif(kind = 'refund', reversal.amount, 0)) - sum(iif(kind = 'failed', reversal.amount, 0)) AS standing,
               sum(iif(kind = 'lost', reversal.amount, 0)) AS lost
             FROM top_up LEFT JOIN payment_reversal AS reversal ON reversal.top_up = top_up.id GROUP BY top_up.id)
-          WHERE refunded <> lost + min(amount - lost, max(0, standing))`
+          WHERE refunded <> min(amount, lost + max(0, standing))`
 
 const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 86400000 <> 0
               OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
