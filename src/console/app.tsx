@@ -2,9 +2,10 @@
 
 import { lazy, Suspense } from 'react'
 import { Redirect, Route, Switch, useLocation } from 'wouter'
-import { useSession } from './api/queries.ts'
+import { useLostSession, useSessionNow } from './api/queries.ts'
+import type { SessionView } from './api/wire.ts'
 import { CrashGuard } from './crash-guard.tsx'
-import { SignedOut } from './session/signed-out.tsx'
+import { SignedOut, SignInAgain } from './session/signed-out.tsx'
 import { TicketPage, Welcome } from './session/ticket-page.tsx'
 import { Shell } from './shell.tsx'
 import { Failure, Loading } from './ui/basics.tsx'
@@ -14,7 +15,8 @@ const OperatorPages = lazy(() => import('./operator/pages.tsx'))
 const Pages = lazy(() => import('./pages/pages.tsx'))
 
 export function App() {
-  const { data: session, error, refetch } = useSession()
+  const { data: session, error, refetch } = useSessionNow()
+  const lost = useLostSession()
   const [path] = useLocation()
   if (!session) {
     return (
@@ -24,8 +26,20 @@ export function App() {
     )
   }
   if (path === '/link' || path === '/verify') return <TicketPage path={path} session={session} />
-  if (session.account === null) return <SignedOut session={session} />
-  if (path === '/welcome') return <Welcome session={session} />
+  const shown = session.account === null ? lost : session
+  if (shown === null) return <SignedOut session={session} />
+  if (path === '/welcome') return <Welcome session={shown} />
+  return (
+    <>
+      <div key={shown.account?.id} hidden={session.account === null}>
+        <Signed session={shown} path={path} />
+      </div>
+      {session.account === null && <SignInAgain session={session} />}
+    </>
+  )
+}
+
+function Signed({ session, path }: { session: SessionView; path: string }) {
   return (
     <Shell session={session}>
       <CrashGuard page={path}>

@@ -27,29 +27,54 @@ export const queryClient = new QueryClient({
 
 onSessionOver(signedOut)
 
-/** Drops all data of the account and shows the sign-in page. */
+const ofAccount = ({ queryKey }: { readonly queryKey: readonly unknown[] }) =>
+  !String(queryKey[0]).endsWith('session')
+
+/** Asks for the sign-in. The pages stay as they are, hidden: what was typed into them is not lost. */
 function signedOut(): void {
   const session = queryClient.getQueryData<SessionView>(['session'])
   if (session && session.account === null) return
-  void queryClient.cancelQueries()
-  queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
-  void queryClient.resetQueries({ queryKey: ['session'] })
+  if (session) queryClient.setQueryData(['lost-session'], session)
+  void queryClient.cancelQueries({ predicate: ofAccount })
+  void queryClient.invalidateQueries({ queryKey: ['session'] })
 }
 
 /** Sets the session from the answer of a sign-in, a sign-out or a change of the password. */
 export function takeSession(session: SessionView): void {
-  const before = queryClient.getQueryData<SessionView>(['session'])
-  if (before?.account?.id !== session.account?.id)
-    queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
+  const lost = queryClient.getQueryData<SessionView | null>(['lost-session'])
+  const before = lost ?? queryClient.getQueryData<SessionView>(['session'])
+  const isAnother = before?.account?.id !== session.account?.id
+  if (isAnother) queryClient.removeQueries({ predicate: ofAccount })
+  if (isAnother || session.account !== null) queryClient.setQueryData(['lost-session'], null)
   queryClient.setQueryData(['session'], session)
+  if (lost && !isAnother) void queryClient.invalidateQueries({ predicate: ofAccount })
 }
 
-export function useSession() {
+/** The session as the gateway says. */
+export function useSessionNow() {
   return useQuery({
     queryKey: ['session'],
     queryFn: () => call<SessionView>('GET', 'session'),
     staleTime: 60_000,
   })
+}
+
+/** The session that ended by itself and whose pages are kept; null if there is none. */
+export function useLostSession(): SessionView | null {
+  const { data } = useQuery<SessionView | null>({
+    queryKey: ['lost-session'],
+    queryFn: () => null,
+    enabled: false,
+    gcTime: Infinity,
+  })
+  return data ?? null
+}
+
+/** The session whose pages are shown, or kept. */
+export function useSession(): { readonly data: SessionView | undefined } {
+  const { data: now } = useSessionNow()
+  const lost = useLostSession()
+  return { data: now?.account === null && lost !== null ? lost : now }
 }
 
 export function useKeys() {

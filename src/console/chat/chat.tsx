@@ -33,13 +33,15 @@ export default function Chat() {
   const end = useStuckToEnd(turns)
   const [searches, setSearches] = useState(false)
   const [servers, setServers] = useState<readonly string[]>([])
-  const ask = async (keep: number, asked: Asked, more: readonly string[] = []) => {
-    setDraft(null)
+  /** Resolves with whether it was asked: not without a model. */
+  const ask = async (keep: number, asked: Asked, more: readonly string[] = []): Promise<boolean> => {
     // A question may be sent before the models are known.
     const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
-    if (!model) return
+    if (!model) return false
+    setDraft(null)
     const all = [...new Set([...servers, ...more])]
-    await thread.send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
+    void thread.send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
+    return true
   }
   /** Continues the answer with the servers that it called. */
   const decide = (index: number, turn: Turn, approvals: readonly Approval[]) => {
@@ -132,7 +134,7 @@ export default function Chat() {
               onCancel={() => setDraft(null)}
               onStop={() => thread.stop()}
               onSend={(text, attachments) =>
-                void ask(draft?.keep ?? turns.length, { text, attachments, approvals: [] })
+                ask(draft?.keep ?? turns.length, { text, attachments, approvals: [] })
               }
             />
             <PoolMeter />

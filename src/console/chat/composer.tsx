@@ -18,7 +18,8 @@ interface ComposerProps {
   /** The MCP servers whose tools they may use. */
   readonly servers: readonly string[]
   readonly onServers: (names: readonly string[]) => void
-  readonly onSend: (text: string, attachments: readonly Attachment[]) => void
+  /** Resolves with whether it was sent. */
+  readonly onSend: (text: string, attachments: readonly Attachment[]) => Promise<boolean>
   readonly onStop: () => void
   readonly onCancel: () => void
 }
@@ -38,6 +39,7 @@ export function Composer({
   const [text, setText] = useState(draft?.text ?? '')
   const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
   const latest = useRef(attachments)
+  const sending = useRef(false)
   const [refused, setRefused] = useState('')
   const box = useRef<HTMLTextAreaElement>(null)
   const picker = useId()
@@ -69,17 +71,21 @@ export function Composer({
       setRefused(t('A file cannot be read. A folder cannot be attached.'))
     }
   }
-  const send = () => {
-    if (busy || !ready || (text.trim() === '' && attachments.length === 0)) return
-    onSend(text.trim(), attachments)
-    setText('')
-    keep([])
+  const send = async () => {
+    if (busy || !ready || sending.current || (text.trim() === '' && attachments.length === 0)) return
+    sending.current = true
+    const isSent = await onSend(text.trim(), attachments).finally(() => (sending.current = false))
+    setRefused(isSent ? '' : t('The models cannot be loaded, so nothing was sent. Try again.'))
+    if (!isSent) return
+    // What was typed or added meanwhile stays.
+    setText((now) => (now === text ? '' : now))
+    keep(latest.current.filter((file) => !attachments.includes(file)))
   }
   const onKey = (event: KeyboardEvent) => {
     if (event.key === 'Escape' && busy) onStop()
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
-    send()
+    void send()
   }
   const onPaste = ({ clipboardData }: ClipboardEvent) => {
     if (clipboardData.files.length > 0) void add(clipboardData.files)
@@ -90,7 +96,7 @@ export function Composer({
     <form
       onSubmit={(event) => {
         event.preventDefault()
-        send()
+        void send()
       }}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {

@@ -7,6 +7,7 @@ import { takeSession } from '../api/queries.ts'
 import type { SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Note } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { TextField } from '../ui/form.tsx'
 import { Logo } from '../ui/logo.tsx'
 import { useAct } from '../ui/use-act.ts'
@@ -34,6 +35,28 @@ export function SignedOut({ session }: { session: SessionView }) {
         </Route>
       </Switch>
     </main>
+  )
+}
+
+/** Over the pages of a session that has ended by itself. */
+export function SignInAgain({ session }: { session: SessionView }) {
+  const { error, busy, act } = useAct()
+  const look = () => act(async () => takeSession(await call<SessionView>('GET', 'session')))
+  return (
+    <Dialog title={t('Your session has ended')} onClose={() => undefined} firm>
+      <p className="mb-4">
+        {t(
+          'Sign in again: what you have typed is kept, unless you leave this page. A link may be opened in another tab.',
+        )}
+      </p>
+      <SignIn session={session} />
+      <div className="mt-4 grid gap-3">
+        {error !== null && <Failure error={error} />}
+        <Button busy={busy} onClick={() => void look()}>
+          {t('I have signed in in another tab')}
+        </Button>
+      </div>
+    </Dialog>
   )
 }
 

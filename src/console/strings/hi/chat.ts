@@ -13,6 +13,8 @@ export const chat: Readonly<Record<string, string>> = {
   'New chat': 'नई चैट',
   Export: 'एक्सपोर्ट करें',
   'An answer in this conversation is still being written.': 'इस बातचीत में एक जवाब अभी लिखा जा रहा है।',
+  'The models cannot be loaded, so nothing was sent. Try again.':
+    'मॉडल लोड नहीं हो सके, इसलिए कुछ नहीं भेजा गया। फिर कोशिश करें।',
   Conversation: 'बातचीत',
   'Ask something.': 'कुछ पूछें।',
   'A chat spends the daily credit first, then subscription, welcome and purchased credit. Each answer says what it cost.':

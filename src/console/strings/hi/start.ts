@@ -33,6 +33,10 @@ export const start: Readonly<Record<string, string>> = {
   'Sign out': 'साइन आउट करें',
 
   'Sign in': 'साइन इन करें',
+  'Your session has ended': 'आपका सत्र समाप्त हो गया है',
+  'Sign in again: what you have typed is kept, unless you leave this page. A link may be opened in another tab.':
+    'फिर साइन इन करें: जब तक आप यह पेज नहीं छोड़ते, आपका टाइप किया हुआ बना रहेगा। लिंक दूसरे टैब में खोला जा सकता है।',
+  'I have signed in in another tab': 'मैंने दूसरे टैब में साइन इन कर लिया है',
   'Sign in with a passkey': 'पासकी से साइन इन करें',
   'Sign in with {label}': '{label} से साइन इन करें',
   'Signing in with the other service failed: {code}.': 'दूसरी सेवा से साइन इन नहीं हो सका: {code}।',
