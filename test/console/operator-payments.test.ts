@@ -104,6 +104,32 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await context.close()
   }, 60_000)
 
+  test('a subscription whose answer was lost is granted once when it is sent again', async () => {
+    const dora = await Payer.of(console.weir, 'dora')
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.goto('/console/operator/payments/subscriptions')
+    await page.getByRole('button', { name: 'Grant a period' }).click()
+    await page.getByLabel('Account').fill('dora@example.org')
+    const path = '**/console/api/admin/subscriptions'
+    await page.route(path, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      await route.fetch()
+      return route.abort()
+    })
+    const grant = page.getByRole('button', { name: 'Grant', exact: true })
+    await grant.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute(path)
+    await grant.click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.getByRole('row').filter({ hasText: dora.account }).waitFor()
+    expect(await page.getByRole('row').filter({ hasText: dora.account }).count()).toBe(1)
+    await page.goto(`/console/operator/accounts/${dora.account}`)
+    await page.getByText('$5.00', { exact: true }).waitFor()
+    await context.close()
+  }, 60_000)
+
   test('an account may owe; its statement says what it owes and adds up, for its operator and for its holder', async () => {
     const carl = await Payer.of(console.weir, 'carl')
     await carl.open('500')

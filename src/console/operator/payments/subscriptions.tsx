@@ -110,21 +110,24 @@ const tenYearsMs = 3_650 * 86_400_000
 
 function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
   const client = useQueryClient()
-  const [subscription] = useState(() => `sub_${newId().slice(0, 18)}`)
+  // If the answer was lost, the same period is sent again and granted once: these two name it.
+  const [{ subscription, begins }] = useState(() => ({
+    subscription: `sub_${newId().slice(0, 18)}`,
+    begins: Date.now(),
+  }))
   const [typed, setTyped] = useState('')
   const accounts = useAccountsLike(typed)
   const grant = async (given: FormData) => {
     const until = textOf(given, 'to')
-    const now = Date.now()
     const body = {
       subscription,
       source: 'manual',
       account: await accountIdOf(typed),
       product: textOf(given, 'product'),
       period: {
-        from: new Date(now).toISOString(),
+        from: new Date(begins).toISOString(),
         // The gateway cuts it to the length of the product.
-        to: until === undefined ? new Date(now + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
+        to: until === undefined ? new Date(begins + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
       },
       state: 'active',
     }
