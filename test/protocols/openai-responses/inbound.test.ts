@@ -651,6 +651,20 @@ describe('an answer', () => {
     ])
   })
 
+  test('the arguments of a finished call are not parsed again for each call after it', () => {
+    const json = JSON.stringify({ text: 'x'.repeat(20_000) })
+    const events = Array.from({ length: 2_000 }, (_, call): ChatEvent[] => [
+      { kind: 'tool-call-start', choice: 0, call, id: `c${call}`, name: 'f', thoughtSignature: undefined },
+      { kind: 'tool-call-delta', choice: 0, call, arguments: json },
+    ]).flat()
+    const frames = framesFor([
+      ...events,
+      { kind: 'choice-finish', choice: 0, reason: 'tool_calls', native: '' },
+    ])
+    const ended = frames.filter(({ event }) => event === 'response.function_call_arguments.done')
+    expect(ended).toHaveLength(2_000)
+  })
+
   test('whose charge could not be booked fails in place of its end', () => {
     const encoder = callOf(telling).inbound.encoder(context)
     const frames = [...encoder.start(), ...encoder.event(text('One.'))]

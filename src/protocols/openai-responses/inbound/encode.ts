@@ -275,9 +275,9 @@ export class ResponseEncoder implements StreamEncoder {
   /** Starts an item. Earlier items are closed, except parallel calls. */
   #place<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     for (const item of this.#items) {
-      const isRunning = item instanceof RunItem || item instanceof SearchItem
-      const beside = isRunning || (item instanceof CallItem && !item.whole)
-      if (item.open && !beside) item.close('completed')
+      // Asking a call whether it is whole parses its arguments.
+      if (!item.open || item instanceof RunItem || item instanceof SearchItem) continue
+      if (!(item instanceof CallItem) || item.whole) item.close('completed')
     }
     const index = this.#items.length
     const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#emitForItem)
