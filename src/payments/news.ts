@@ -36,28 +36,27 @@ export type PaymentNews =
   /** Nothing that the gateway acts on. */
   | { readonly kind: 'other' }
 
-export interface RefundNews {
-  readonly kind: 'refund'
+interface RefundReport {
   readonly refundId: string
   readonly paymentId: string
   readonly amount: Minor
   readonly currency: string
-  /** Whether the amount is that of one refund, by its own id, or of all refunds of the payment so far. */
+  /** How the processor reports refunds: one by its id, or the sum of all refunds of the payment so far. */
   readonly of: 'one' | 'total'
   /** When the processor reported it, milliseconds since 1970; missing in messages of older versions. */
   readonly at?: number
 }
 
-/** A refund that did not reach the payer: the money is here, whatever was reported of it before. */
-export interface FailedRefundNews {
+export interface RefundNews extends RefundReport {
+  readonly kind: 'refund'
+}
+
+/**
+ * A refund that did not reach the payer: the money is here, whatever was reported of it before. The amount is its own;
+ * a sum no longer holds it since `at`.
+ */
+export interface FailedRefundNews extends RefundReport {
   readonly kind: 'refund-failed'
-  readonly refundId: string
-  readonly paymentId: string
-  readonly amount: Minor
-  readonly currency: string
-  /** How the processor reports refunds: one by its id, or their sum, which a failed one has left since `at`. */
-  readonly of: 'one' | 'total'
-  readonly at?: number
 }
 
 export interface DisputeNews {
