@@ -18,14 +18,18 @@ import { type RefuseLater, withinLimits } from './within-limits.ts'
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 export interface ReadChat extends KeyedRequest {
   readonly call: Pick<IncomingCall, 'inbound' | 'request' | 'bodyBytes' | 'arrivedAt'>
+  /** The conversation of the console's chat that it answers in. */
+  readonly conversation?: string | undefined
 }
 
 /** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
-  const { caller, requestId, call } = chat
+  const { caller, requestId, call, conversation } = chat
   const { inbound, request, bodyBytes, arrivedAt } = call
-  const run: Run = (signal, keeper) =>
-    complete(parts.chat, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
+  const run: Run = (signal, keeper) => {
+    if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
+    return complete(parts.chat, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
+  }
   return servePaid(parts, chat, run, refuse)
 }
 

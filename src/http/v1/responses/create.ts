@@ -1,7 +1,6 @@
 // POST /v1/responses
 
 import type { Caller } from '../../../accounts/caller.ts'
-import { complete } from '../../../chat/complete.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { addresses } from '../../../protocols/openai-responses/inbound/addresses.ts'
@@ -18,8 +17,7 @@ import type { Turn } from '../../../responses/parsed-responses.ts'
 import { recall } from '../../../responses/recall.ts'
 import { storedTurn } from '../../intake/large-bodies.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
-import type { Run } from '../../intake/paid/idempotency.ts'
-import { servePaid } from '../../intake/paid/serve-paid.ts'
+import { serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { PaidParts, ResponseParts } from '../../parts.ts'
 
@@ -57,11 +55,7 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
       ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.reachableHosts))
       : own
   const incoming = { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt }
-  const run: Run = (signal, keeper) => {
-    if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
-    return complete(parts.chat, { ...incoming, caller, requestId, signal, keeper })
-  }
-  return servePaid(parts, { request, caller, json, requestId, call: incoming }, run)
+  return serveChat(parts, { request, caller, json, requestId, call: incoming, conversation })
 }
 
 /** The conversation of the console's chat that the answer is to be the last of: only the app has conversations. */
