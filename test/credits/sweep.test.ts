@@ -65,3 +65,28 @@ test('a round in which something fails does all the rest and rejects, and the ne
   expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 4 })
   sweep.stop()
 })
+
+test('a round that is stopped ends with the step it is in, and reports nothing', async () => {
+  const recovering = Promise.withResolvers<number>()
+  const asked = Promise.withResolvers<void>()
+  const done: string[] = []
+  const sweep = startSweep({
+    ledger: {
+      recover: () => {
+        asked.resolve()
+        return recovering.promise
+      },
+      expire: () => Promise.resolve(done.push('expire')),
+    },
+    forgetful: [{ sweep: () => Promise.resolve(done.push('another store')) }],
+    anchor: () => void done.push('anchor'),
+    clock: () => noon,
+    everyMs: 1,
+    failed: () => void done.push('failure'),
+  })
+  await asked.promise
+  sweep.stop()
+  recovering.reject(new GatewayError('store_unavailable'))
+  await expect(sweep.run()).rejects.toMatchObject({ code: 'store_unavailable' })
+  expect(done).toEqual([])
+})

@@ -13,6 +13,7 @@ export interface Swept {
 export interface Sweep {
   /** Runs one round, all of it. Rejects with the first failure; the next round tries again. */
   run(): Promise<Swept>
+  /** No round begins any more, and one under way ends with the step it is in. */
   stop(): void
 }
 
@@ -31,11 +32,13 @@ export function startSweep(parts: {
   readonly failed: (error: unknown) => void
 }): Sweep {
   let running: ReturnType<Sweep['run']> | undefined
+  let stopped = false
   async function round(): Promise<Swept> {
     const now = parts.clock()
     const failures: unknown[] = []
     // What fails in every round must not keep the rest from ever being done.
     const step = async (work: () => Promise<number>) => {
+      if (stopped) return 0
       try {
         return await work()
       } catch (error) {
@@ -47,7 +50,7 @@ export function startSweep(parts: {
     const expired = await step(() => parts.ledger.expire(now))
     let forgotten = 0
     for (const records of parts.forgetful) forgotten += await step(() => records.sweep(now))
-    parts.anchor()
+    if (!stopped) parts.anchor()
     if (failures.length > 0) throw failures[0]
     return { recovered, expired, forgotten }
   }
@@ -55,7 +58,13 @@ export function startSweep(parts: {
     running ??= round().finally(() => (running = undefined))
     return running
   }
-  const timer = setInterval(() => void run().catch(parts.failed), parts.everyMs)
+  // The step of a round that is stopped may find the store closed: what it left, the next start does.
+  const failed = (error: unknown) => stopped || parts.failed(error)
+  const timer = setInterval(() => void run().catch(failed), parts.everyMs)
   timer.unref()
-  return { run, stop: () => clearInterval(timer) }
+  const stop = () => {
+    stopped = true
+    clearInterval(timer)
+  }
+  return { run, stop }
 }

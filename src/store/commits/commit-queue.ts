@@ -57,6 +57,7 @@ export class CommitQueue {
   #busySince: number | null = null
   #down = false
   #retry: ReturnType<typeof setTimeout> | undefined
+  #closing = false
   #closed = false
 
   /** `lost` is called when a sync has failed: nothing is answered from then on, and the process has to end. */
@@ -106,7 +107,7 @@ export class CommitQueue {
 
   /** A disk that answers no sync is as good as none, though commits still get as far as the kernel. */
   get #admits(): boolean {
-    return !this.#down && !this.#closed && !this.#durability.lost && !this.#durability.stalled
+    return !this.#down && !this.#closing && !this.#durability.lost && !this.#durability.stalled
   }
 
   #refusal(): Promise<never> | undefined {
@@ -128,8 +129,22 @@ export class CommitQueue {
     return done
   }
 
-  /** Writes what is queued and stops. Rejects when the ends of calls could not be written; the spill file has them. */
+  /** Admits nothing more, writes what is queued and stops. Rejects when ends of calls were not written; the spill file has them. */
   async close(): Promise<void> {
+    this.#closing = true
+    // Whoever is answered here may have the next command to conclude.
+    do await this.#writeAll()
+    while (this.#queue.length > 0 && !this.#down && !this.#durability.lost)
+    this.#closed = true
+    clearTimeout(this.#laterTimer)
+    for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
+    const lost = this.#queue.splice(0)
+    for (const entry of lost) entry.reject(unavailable(undefined))
+    this.#transactions.close()
+    if (lost.length > 0 || this.#durability.lost) throw unavailable(undefined)
+  }
+
+  async #writeAll(): Promise<void> {
     clearTimeout(this.#retry)
     await this.#committing
     while (this.#queue.length > 0 && !this.#down) {
@@ -141,13 +156,6 @@ export class CommitQueue {
     clearTimeout(this.#retry)
     await this.#committing
     while (this.#durability.settled && !this.#durability.lost) await this.#durability.settled
-    this.#closed = true
-    clearTimeout(this.#laterTimer)
-    for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
-    const lost = this.#queue.splice(0)
-    for (const entry of lost) entry.reject(unavailable(undefined))
-    this.#transactions.close()
-    if (lost.length > 0 || this.#durability.lost) throw unavailable(undefined)
   }
 
   /** Makes sure that the disk can be written, by writing. Never throws or rejects; a commit under way shows as much. */

@@ -192,4 +192,23 @@ describe('over a database that answers later', () => {
       'store_unavailable',
     )
   })
+
+  test('closing writes what is concluded while it waits, and refuses what would only be admitted', async () => {
+    const database = new SlowDatabase()
+    const synced = Promise.withResolvers<void>()
+    const queue = queueOn(Object.assign(database, { quiet: () => false, sync: () => synced.promise }))
+    const first = queue.conclude({}, () => database.write('first'), null)
+    await database.answer()
+    const closed = queue.close()
+    // A sync is under way: whoever waits for it goes on, and may have the next command ready.
+    const admitted = queue
+      .admit({}, () => database.write('admission'))
+      .catch((error: GatewayError) => error.code)
+    const second = queue.conclude({}, () => database.write('second'), null)
+    synced.resolve()
+    await database.answer()
+    await closed
+    expect(await Promise.all([first, admitted, second])).toEqual(['first', 'store_unavailable', 'second'])
+    expect(database.committed).toEqual(['first', 'second'])
+  })
 })
