@@ -9,6 +9,7 @@ import { ConsoleClient } from '../support/console-client.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { tempDir } from '../support/tmp.ts'
+import { processorMs } from '../support/processor-time.ts'
 
 const rows = 1_000_000
 const holdsAtMostMs = 20
@@ -44,19 +45,13 @@ function fill(database: Database, owner: string): void {
   database.run('ANALYZE')
 }
 
-/** Milliseconds that this thread has worked: what its neighbours on the machine do is not in it. */
-function worked(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1_000
-}
-
 /** The longest time that nothing else could run, of a few repetitions the least: garbage is collected in any of them. */
 async function longestHold(work: () => Promise<unknown>): Promise<number> {
   const holds: number[] = []
   for (let time = 0; time < 4; time += 1) {
-    let [longest, before, watching] = [0, worked(), true]
+    let [longest, before, watching] = [0, processorMs(), true]
     const look = () => {
-      const now = worked()
+      const now = processorMs()
       longest = Math.max(longest, now - before)
       before = now
       if (watching) setImmediate(look)

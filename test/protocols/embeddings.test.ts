@@ -7,6 +7,7 @@ import { defaultEmbeddingQuirks, type EmbeddingRequest } from '../../src/protoco
 import { outbounds } from '../../src/protocols/registry.ts'
 import { parseEmbedding } from '../../src/protocols/embeddings/inbound.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
+import { processorMs } from '../support/processor-time.ts'
 
 const asked: EmbeddingRequest = { inputs: ['a', 'b'], dimensions: 3, user: 'u', rest: {} }
 
@@ -218,9 +219,9 @@ describe('a body', () => {
 
   test('of 300,000 tokens is read in a moment', () => {
     const input = Array.from({ length: 300_000 }, (_, at) => at)
-    const began = performance.now()
+    const before = processorMs()
     expect(parsed({ input }).request.inputs).toHaveLength(1)
-    expect(performance.now() - began).toBeLessThan(250)
+    expect(processorMs() - before).toBeLessThan(250)
   })
 })
 

@@ -8,6 +8,7 @@ import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { warningsFor } from '../../src/protocols/request/client-fields.ts'
 import type { ProtocolId } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
+import { processorMsOf } from '../support/processor-time.ts'
 
 const protocols = Object.keys(outbounds) as ProtocolId[]
 /** All take less than a tenth of it, milliseconds of this process's own time; what grew with the square took ten times as much. */
@@ -49,14 +50,6 @@ const conversations: Readonly<Record<string, readonly object[]>> = {
   'one speaker, in parts': times(10_000, () => ({ role: 'user', content: [{ type: 'text', text: 'x' }] })),
 }
 
-/** Milliseconds that this process works. */
-function worked(work: () => unknown): number {
-  const before = process.cpuUsage()
-  work()
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / 1_000
-}
-
 describe.each(Object.entries(conversations))('%s', (_, messages) => {
   test.each(protocols)('for %s', (protocol) => {
     const request = inbound.parse({ model: 'lab/small', messages }).toChatRequest()
@@ -70,7 +63,7 @@ describe.each(Object.entries(conversations))('%s', (_, messages) => {
       rememberedSignature: () => undefined,
     }
     let body: unknown
-    const ms = worked(() => ({ body } = outbound.lower(request, target)))
+    const ms = processorMsOf(() => ({ body } = outbound.lower(request, target)))
     expect(body).toBeObject()
     expect(ms).toBeLessThan(mostMs)
   })
@@ -100,7 +93,7 @@ test('thousands of toolsets are matched with thousands of servers, which are too
   const toolsets = times(9_000, () => ({ type: 'mcp_toolset', mcp_server_name: 'server_of_a_client_37999' }))
   const body = { model: 'claude', max_tokens: 1, messages: [hello], tools: toolsets, mcp_servers: servers }
   const refused = () => expect(() => messages.parse(body)).toThrow(/at most 16 MCP servers/)
-  expect(worked(refused)).toBeLessThan(mostMs)
+  expect(processorMsOf(refused)).toBeLessThan(mostMs)
 })
 
 test('thousands of results of a Gemini client find their calls, the last one first', () => {

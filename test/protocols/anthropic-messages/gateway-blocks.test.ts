@@ -5,6 +5,7 @@ import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 import { EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/encode.ts'
 import { readAssistant } from '../../../src/protocols/anthropic-messages/inbound/read-blocks.ts'
 import type { ClientContent } from '../../../src/protocols/anthropic-messages/inbound/schema.ts'
+import { processorMs } from '../../support/processor-time.ts'
 
 const callOf = (id: string) => ({ type: 'mcp_tool_use', id, name: 'look', server_name: 'sky', input: {} })
 const resultOf = (tool_use_id: string) => ({ type: 'mcp_tool_result', tool_use_id, content: 'rain' })
@@ -56,7 +57,7 @@ test('nothing is left of a message of nothing else where such tools are of no us
 
 test('very many calls are read in no time', () => {
   const ids = Array.from({ length: 20_000 }, (_, at) => `srvtoolu_weir_${at}`)
-  const began = performance.now()
+  const before = processorMs()
   expect(read([...ids.map(callOf), ...ids.map(resultOf)], 'read')).toHaveLength(20_001)
-  expect(performance.now() - began).toBeLessThan(500)
+  expect(processorMs() - before).toBeLessThan(500)
 })

@@ -10,6 +10,7 @@ import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-rea
 import { grantOf, holdOf, noon } from '../../credits/support.ts'
 import { until } from '../../chat/lab.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { processorMs } from '../../support/processor-time.ts'
 
 const dirs: TempDir[] = []
 const stores: Store[] = []
@@ -197,9 +198,9 @@ test('many rows are paged, filtered and found within the time that the loop has'
   ]
   for (const query of queries) {
     reader.page({ ...query, limit: 50 })
-    const began = performance.now()
+    const before = processorMs()
     reader.page({ ...query, limit: 50 })
-    expect(performance.now() - began).toBeLessThan(100)
+    expect(processorMs() - before).toBeLessThan(100)
   }
   expect(reader.page({ account: 'anna', code: 'overloaded', limit: 50 }).rows).toHaveLength(10)
   expect(reader.find('r77777', 'anna')?.at).toBe(noon + 77_777)

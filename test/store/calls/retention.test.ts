@@ -10,6 +10,7 @@ import { one } from '../../../src/store/sqlite/database/one.ts'
 import { defaultRetention, Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { processorMs } from '../../support/processor-time.ts'
 
 const day = 86_400_000
 const dirs: TempDir[] = []
@@ -121,12 +122,6 @@ test('thousands of ended sessions go, too, in as many bites as they take', async
   database.close()
 })
 
-/** The processor time that this process has used, milliseconds. */
-function usedMs(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
-}
-
 test('no bite holds the loop for long, and others have their turn in between', async () => {
   const dataDir = freshDir()
   fill(dataDir, 40_000)
@@ -134,11 +129,11 @@ test('no bite holds the loop for long, and others have their turn in between', a
   const held: number[] = []
   const retention = new Retention(database, { ...defaultRetention, requestsMs: 1000 })
   let turns = 0
-  let before = usedMs()
+  let before = processorMs()
   // Every turn of the others tells how much processor time has passed since the one before: the loop's, and not that of
   // other work on the machine.
   const others = setInterval(() => {
-    const now = usedMs()
+    const now = processorMs()
     held.push(now - before)
     before = now
     turns += 1

@@ -8,6 +8,7 @@ import type { DialInit } from '../../../src/egress/egress.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { anySchema, mcpServer, text } from '../../support/mcp-server.ts'
 import { opened, run, sourceOf } from './open-source.ts'
+import { processorMs } from '../../support/processor-time.ts'
 
 const echo = { name: 'echo', inputSchema: anySchema }
 const never = () => new Promise<never>(() => undefined)
@@ -272,9 +273,9 @@ describe('a call of a tool that goes wrong is a failure with a text for the mode
       call: () => ({ content: [{ type: 'resource_link', uri, name: '('.repeat(50_000) }] }),
     })
     await using source = await opened({ server_url: server.url })
-    const began = performance.now()
+    const before = processorMs()
     expect((await run(source.tool('echo'))).output!.length).toBeLessThan(1_000)
-    expect(performance.now() - began).toBeLessThan(500)
+    expect(processorMs() - before).toBeLessThan(500)
   })
 })
 
