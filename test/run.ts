@@ -53,13 +53,15 @@ for (const { name, command } of checks) {
 }
 
 console.log('\n== tests')
-// A worker per core. Each keeps its modules from file to file: to load them for every file takes minutes.
+// A worker per core. Each keeps its modules from file to file: to load them for every file takes minutes. A test that
+// hangs is ended; on a machine that has much else to do five seconds, the default, are less than some starts take.
 const suite = await run([
   bun,
   'test',
   '--only-failures',
   '--parallel',
   '--no-isolate',
+  '--timeout=30000',
   ...process.argv.slice(2),
 ])
 const counts = countsOf(suite.output)

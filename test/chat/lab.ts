@@ -107,7 +107,7 @@ function offer(written: string): Settings {
 export async function until<T>(
   ask: () => T | Promise<T>,
   isSo: (answer: T) => boolean,
-  ms = 3_000,
+  ms = 20_000,
 ): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
