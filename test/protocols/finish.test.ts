@@ -14,6 +14,6 @@ describe('a finish reason of a provider', () => {
   test('is known in capitals and with words behind it', () => {
     expect(finishReasonOf('MAX_TOKENS', 'none')).toBe('length')
     expect(finishReasonOf('content_filter: RECITATION', 'none')).toBe('content_filter')
-    expect(failureOf('function_call_filter: MALFORMED_FUNCTION_CALL')).toBe('broken')
+    expect(failureOf('function_call_filter: MALFORMED_FUNCTION_CALL')).toBe('unusable-output')
   })
 })

@@ -242,7 +242,7 @@ const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
   },
   {
     kind: 'unusable-output',
-    codes: /^(tool_use_failed|json_validate_failed|output_parse_failed)$/i,
+    codes: /^(tool_use_failed|json_validate_failed|output_parse_failed|function_call_filter)$/i,
   },
   {
     kind: 'rate-limited',

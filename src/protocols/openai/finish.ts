@@ -30,7 +30,7 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map([
 const failures: ReadonlyMap<string, FaultKind> = new Map([
   ['error', 'broken'],
   // Google's compatible endpoint: the model wrote a call that cannot be read.
-  ['function_call_filter', 'broken'],
+  ['function_call_filter', 'unusable-output'],
   ['abort', 'broken'],
   ['network_error', 'broken'],
   ['insufficient_system_resource', 'overloaded'],
@@ -42,7 +42,7 @@ export function isReason(value: unknown): value is string {
 }
 
 /** Google's compatible endpoint appends its own reason to OpenAI's: `content_filter: RECITATION`. */
-function wordOf(native: string): string {
+export function wordOf(native: string): string {
   return native.toLowerCase().split(':', 1)[0]!.trim()
 }
 

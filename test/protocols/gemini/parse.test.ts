@@ -52,7 +52,7 @@ describe('finish', () => {
         ...chunk([{ text: 'half' }], reason),
         usageMetadata: { promptTokenCount: 5, totalTokenCount: 5 },
       })
-      expect(result.fault).toMatchObject({ kind: 'broken', providerCode: reason })
+      expect(result.fault).toMatchObject({ kind: 'unusable-output', providerCode: reason })
       expect(result.choices).toEqual([])
       expect(result.usage).toMatchObject({ input: 5, output: 0 })
     },
@@ -64,6 +64,13 @@ describe('finish', () => {
     ])
     expect(streamed(chunk([{ functionCall: { name: 'f' } }], reason)).choices[0]!.finish).toBe('tool_calls')
     expect(streamed(chunk([], reason)).fault).toMatchObject({ kind: 'broken', providerCode: reason })
+  })
+
+  test('an answer that could be continued ran out of tokens', () => {
+    expect(streamed(chunk([{ text: 'words' }], 'CONTINUATION')).choices[0]).toMatchObject({
+      finish: 'length',
+      nativeFinish: 'CONTINUATION',
+    })
   })
 
   test('an unspecified reason is none', () => {

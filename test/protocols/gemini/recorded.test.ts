@@ -20,7 +20,7 @@ const answered = recorded.filter((each) => each.status === 200)
 const streams = answered.filter((each) => each.streamed && isSse(each))
 const refused = recorded.filter((each) => each.status !== 200)
 
-const broken = ['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL']
+const spoilt = ['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL']
 
 function isSse(recording: Case): boolean {
   return !new TextDecoder().decode(recording.stream().subarray(0, 1)).startsWith('[')
@@ -80,7 +80,7 @@ describe.each(answered.map((each) => [`${each.provider}/${each.id}`, each] as co
 
     test('is a failure exactly where Gemini failed', () => {
       expect(result.fault?.kind).toBe(
-        reasons.some((reason) => broken.includes(reason)) ? 'broken' : undefined,
+        reasons.some((reason) => spoilt.includes(reason)) ? 'unusable-output' : undefined,
       )
     })
 
@@ -193,7 +193,10 @@ describe('what single recordings show', () => {
 
   test('an answer that failed keeps what it cost: zero output is a count, not a gap', () => {
     const result = named('btj08aff7')
-    expect(result.fault).toMatchObject({ kind: 'broken', providerCode: 'MALFORMED_FUNCTION_CALL' })
+    expect(result.fault).toMatchObject({
+      kind: 'unusable-output',
+      providerCode: 'MALFORMED_FUNCTION_CALL',
+    })
     expect(result.usage).toMatchObject({ input: 110, output: 0, reasoning: 0 })
     expect(result.choices).toEqual([])
   })

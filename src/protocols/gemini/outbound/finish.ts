@@ -1,4 +1,4 @@
-// Maps Gemini's finish reasons. An answer that the model spoiled is a failure that may be retried.
+// Maps Gemini's finish reasons. An answer that the model spoiled is a failure that is not retried: it has been billed.
 
 import type { Fault, FinishReason } from '../../../conversation/event.ts'
 import { fault } from '../../faults.ts'
@@ -24,7 +24,9 @@ const spoilt: readonly string[] = [
  */
 export function finishOf(native: string, calls: Calls, said: boolean): FinishReason | undefined {
   if (isFilterReason(native)) return 'content_filter'
-  if (native === 'MAX_TOKENS') return calls === 'complete' ? 'tool_calls' : 'length'
+  // CONTINUATION: the answer has reached the limit of one request.
+  if (native === 'MAX_TOKENS' || native === 'CONTINUATION')
+    return calls === 'complete' ? 'tool_calls' : 'length'
   if (!endsWell(native) || calls === 'cut') return undefined
   if (calls === 'complete') return 'tool_calls'
   return native === 'STOP' || said ? 'stop' : undefined
@@ -37,5 +39,6 @@ export function endsWell(native: string): boolean {
 
 /** The fault of a candidate that ended badly, with Google's explanation if there is one. */
 export function brokenFinish(native: string, message: string | undefined): Fault {
-  return fault('broken', message ?? `The model stopped with ${native}.`, { providerCode: native })
+  const kind = endsWell(native) ? 'broken' : 'unusable-output'
+  return fault(kind, message ?? `The model stopped with ${native}.`, { providerCode: native })
 }

@@ -15,7 +15,7 @@ import { wireAnnotation } from '../../openai/message-fields.ts'
 import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
 import { CallRepair } from './repair-calls.ts'
 import { errorIn } from '../../openai/fault.ts'
-import { failureOf, finishReasonOf, isReason } from '../../openai/finish.ts'
+import { failureOf, finishReasonOf, isReason, wordOf } from '../../openai/finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
 import { usageIn } from '../../openai/upstream-usage.ts'
@@ -241,6 +241,7 @@ export class FrameRepair {
     if (failureOf(native) !== undefined) {
       this.error = fields?.choiceFields['error'] ?? {
         message: `The provider ended the answer with '${native}'.`,
+        code: wordOf(native),
       }
       return
     }
