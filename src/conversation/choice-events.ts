@@ -27,6 +27,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
             native: answer.nativeFinish ?? '',
             ...(answer.stopSequence !== undefined && { stopSequence: answer.stopSequence }),
             ...(answer.paused && { paused: answer.paused }),
+            ...(answer.blockedPrompt !== undefined && { blockedPrompt: answer.blockedPrompt }),
           } as const,
         ]),
   ]

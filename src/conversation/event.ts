@@ -65,11 +65,18 @@ export type ChatEvent =
       readonly stopSequence?: string
       /** The provider goes on when it is sent back what it has said. */
       readonly paused?: true
+      /** The provider refused the prompt and made nothing. */
+      readonly blockedPrompt?: BlockedPrompt
     }
   | { readonly kind: 'finish' }
   | { readonly kind: 'error'; readonly fault: Fault }
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
+
+/** A prompt that a filter of the provider refused, with the provider's words where it gave any. */
+export interface BlockedPrompt {
+  readonly message?: string
+}
 
 /** A source for a stretch of the text; offsets count UTF-16 code units of the choice's whole text. */
 export interface Annotation {
@@ -148,6 +155,7 @@ export interface Choice {
   readonly nativeFinish: string | undefined
   readonly stopSequence?: string
   readonly paused?: true
+  readonly blockedPrompt?: BlockedPrompt
   /** What tools of the gateway did, and said; absent where none was there. */
   readonly runs?: readonly GatewayRun[]
   readonly items?: readonly JsonObject[]
@@ -173,6 +181,7 @@ interface Draft {
   nativeFinish: string | undefined
   stopSequence?: string
   paused?: true
+  blockedPrompt?: BlockedPrompt
   runs?: GatewayRun[]
   items?: JsonObject[]
 }
@@ -310,6 +319,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
       draft.nativeFinish = event.native
       if (event.stopSequence !== undefined) draft.stopSequence = event.stopSequence
       if (event.paused) draft.paused = true
+      if (event.blockedPrompt !== undefined) draft.blockedPrompt = event.blockedPrompt
       return
     default:
       return event satisfies never

@@ -199,11 +199,12 @@ export class ToolLoop {
 
   /** Ends the answer the way its last round ended. */
   #finish(): void {
-    const { reason, native, stopSequence, callsClient } = this.#events
+    const { reason, native, stopSequence, blockedPrompt, callsClient } = this.#events
     if (reason === undefined) return
     const said = reason === 'tool_calls' && !callsClient ? 'stop' : reason
     const stopped = stopSequence === undefined ? {} : { stopSequence }
-    this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native, ...stopped })
+    const blocked = blockedPrompt === undefined ? {} : { blockedPrompt }
+    this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native, ...stopped, ...blocked })
   }
 
   /** The provider's own searches that the request still allows after `used`; undefined without a limit. */

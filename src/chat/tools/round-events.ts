@@ -1,7 +1,12 @@
 // Merges the events of one round into an answer of several: takes out gateway tool calls and continues the numbering
 // of the earlier rounds.
 
-import { type CollectedCall, type FinishReason, joinReasoning } from '../../conversation/event.ts'
+import {
+  type BlockedPrompt,
+  type CollectedCall,
+  type FinishReason,
+  joinReasoning,
+} from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '../../conversation/request.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
@@ -43,6 +48,7 @@ export class RoundEvents {
   #native = ''
   #stopSequence: string | undefined
   #paused = false
+  #blockedPrompt: BlockedPrompt | undefined
 
   /** `answer` advances with every event passed to `forward`. */
   constructor(tools: Pick<CallTools, 'named'>, answer: AnswerSoFar, forward: (event: ContentEvent) => void) {
@@ -81,6 +87,7 @@ export class RoundEvents {
         this.#native = event.native
         this.#stopSequence = event.stopSequence
         this.#paused = event.paused === true
+        this.#blockedPrompt = event.blockedPrompt
         return
       default:
         this.#forward(event)
@@ -103,6 +110,12 @@ export class RoundEvents {
   /** Whether the provider continues when its message is sent back; not if it calls tools and waits for results. */
   get paused(): boolean {
     return this.#paused && this.#calls.size === 0
+  }
+
+  /** The prompt was refused; undefined in a later round, whose prompt has parts of the answer. */
+  get blockedPrompt(): BlockedPrompt | undefined {
+    const { text, reasoning, runs } = this.#before
+    return text + reasoning + runs === 0 ? this.#blockedPrompt : undefined
   }
 
   get text(): string {

@@ -89,6 +89,24 @@ function thought(format: string): ContentEvent[] {
   ]
 }
 
+test('a prompt that is blocked is told in the first round only: later ones have parts of the answer', async () => {
+  const tools = await toolsOf()
+  const blocked = {
+    kind: 'choice-finish',
+    choice,
+    reason: 'content_filter',
+    native: 'OTHER',
+    blockedPrompt: {},
+  } as const
+  const roundAfter = (runs: number) => {
+    const round = new RoundEvents(tools, { text: 0, reasoning: 0, calls: 0, runs }, () => undefined)
+    round.take(blocked)
+    return round.blockedPrompt
+  }
+  expect(roundAfter(0)).toEqual({})
+  expect(roundAfter(1)).toBeUndefined()
+})
+
 describe('the next round', () => {
   test('gives Claude its signed thoughts back, in front of what they led to', async () => {
     const { messages } = await secondRound(

@@ -47,10 +47,15 @@ function chunksFor(events: readonly ChatEvent[], answer: AnswerContext = context
   return frames.map(({ data }) => JSON.parse(data) as JsonObject)
 }
 
+/** None for a prompt that was blocked. */
+function candidatesOf({ candidates }: JsonObject): JsonObject[] {
+  return (candidates ?? []) as JsonObject[]
+}
+
 /** The parts of the first candidate, over all chunks. */
 function partsOf(chunks: readonly JsonObject[]): JsonObject[] {
   return chunks.flatMap((chunk) => {
-    const first = (chunk['candidates'] as JsonObject[]).find(({ index }) => index === 0)
+    const first = candidatesOf(chunk).find(({ index }) => index === 0)
     return (first?.['content'] as { parts: JsonObject[] } | undefined)?.parts ?? []
   })
 }
@@ -127,10 +132,10 @@ describe('told to clients of Gemini', () => {
 
     expect(readable(partsOf(chunks))).toEqual(expected(choice))
     expect(readable(partsOf([whole]))).toEqual(expected(choice))
-    const ends = chunks.flatMap((chunk) =>
-      (chunk['candidates'] as JsonObject[]).map((each) => each['finishReason']),
-    )
-    expect(ends.filter((end) => end !== undefined).length).toBe(collect(events).choices.length)
+    const ends = chunks.flatMap((chunk) => candidatesOf(chunk).map((each) => each['finishReason']))
+    const blocked = choice.blockedPrompt !== undefined
+    expect(ends.filter((end) => end !== undefined).length).toBe(blocked ? 0 : collect(events).choices.length)
+    expect(chunks.filter(({ promptFeedback }) => promptFeedback !== undefined).length).toBe(Number(blocked))
   })
 
   const conversations = answers.flatMap(([name, events]) => {

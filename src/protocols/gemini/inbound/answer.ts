@@ -1,6 +1,6 @@
 // Answers of generateContent: candidates with parts, usageMetadata, and errors in Google's shape.
 
-import type { Annotation, Choice, FinishReason } from '../../../conversation/event.ts'
+import type { Annotation, BlockedPrompt, Choice, FinishReason } from '../../../conversation/event.ts'
 import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
@@ -24,6 +24,12 @@ const finishReasons: Readonly<Record<FinishReason, string>> = {
 export function wireFinish(reason: FinishReason, native: string | undefined): string {
   const isFiner = reason === 'content_filter' && native !== undefined && isFilterReason(native)
   return isFiner ? native : finishReasons[reason]
+}
+
+/** How an answer without candidates says that the prompt was refused; `native` is the provider's reason. */
+export function promptFeedbackOf({ message }: BlockedPrompt, native: string | undefined): JsonObject {
+  const said: JsonObject = message === undefined ? {} : { blockReasonMessage: message }
+  return { promptFeedback: { blockReason: native || 'OTHER', ...said } }
 }
 
 /**

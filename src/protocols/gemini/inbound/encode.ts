@@ -2,6 +2,7 @@
 
 import {
   type Annotation,
+  type BlockedPrompt,
   type ChatEvent,
   type FinishReason,
   joinReasoning,
@@ -19,6 +20,7 @@ import {
   callPart,
   groundingOf,
   logprobsOf,
+  promptFeedbackOf,
   reasoningPart,
   usageMetadata,
   wireError,
@@ -43,7 +45,9 @@ interface OpenCandidate {
   readonly runs: GatewayRun[]
   readonly items: JsonObject[]
   readonly logprobs: Json[]
-  finish: { readonly reason: FinishReason; readonly native: string } | undefined
+  finish:
+    | { readonly reason: FinishReason; readonly native: string; readonly blockedPrompt?: BlockedPrompt }
+    | undefined
 }
 
 /** Function calls are not split in this protocol, so they are sent at the end, with complete arguments. */
@@ -110,7 +114,7 @@ export class GeminiEncoder implements StreamEncoder {
         // A search shows at the end, with what it has found.
         return []
       case 'choice-finish':
-        candidate.finish = { reason: event.reason, native: event.native }
+        candidate.finish = event
         return []
       default:
         return event satisfies never
@@ -126,6 +130,12 @@ export class GeminiEncoder implements StreamEncoder {
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const end = { usageMetadata: usageMetadata(usage, bill), ...this.#context.extra }
+    const blocked = this.#candidate(0).finish
+    if (blocked?.blockedPrompt !== undefined) {
+      const feedback = promptFeedbackOf(blocked.blockedPrompt, blocked.native)
+      return [frameOf({ ...feedback, ...answerHead(this.#context), ...end })]
+    }
     const candidates = [...this.#candidates]
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
@@ -134,11 +144,11 @@ export class GeminiEncoder implements StreamEncoder {
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
       }))
-    return [this.#chunk(candidates, { usageMetadata: usageMetadata(usage, bill), ...this.#context.extra })]
+    return [this.#chunk(candidates, end)]
   }
 
   fail(error: RenderedError): readonly Frame[] {
-    return [{ event: undefined, data: JSON.stringify(wireError(error)) }]
+    return [frameOf(wireError(error))]
   }
 
   #candidate(index: number): OpenCandidate {
@@ -169,8 +179,12 @@ export class GeminiEncoder implements StreamEncoder {
   }
 
   #chunk(candidates: JsonObject[], more: JsonObject = {}): Frame {
-    return { event: undefined, data: JSON.stringify({ candidates, ...answerHead(this.#context), ...more }) }
+    return frameOf({ candidates, ...answerHead(this.#context), ...more })
   }
+}
+
+function frameOf(chunk: JsonObject): Frame {
+  return { event: undefined, data: JSON.stringify(chunk) }
 }
 
 /**

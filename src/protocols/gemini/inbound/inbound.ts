@@ -12,7 +12,15 @@ import { invalidRequest } from '../../request/invalid-param.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { addresses } from './addresses.ts'
-import { groundingOf, logprobsOf, partsOf, usageMetadata, wireError, wireFinish } from './answer.ts'
+import {
+  groundingOf,
+  logprobsOf,
+  partsOf,
+  promptFeedbackOf,
+  usageMetadata,
+  wireError,
+  wireFinish,
+} from './answer.ts'
 import { camelCased } from './camel-case.ts'
 import { answerHead, candidateOf, GeminiEncoder } from './encode.ts'
 import { chatBody } from './read.ts'
@@ -129,8 +137,10 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     }
   })
   const { warnings } = context
+  const [first] = result.choices
+  const blocked = first?.blockedPrompt
   return {
-    candidates,
+    ...(blocked === undefined ? { candidates } : promptFeedbackOf(blocked, first?.nativeFinish)),
     usageMetadata: usageMetadata(usage, bill),
     ...answerHead(context),
     ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),

@@ -132,13 +132,17 @@ export const geminiUsage = z.looseObject({
 
 /** A whole answer, and each chunk of a stream. */
 export const generateContentResponse = z.looseObject({
-  candidates: z.array(
-    z.looseObject({
-      index: z.int().min(0),
-      content: z.looseObject({ role: z.literal('model'), parts: z.array(answerPart) }),
-      finishReason: z.enum(['STOP', 'MAX_TOKENS', ...filterReasons]).optional(),
-    }),
-  ),
+  candidates: z
+    .array(
+      z.looseObject({
+        index: z.int().min(0),
+        content: z.looseObject({ role: z.literal('model'), parts: z.array(answerPart) }),
+        finishReason: z.enum(['STOP', 'MAX_TOKENS', ...filterReasons]).optional(),
+      }),
+    )
+    .optional(),
+  /** Instead of candidates, when a filter of the provider has refused the prompt. */
+  promptFeedback: z.looseObject({ blockReason: text, blockReasonMessage: text.optional() }).optional(),
   usageMetadata: geminiUsage.optional(),
   modelVersion: text,
   responseId: text,

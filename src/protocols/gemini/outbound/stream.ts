@@ -1,7 +1,7 @@
 // Parses Gemini's answers: chunks of a stream, a whole answer, or the array of chunks of a stream without `alt=sse`.
 // All consist of the same chunks, so one state machine reads them.
 
-import type { ChatEvent, Fault } from '../../../conversation/event.ts'
+import type { BlockedPrompt, ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
 import type { StreamParser, Texts } from '../../protocol.ts'
@@ -38,7 +38,7 @@ class AnswerParser implements StreamParser {
   /** In the order of their choices. */
   readonly #candidates: Candidate[] = []
   /** Why the prompt was refused, when it was. */
-  #blocked: string | undefined
+  #blocked: { readonly reason: string; readonly prompt: BlockedPrompt } | undefined
   /** A terminal event has been given. */
   #over = false
   readonly #runs = new TextRuns()
@@ -92,8 +92,9 @@ class AnswerParser implements StreamParser {
     if (this.#over) return []
     if (this.#candidates.length === 0 && this.#blocked !== undefined) {
       // A refused prompt is answered without candidates.
+      const { reason: native, prompt: blockedPrompt } = this.#blocked
       return [
-        { kind: 'choice-finish', choice: 0, reason: 'content_filter', native: this.#blocked },
+        { kind: 'choice-finish', choice: 0, reason: 'content_filter', native, blockedPrompt },
         { kind: 'finish' },
       ]
     }
@@ -134,7 +135,8 @@ class AnswerParser implements StreamParser {
       events.push({ kind: 'message-start', id: chunk.responseId, model: chunk.modelVersion })
     this.#started = true
     this.#answer ??= chunk.responseId
-    this.#blocked = chunk.promptFeedback?.blockReason ?? this.#blocked
+    const { blockReason: reason, blockReasonMessage: message } = chunk.promptFeedback ?? {}
+    if (reason !== undefined) this.#blocked = { reason, prompt: message === undefined ? {} : { message } }
     const received = chunk.candidates ?? []
     const failure = received.find(isFailure)
     // A failed candidate is not begun: its content would only prevent failing over.
