@@ -17,6 +17,23 @@ const chunk = (index: number, content: string, finish: string | null = null) =>
 const first = head + chunk(0, 'Downhill.') + chunk(0, '', 'stop')
 const done = 'data: [DONE]\n\n'
 
+const candidate = (index: number, text: string, finishReason?: string) =>
+  `data: ${JSON.stringify({
+    candidates: [{ index, content: { role: 'model', parts: [{ text }] }, finishReason }],
+    usageMetadata: { promptTokenCount: 12, candidatesTokenCount: 4, totalTokenCount: 16 },
+    modelVersion: 'm',
+  })}\n\n`
+const firstCandidate = head + candidate(0, 'Downhill.') + candidate(0, '', 'STOP')
+
+/** By the model in a path of Gemini's. */
+const candidates: Readonly<Record<string, string>> = {
+  'g-cut': firstCandidate,
+  'g-open': firstCandidate + candidate(1, 'Sea'),
+  // What some gateways in front of Google append.
+  'g-fewer': firstCandidate + done,
+  'g-both': firstCandidate + candidate(1, 'Seaward.', 'STOP'),
+}
+
 const scripts: Readonly<Record<string, string>> = {
   cut: first,
   // A provider that makes fewer than were asked for.
@@ -28,13 +45,16 @@ let provider: ScriptedProvider
 let lab: Lab
 
 beforeAll(async () => {
-  provider = await startScriptedProvider({}, (body) => async (wire) => {
-    await wire.write(scripts[String(body['model'])]!)
+  provider = await startScriptedProvider({}, (body, path) => async (wire) => {
+    const [, name = String(body['model'])] = /models\/([^:]+):/.exec(path) ?? []
+    await wire.write({ ...scripts, ...candidates }[name]!)
     wire.end()
   })
+  const servedBy = (id: string, names: object) =>
+    Object.keys(names).map((name) => [`lab/${name}`, [`${id}/${name}`]] as const)
   lab = await startLab({
-    providers: { lab: provider.url },
-    models: Object.fromEntries(Object.keys(scripts).map((name) => [`lab/${name}`, [`lab/${name}`]])),
+    providers: { lab: provider.url, google: { protocol: 'gemini', base_url: provider.url } },
+    models: Object.fromEntries([...servedBy('lab', scripts), ...servedBy('google', candidates)]),
   })
 })
 
@@ -62,6 +82,24 @@ describe('a stream of two answers', () => {
     expect(codeIn(text)).toBeUndefined()
     expect(text).toEndWith(done)
     expect(await receiptOf(lab.weir, requestId)).toMatchObject({ ending: 'finished' })
+  })
+
+  test.each(['g-cut', 'g-open'])('of Gemini that is cut (%s) is an error, and is charged', async (name) => {
+    const { text, requestId } = await lab.ask(`lab/${name}`, two)
+    expect(wordsIn(text)).toContain('Downhill.')
+    expect(codeIn(text)).toBe('upstream_error')
+    const receipt = await receiptOf(lab.weir, requestId)
+    expect(receipt).toMatchObject({ ending: 'provider-cut', usage: { prompt_tokens: 12 } })
+    expect(receipt!.usage!.completion_tokens).toBeGreaterThanOrEqual(4)
+  })
+
+  test.each(['g-fewer', 'g-both'])('of Gemini that is whole (%s) is finished', async (name) => {
+    const { text, requestId } = await lab.ask(`lab/${name}`, two)
+    expect(codeIn(text)).toBeUndefined()
+    expect(await receiptOf(lab.weir, requestId)).toMatchObject({
+      ending: 'finished',
+      usage: { prompt_tokens: 12, completion_tokens: 4 },
+    })
   })
 
   test('is the same to a client of another protocol', async () => {

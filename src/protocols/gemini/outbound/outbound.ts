@@ -20,7 +20,7 @@ export const outbound: Outbound<GeminiQuirks> = {
   lower,
   ownSearch,
   whole: (body, target) => withClientNames(wholeAnswer(body, traitsFor(target)), target),
-  parser: (target) => parserWithClientNames(parserOf(traitsFor(target)), target),
+  parser: (target, choices = 1) => parserWithClientNames(parserOf(traitsFor(target), choices), target),
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: () => [],
   embeddings,

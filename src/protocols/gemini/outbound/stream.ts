@@ -15,14 +15,17 @@ import { type AnswerCandidate, type Chunk, readChunk } from './schema.ts'
 import type { Traits } from './quirks.ts'
 import { type Counters, updateCounters, usageOf } from './usage.ts'
 
-/** Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has. */
-export function parserOf(traits: Traits): StreamParser {
-  return new AnswerParser(traits)
+/**
+ * Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has, and
+ * as many have begun as were asked for.
+ */
+export function parserOf(traits: Traits, choices: number): StreamParser {
+  return new AnswerParser(traits, choices)
 }
 
 /** The events of a parsed JSON answer: one chunk, or an array of chunks. */
 export function wholeAnswer(body: unknown, traits: Traits): readonly ChatEvent[] {
-  const parser = new AnswerParser(traits)
+  const parser = new AnswerParser(traits, 1)
   const events: ChatEvent[] = []
   parser.add(body, events)
   return [...events, ...parser.endOr(fault('broken', 'The answer holds no finished candidate.'))]
@@ -30,6 +33,8 @@ export function wholeAnswer(body: unknown, traits: Traits): readonly ChatEvent[]
 
 class AnswerParser implements StreamParser {
   readonly #traits: Traits
+  /** How many candidates there are at least; an end mark says that there are no more. */
+  #least: number
   /** Google's id of the answer. */
   #answer: string | undefined
   #ownId: string | undefined
@@ -45,13 +50,15 @@ class AnswerParser implements StreamParser {
   /** Ids of calls are derived from the answer's, or from a random one. */
   readonly #callSeed = (): string => this.#answer ?? (this.#ownId ??= crypto.randomUUID())
 
-  constructor(traits: Traits) {
+  constructor(traits: Traits, choices: number) {
     this.#traits = traits
+    this.#least = choices
   }
 
   push(frame: Frame): readonly ChatEvent[] {
     const data = frame.data.trim()
     // Google sends no `[DONE]`, but gateways in front of it do.
+    if (data === '[DONE]') this.#least = 1
     if (this.#over || data === '' || data === '[DONE]') return []
     const value = parsed(data)
     if (value === undefined) return [this.#failed(fault('broken', 'A frame of the stream is not JSON.'))]
@@ -99,7 +106,7 @@ class AnswerParser implements StreamParser {
       ]
     }
     const complete =
-      this.#candidates.length > 0 && this.#candidates.every((each) => each.native !== undefined)
+      this.#candidates.length >= this.#least && this.#candidates.every((each) => each.native !== undefined)
     if (!complete) return [{ kind: 'error', fault: unfinished }]
     const events: ChatEvent[] = []
     for (const candidate of this.#candidates) {
