@@ -1,4 +1,5 @@
-// What a store answers at once where it can (SQLite, in this process), and later where it must (across a network).
+// What a store answers at once where it can (SQLite, in this process), and later where it must (across a network); and
+// work that is waited for only so long.
 
 export type Awaitable<T> = T | Promise<T>
 
@@ -25,4 +26,15 @@ export function whenDone<T, R>(
 /** As `whenDone`, of a value that is there already or will be. */
 export function andThen<T, R>(value: Awaitable<T>, following: (value: T) => Awaitable<R>): Awaitable<R> {
   return value instanceof Promise ? value.then(following) : following(value)
+}
+
+/**
+ * Resolves when `work` has settled, either way, or `ms` milliseconds have passed. Never rejects. A process that has
+ * nothing else to do does not stay for the rest of the time.
+ */
+export async function settledWithin(ms: number, work: Promise<unknown> | undefined): Promise<void> {
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(late.resolve, ms)
+  await Promise.race([work, late.promise]).catch(() => undefined)
+  clearTimeout(timer)
 }

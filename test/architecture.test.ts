@@ -90,7 +90,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   accounts: ['awaitable.ts', 'errors.ts', 'lru.ts'],
   connect: [],
   egress: ['descriptors.ts', 'errors.ts', 'conversation'],
-  tools: ['credits', 'egress', 'conversation', 'errors.ts', 'json', 'version.ts'],
+  tools: ['awaitable.ts', 'credits', 'egress', 'conversation', 'errors.ts', 'json', 'version.ts'],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   notify: ['accounts', 'awaitable.ts', 'credits', 'errors.ts', 'payments'],
   limits: ['accounts', 'awaitable.ts', 'errors.ts'],

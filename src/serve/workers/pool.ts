@@ -1,5 +1,6 @@
 // The worker processes of a gateway: starts them, replaces one that dies, and stops them.
 
+import { settledWithin } from '../../awaitable.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Environment } from '../../config/read/environment.ts'
@@ -178,11 +179,12 @@ export class WorkerPool {
   }
 
   async #askAll<T>(ask: (worker: WorkerProcess) => Promise<T>): Promise<T[]> {
-    const late = Bun.sleep(answerMs).then(() => Promise.reject(new Error('no answer in time')))
-    const answers = [...this.#alive.values()].map((worker) => Promise.race([ask(worker), late]))
-    const settled = await Promise.allSettled(answers)
-    late.catch(() => undefined)
-    return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+    const answers: T[] = []
+    const asked = [...this.#alive.values()].map((worker) =>
+      ask(worker).then((answer) => answers.push(answer)),
+    )
+    await settledWithin(answerMs, Promise.allSettled(asked))
+    return answers.slice()
   }
 }
 

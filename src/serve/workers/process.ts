@@ -1,6 +1,7 @@
 // A worker process, from the ledger's process.
 
 import { existsSync } from 'node:fs'
+import { settledWithin } from '../../awaitable.ts'
 import type { Environment } from '../../config/read/environment.ts'
 import { ownCommand } from '../relaunch.ts'
 import { connectLink } from './link/connect.ts'
@@ -43,7 +44,7 @@ export async function spawnWorker({ env, handlers, failed }: SpawnParts): Promis
   void closed.promise.then(() => child.kill('SIGKILL'))
   const ended = Promise.all([child.exited, closed.promise]).then(async () => {
     // A handler may be waiting for another server, such as that of a token. Clean-up does not wait for it.
-    await Promise.race([link.settled(), Bun.sleep(settleMs)])
+    await settledWithin(settleMs, link.settled())
     return String(child.signalCode ?? `exit code ${child.exitCode}`)
   })
   return { pid: child.pid, link, ended, kill: () => child.kill('SIGKILL') }

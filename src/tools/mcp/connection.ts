@@ -2,6 +2,7 @@
 
 import type { Client, JsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
+import { settledWithin } from '../../awaitable.ts'
 import { untilAborted } from '../../egress/until-aborted.ts'
 import { version } from '../../version.ts'
 import { type Challenge, Exchange, type McpEgress } from './exchange.ts'
@@ -139,7 +140,7 @@ export class McpConnection {
   async close(): Promise<void> {
     // A broken connection has no session to end.
     const ended = this.usable ? this.#transport.terminateSession?.().catch(() => undefined) : undefined
-    await Promise.race([ended, Bun.sleep(patienceMs)])
+    await settledWithin(patienceMs, ended)
     await this.#exchange.end(patienceMs)
     await this.#client.close().catch(() => undefined)
   }

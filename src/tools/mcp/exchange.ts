@@ -2,6 +2,7 @@
 // duration of answers, because the library parses each in one go.
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { settledWithin } from '../../awaitable.ts'
 import { boundedBytes, boundedStream } from '../../egress/bounded-body.ts'
 import { dial, type Fetcher } from '../../egress/egress.ts'
 import type { Resolve } from '../../egress/destination.ts'
@@ -58,7 +59,7 @@ export class Exchange {
 
   /** Ends all requests and answers, once those that end a session are sent or `patienceMs` have passed. */
   async end(patienceMs: number): Promise<void> {
-    await Promise.race([Promise.allSettled(this.#last), Bun.sleep(patienceMs)])
+    await settledWithin(patienceMs, Promise.allSettled(this.#last))
     this.#ended.abort(new McpFault('the connection is closed'))
   }
 
