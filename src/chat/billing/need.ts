@@ -41,7 +41,12 @@ export function needOf(
   const toolCalls: Bound['toolCalls'] = searches === undefined ? noCalls : { web_search: searches }
   const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls }
   const want = dearest(candidates, bound)
-  const least = dearest(candidates, { promptTokens, outputTokens: envelope.n, toolCalls })
+  // A prompt that only fills a cache needs credit for no token of output.
+  const least = dearest(candidates, {
+    promptTokens,
+    outputTokens: Math.min(bound.outputTokens, envelope.n),
+    toolCalls,
+  })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
   if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
     throw new GatewayError('invalid_request', {

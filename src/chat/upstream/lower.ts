@@ -2,6 +2,7 @@
 
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { type Asked, withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import { joined, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowered-request.ts'
@@ -124,10 +125,22 @@ function translated(
 ): Awaitable<ProviderRequest> {
   const { call, candidate, outbound, target, mayPass } = lowering
   refuseUnpricedMedia(request, candidate)
+  if (request.maxOutputTokens === 0 && outbound.warmsCache !== true) throw noWarming(candidate)
   const lowered = outbound.lower(request, target)
   const { isAdded } = call.request
   const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
   return written(lowering, lowered, joined(warnings, lost), mayPass && answersPass(outbound))
+}
+
+/** Others would take no output for a mistake of the client's, or for no bound. */
+function noWarming({ model, provider }: Candidate): GatewayError {
+  return new GatewayError('unsupported_parameter', {
+    message:
+      `max_tokens: 0 writes a prompt to the provider's cache and generates nothing. ` +
+      `${provider.id} has no such request for ${model.id}; send 1 or more.`,
+    param: 'max_tokens',
+    metadata: { model: model.id, provider: provider.id },
+  })
 }
 
 function notAdded(warnings: readonly Warning[], isAdded: (param: string) => boolean): readonly Warning[] {

@@ -42,6 +42,11 @@ describe('the need', () => {
     expect([need.bound.outputTokens, need.bounded]).toEqual([tokens, bounded])
   })
 
+  test('without output is that of the prompt, and no more is needed to begin', () => {
+    const need = needOf({ ...envelope, maxOutputTokens: 0 }, [cheap], 100, 4_096)
+    expect([need.want, need.least, need.bounded]).toEqual([100_000_000n, 100_000_000n, true])
+  })
+
   test('max_cost caps it; one that is too low or no amount is refused by name', () => {
     const asked = (maxCost: string) => needOf({ ...envelope, maxCost }, [cheap], 100, 4_096)
     expect(asked('0.001').want).toBe(1_000_000_000n)

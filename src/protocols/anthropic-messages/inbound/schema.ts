@@ -59,7 +59,8 @@ const outputFormat = () =>
 export const messagesRequest = z.lazy(() =>
   z.looseObject({
     model: z.string().min(1).max(512),
-    max_tokens: z.int().min(1),
+    // 0: the prompt is written to the provider's cache, and nothing is generated.
+    max_tokens: z.int().min(0),
     messages: z
       .array(z.looseObject({ role: z.enum(['user', 'assistant', 'system']), content }))
       .min(1)
@@ -71,6 +72,10 @@ export const messagesRequest = z.lazy(() =>
         type: z.enum(['auto', 'any', 'tool', 'none']),
         name: z.string().optional(),
         disable_parallel_tool_use: z.boolean().nullish(),
+      })
+      .refine(({ type, name }) => type !== 'tool' || Boolean(name), {
+        path: ['name'],
+        message: 'The name of the tool is missing, which type "tool" needs.',
       })
       .nullish(),
     thinking: thinking().nullish(),

@@ -16,6 +16,7 @@ export const outbound: Outbound<AnthropicQuirks> = {
   framingFor: ({ quirks }) => quirks.framing,
   auth: { kind: 'header', header: 'x-api-key' },
   defaultQuirks,
+  warmsCache: true,
   inlinesUrls: true,
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
   lower,
