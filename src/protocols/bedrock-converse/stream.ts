@@ -313,7 +313,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   refusal: 'content_filter',
 }
 
-/** Answers that the model spoiled: worth a retry rather than a clean finish. */
+/** Answers that the model spoiled: failures rather than a clean finish, not retried because they have been billed. */
 const spoilt = new Set(['malformed_model_output', 'malformed_tool_use'])
 
 /** The stop reason comes first, then the counters; both are needed for a proper end. */
@@ -321,7 +321,7 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
   const native = state.stopReason
   if (native === undefined || !state.metadata) return [state, events]
   if (spoilt.has(native)) {
-    const error = fault('broken', `the answer ended with ${native}`, { providerCode: native })
+    const error = fault('unusable-output', `The answer ended with ${native}.`, { providerCode: native })
     return [{ ...state, ended: true }, [...events, { kind: 'error', fault: error }]]
   }
   const finished: ChatEvent[] = [

@@ -557,6 +557,9 @@ describe('documented faults', () => {
 
   test('an answer that the model spoilt is an error, not a stop', () => {
     const body = { output: { message: { content: [{ text: 'x' }] } }, stopReason: 'malformed_tool_use' }
-    expect(collect(outbound.whole(body, target())).fault?.providerCode).toBe('malformed_tool_use')
+    expect(collect(outbound.whole(body, target())).fault).toMatchObject({
+      kind: 'unusable-output',
+      providerCode: 'malformed_tool_use',
+    })
   })
 })
