@@ -352,6 +352,7 @@ export const converseRequest = z
       })
       .optional(),
     additionalModelRequestFields: object.optional(),
+    additionalModelResponseFieldPaths: z.array(z.string().startsWith('/')).max(10).optional(),
   })
   .refine(
     ({ messages, toolConfig }) =>

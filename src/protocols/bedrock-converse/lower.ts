@@ -34,6 +34,9 @@ const ownFields = new Set([
   'thinking',
 ])
 
+/** Of Claude's own answer: Converse says that a stop sequence ended it, but not which. */
+const stopSequencePath = '/stop_sequence'
+
 /** Model-specific fields beside Converse's: sampling and thinking, but no other output limit. */
 const modelFields = new Set([
   'anthropic_beta',
@@ -70,6 +73,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)
   const {
     additionalModelRequestFields: given,
+    additionalModelResponseFieldPaths: paths,
     thinking: _read,
     ...own
   } = passedOn(request.rest, ownFields, warn)
@@ -77,6 +81,8 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const extra = { ...thinking.fields, ...sampled.extra, ...modelFieldsOf(given, warn) }
   const maxTokens = outputBoundOf(request, target, warn) ?? thinking.maxTokens
   const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
+  const namesStop = isClaude(target.model) && 'stopSequences' in inference
+  const answerFields = [...(Array.isArray(paths) ? paths : []), ...(namesStop ? [stopSequencePath] : [])]
   const marks = family.caches ? turns : turns.map(unmarked)
   const body: JsonObject = {
     messages: marks.map(({ role, content }) => ({ role, content })),
@@ -84,6 +90,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
     ...(Object.keys(inference).length === 0 ? {} : { inferenceConfig: inference }),
     ...(tooling.config === undefined ? {} : { toolConfig: tooling.config }),
     ...(Object.keys(extra).length === 0 ? {} : { additionalModelRequestFields: extra }),
+    ...(answerFields.length === 0 ? {} : { additionalModelResponseFieldPaths: [...new Set(answerFields)] }),
     ...(tooling.output === undefined ? {} : { outputConfig: tooling.output }),
     ...own,
     ...(quirks.guardrailConfig === undefined ? {} : { guardrailConfig: quirks.guardrailConfig }),

@@ -36,6 +36,9 @@ const usageSchema = () =>
 /** The tier that the call was served at. */
 const serviceTier = () => z.object({ type: text }).nullish().catch(undefined)
 
+/** What of the model's own answer was asked for. */
+const answerFields = () => z.object({ stop_sequence: text }).nullish().catch(undefined)
+
 export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
 
 const toolUse = () =>
@@ -78,6 +81,7 @@ export const answerSchema = z.lazy(() =>
   z.object({
     output: z.object({ message: z.object({ content: z.array(block()) }) }),
     stopReason: text,
+    additionalModelResponseFields: answerFields(),
     usage: usageSchema().nullish().catch(undefined),
     serviceTier: serviceTier(),
   }),
@@ -110,7 +114,9 @@ export const eventSchemas = {
     }),
   ),
   contentBlockStop: z.object({ contentBlockIndex }),
-  messageStop: z.object({ stopReason: z.string() }),
+  messageStop: z.lazy(() =>
+    z.object({ stopReason: z.string(), additionalModelResponseFields: answerFields() }),
+  ),
   metadata: z.lazy(() =>
     z.object({ usage: usageSchema().nullish().catch(undefined), serviceTier: serviceTier() }),
   ),

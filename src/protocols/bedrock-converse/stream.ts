@@ -41,6 +41,8 @@ interface BedrockState extends BlockState<Block> {
   /** Where the last text block began: sources may follow in a block without text. */
   readonly lastText: number
   readonly stopReason: string | undefined
+  /** Which stop sequence ended the answer, if one did and the model says so. */
+  readonly stopSequence: string | undefined
   readonly metadata: boolean
 }
 
@@ -55,6 +57,7 @@ const initialState: BedrockState = {
   brokenCall: false,
   lastText: 0,
   stopReason: undefined,
+  stopSequence: undefined,
   metadata: false,
 }
 
@@ -83,7 +86,7 @@ export function parseWhole(body: unknown, context: ParseContext): readonly ChatE
   const wire: (readonly [string, unknown])[] = [
     ['messageStart', {}],
     ...answer.output.message.content.flatMap(wireEvents),
-    ...(answer.stopReason == null ? [] : [['messageStop', { stopReason: answer.stopReason }] as const]),
+    ...(answer.stopReason == null ? [] : [['messageStop', answer] as const]),
     ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
   ]
   let state = initialState
@@ -141,7 +144,9 @@ function stepEvent(state: BedrockState, name: string, event: unknown, context: P
     }
     case 'messageStop': {
       const data = eventSchemas.messageStop.safeParse(event).data
-      return data ? finish({ ...state, stopReason: data.stopReason }, []) : unreadable()
+      if (!data) return unreadable()
+      const stopSequence = data.additionalModelResponseFields?.stop_sequence ?? undefined
+      return finish({ ...state, stopReason: data.stopReason, stopSequence }, [])
     }
     case 'metadata': {
       const data = eventSchemas.metadata.safeParse(event).data
@@ -330,6 +335,9 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
       choice: 0,
       reason: finishReasonOf(entryOf(reasons, native) ?? 'stop', state),
       native,
+      ...(native === 'stop_sequence' && state.stopSequence !== undefined
+        ? { stopSequence: state.stopSequence }
+        : {}),
     },
     { kind: 'finish' },
   ]

@@ -555,6 +555,44 @@ describe('documented faults', () => {
     expect(collect(outbound.whole(body, target())).choices).toMatchObject([{ text: 'x', finish }])
   })
 
+  test('Claude is asked which stop sequence ended its answer, where there are any', () => {
+    const pathsOf = (request: Partial<ChatRequest>, changes = {}) =>
+      lower(request, changes).body['additionalModelResponseFieldPaths']
+    const sampling = { stop: ['END'] }
+    expect(pathsOf({ sampling })).toEqual(['/stop_sequence'])
+    expect(pathsOf({})).toBeUndefined()
+    expect(pathsOf({ sampling: { stop: [' '] } })).toBeUndefined()
+    expect(pathsOf({ sampling }, nova)).toBeUndefined()
+    const rest = { additionalModelResponseFieldPaths: ['/model', '/stop_sequence'] }
+    expect(pathsOf({ sampling, rest })).toEqual(['/model', '/stop_sequence'])
+    expect(pathsOf({ rest }, nova)).toEqual(['/model', '/stop_sequence'])
+  })
+
+  test.each<[string, JsonObject | null, string | undefined]>([
+    ['stop_sequence', { stop_sequence: 'END' }, 'END'],
+    ['stop_sequence', { stop_sequence: null }, undefined],
+    ['stop_sequence', null, undefined],
+    ['end_turn', { stop_sequence: 'END' }, undefined],
+  ])('%s with %p names the stop sequence %p', (stopReason, additionalModelResponseFields, stopSequence) => {
+    const usage = { inputTokens: 1, outputTokens: 1 }
+    const whole = {
+      output: { message: { content: [{ text: 'x' }] } },
+      stopReason,
+      additionalModelResponseFields,
+      usage,
+    }
+    const streamed: [string, JsonObject][] = [
+      ['messageStart', { role: 'assistant' }],
+      ['contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'x' } }],
+      ['contentBlockStop', { contentBlockIndex: 0 }],
+      ['messageStop', { stopReason, additionalModelResponseFields }],
+      ['metadata', { usage }],
+    ]
+    const frames = streamed.map(([event, data]) => ({ event, data: JSON.stringify(data) }))
+    for (const events of [outbound.whole(whole, target()), parseFrames(outbound.parser(target()), frames)])
+      expect(collect(events).choices[0]!.stopSequence).toBe(stopSequence)
+  })
+
   test('an answer that the model spoilt is an error, not a stop', () => {
     const body = { output: { message: { content: [{ text: 'x' }] } }, stopReason: 'malformed_tool_use' }
     expect(collect(outbound.whole(body, target())).fault).toMatchObject({
