@@ -150,6 +150,10 @@ export type ContentPart =
       readonly kind: 'file'
       readonly source: MediaSource
       readonly filename: string | undefined
+      /** What the client says of it beside its name. */
+      readonly context?: string
+      /** The answer shall cite it. */
+      readonly cited?: true
       readonly cache: CacheMark | undefined
     }
   | { readonly kind: 'video'; readonly source: MediaSource }

@@ -27,6 +27,14 @@ export function warnOfName(message: Message, param: string, warn: Warn): void {
   }
 }
 
+/** Warns of documents that the answer shall cite: only answers that pass unread can, as citations have an address here. */
+export function warnOfCitations({ messages }: ChatRequest, warn: Warn): void {
+  const areAsked = messages.some(({ content }) =>
+    content.some((part) => part.kind === 'file' && part.cited === true),
+  )
+  if (areAsked) warn('citations', 'Documents cannot be cited in this answer; dropped.')
+}
+
 /** Throws GatewayError `unsupported_parameter` for the first of these that has an effect. */
 export function refuse(asked: Readonly<Record<string, boolean>>): void {
   const param = Object.entries(asked).find(([, is]) => is)?.[0]

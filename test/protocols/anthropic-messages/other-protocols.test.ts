@@ -4,6 +4,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { inbound } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
+import { target } from './support.ts'
 
 const bare = { model: 'lab/m', max_tokens: 100, messages: [{ role: 'user', content: 'x' }] }
 
@@ -29,6 +31,53 @@ describe('a field that only Anthropic knows', () => {
     const { request, warned } = lowered(fields)
     expect(warned).toEqual(params)
     expect(request.rest).toEqual({})
+  })
+})
+
+describe('a document', () => {
+  const source = { type: 'text', media_type: 'text/plain', data: 'The river rises.' }
+  const described = { title: 'Rivers', context: 'A report of 1907.', citations: { enabled: true } }
+  const bodyWith = (document: JsonObject, place: 'said' | 'found') => {
+    const block = { type: 'document', source, ...document }
+    if (place === 'said') return { messages: [{ role: 'user', content: [block] }] }
+    const result = { type: 'tool_result', tool_use_id: 'toolu_1', content: [block] }
+    return {
+      messages: [
+        ...bare.messages,
+        { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'f', input: {} }] },
+        { role: 'user', content: [result] },
+      ],
+    }
+  }
+  const file = { kind: 'file', source: { kind: 'base64' } }
+  const text = (said: string) => ({ kind: 'text', text: said })
+
+  test.each<[JsonObject, object[], string[]]>([
+    [described, [text('Rivers\nA report of 1907.'), { ...file, filename: 'Rivers' }], ['citations']],
+    [{ title: 'Rivers' }, [text('Rivers'), { ...file, filename: 'Rivers' }], []],
+    [{ context: 'A report.' }, [text('A report.'), file], []],
+    [{ citations: { enabled: true } }, [file], ['citations']],
+    [{ title: null, context: null, citations: { enabled: false } }, [file], []],
+  ])('with %p is told in words, and citations are named', (document, parts, params) => {
+    for (const place of ['said', 'found'] as const) {
+      const { request, warned } = lowered(bodyWith(document, place))
+      expect(request.messages.at(-1)!.content).toMatchObject(parts)
+      expect(request.messages.at(-1)!.content).toHaveLength(parts.length)
+      expect(JSON.stringify(request.messages)).not.toContain('cited')
+      expect(warned).toEqual(params)
+    }
+  })
+
+  test('that is translated for Anthropic keeps its description', () => {
+    const { body, warnings } = outbound.lower(
+      inbound.parse({ ...bare, ...bodyWith(described, 'said') }).toChatRequest(),
+      target(),
+    )
+    expect((body['messages'] as JsonObject[])[0]!['content']).toEqual([
+      { type: 'document', source, title: 'Rivers', context: 'A report of 1907.' },
+    ])
+    // Only an answer that passes as it is can hold them.
+    expect(warnings.map(({ param }) => param)).toEqual(['citations'])
   })
 })
 

@@ -1,8 +1,16 @@
 // Prepares a Messages request for providers of other protocols: drops what only Anthropic supports, with warnings.
 
-import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../../conversation/request.ts'
+import type {
+  ChatRequest,
+  ContentPart,
+  Json,
+  JsonObject,
+  Labels,
+  Message,
+  Reasoning,
+} from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
-import { warnInto, type Warn } from '../../lowering.ts'
+import { warnInto, warnOfCitations, type Warn } from '../../lowering.ts'
 import { noWarnings, type Warning } from '../../lowered-request.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { effortIn } from './read.ts'
@@ -28,9 +36,12 @@ export function forOtherProtocols(request: ChatRequest): {
   warnings: readonly Warning[]
 } {
   const labels = shortened(request.labels)
-  if (labels === request.labels && isEmpty(request.rest)) return { request, warnings: noWarnings }
+  const describes = request.messages.some(({ content }) => content.some(isDescribed))
+  if (labels === request.labels && isEmpty(request.rest) && !describes)
+    return { request, warnings: noWarnings }
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
+  warnOfCitations(request, warn)
   const { tools, output_config: config, ...others } = request.rest
   for (const field of Object.keys(others)) {
     if (!droppedSilently.has(field)) warn(field, 'Only Anthropic knows it; dropped.')
@@ -39,12 +50,30 @@ export function forOtherProtocols(request: ChatRequest): {
   return {
     request: {
       ...request,
+      messages: describes ? request.messages.map(withDescriptions) : request.messages,
       reasoning: request.reasoning ?? effortOf(config, warn),
       labels,
       rest: {},
     },
     warnings,
   }
+}
+
+/** Whether a part is a document with what only Anthropic's have: a title, a context, citations. */
+function isDescribed(part: ContentPart): part is Extract<ContentPart, { kind: 'file' }> {
+  return part.kind === 'file' && (part.filename ?? part.context ?? part.cited) !== undefined
+}
+
+/** The title and the context of a document are text before it, as the model would read them at Anthropic. */
+function withDescriptions<Kind extends Message>(message: Kind): Kind {
+  if (!message.content.some(isDescribed)) return message
+  const content = message.content.flatMap((part): ContentPart[] => {
+    if (!isDescribed(part)) return [part]
+    const { context, cited: _, ...file } = part
+    const said = [file.filename, context].filter((each) => each !== undefined).join('\n')
+    return said === '' ? [file] : [{ kind: 'text', text: said, cache: undefined }, file]
+  })
+  return { ...message, content }
 }
 
 function isEmpty(fields: JsonObject): boolean {

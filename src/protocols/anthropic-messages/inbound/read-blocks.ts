@@ -208,11 +208,13 @@ function readPart(block: ClientBlock, param: string): ContentPart {
     case 'image':
       return { kind: 'image', source: readSource(block, param), detail: undefined, cache }
     case 'document': {
-      const title = block['title']
+      const { title, context, citations } = block as JsonObject
       return {
         kind: 'file',
         source: readSource(block, param),
         filename: typeof title === 'string' ? title : undefined,
+        ...(typeof context === 'string' && context !== '' ? { context } : {}),
+        ...(isObject(citations) && citations['enabled'] === true ? { cited: true } : {}),
         cache,
       }
     }

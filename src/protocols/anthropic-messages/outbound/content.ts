@@ -79,6 +79,7 @@ function fileBlock(part: Part<'file'>, param: string): JsonObject {
     type: 'document',
     source: documentSource(source, mediaType, param),
     ...(part.filename === undefined ? {} : { title: part.filename }),
+    ...(part.context === undefined ? {} : { context: part.context }),
     ...cacheControl(part.cache),
   }
 }

@@ -11,6 +11,7 @@ import {
   unknownLabels,
   type Warn,
   warnInto,
+  warnOfCitations,
 } from '../../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
 import { betaHeader } from './betas.ts'
@@ -38,6 +39,7 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
   const quirks = { ...defaultQuirks, ...target.quirks }
   const traits = traitsOf(target.model, target.reasoning, quirks.traits)
 
+  warnOfCitations(request, warn)
   const carried = { compaction: 'context_management' in rest, searches: request.webSearch !== undefined }
   const { system, turns } = conversationOf(request.messages, carried, traits, warn)
   const tooling = toolingOf(request, turns, traits, warn)
