@@ -12,7 +12,7 @@ import { premiumOutputRate, type Model, type Offer } from './model.ts'
 import { overridden, type ModelOverride } from './overrides.ts'
 import { parametersOf } from './parameters.ts'
 import { buildPrice, PriceRefused, type PriceSpec } from './prices/price-spec.ts'
-import type { CatalogRow, UnpricedModel } from './row.ts'
+import { type CatalogRow, priceOn, type UnpricedModel } from './row.ts'
 
 export interface PremiumRule {
   /** A model whose output costs at least this many picodollars per token is premium. */
@@ -80,7 +80,8 @@ export function buildCatalog(input: CatalogInput): Catalog {
   for (const entry of input.unpriced ?? []) {
     if (providersKnown.has(providerOf(entry.id)) && !rows.has(entry.id)) unpriced.set(entry.id, entry)
   }
-  const models = new Map<string, Model>()
+  /** The built models, with the written price of their day. */
+  const models = new Map<string, { readonly model: Model; readonly price: PriceSpec | undefined }>()
   const refuse = (id: string, reason: string) => {
     unpriced.set(id, { id, reason })
     rows.delete(id)
@@ -91,13 +92,14 @@ export function buildCatalog(input: CatalogInput): Catalog {
   }
 
   const find = (id: string): Model | undefined => {
-    const known = models.get(id)
-    if (known) return known
     const row = rows.get(id)
     if (!row) return undefined
+    const price = row.later_prices === undefined ? row.price : priceOn(row, today())
+    const known = models.get(id)
+    if (known !== undefined && known.price === price) return known.model
     try {
-      const model = buildModel(row, premiumRule, input)
-      models.set(id, model)
+      const model = buildModel({ ...row, price }, premiumRule, input)
+      models.set(id, { model, price })
       return model
     } catch (problem) {
       if (!(problem instanceof PriceRefused)) throw problem

@@ -87,11 +87,12 @@ export type ModelOverride = z.infer<typeof modelOverrideSchema>
  */
 export function overridden(row: CatalogRow | undefined, override: ModelOverride, today: string): CatalogRow {
   const { input_modalities, output_modalities, supported_parameters, price, ...same } = override
-  const { retires_on: _retiresOn, successor: _successor, offers, ...kept } = row ?? {}
+  const { retires_on: _retiresOn, successor: _successor, later_prices: later, offers, ...kept } = row ?? {}
   return {
     source: 'configuration',
     date: today,
     ...kept,
+    ...(later === undefined || price !== undefined ? {} : { later_prices: later }),
     ...(offers === undefined ? {} : { offers: offers.map((offer) => overriddenOffer(offer, override)) }),
     ...same,
     ...(input_modalities === undefined ? {} : { input: input_modalities }),

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { effortWords } from './efforts.ts'
-import { priceSpecSchema } from './prices/price-spec.ts'
+import { priceSpecSchema, type PriceSpec } from './prices/price-spec.ts'
 
 export const modalities = ['text', 'image', 'audio', 'video', 'file', 'embeddings'] as const
 
@@ -39,6 +39,11 @@ const row = () =>
     /** The name of a set in parameters.ts, or the list itself. */
     parameters: z.union([z.string(), z.array(z.string())]).optional(),
     price: priceSpecSchema.unwrap().optional(),
+    /** Prices that replace this one, each from a UTC day on. */
+    later_prices: z
+      .array(z.strictObject({ from: isoDate, price: priceSpecSchema.unwrap() }))
+      .min(1)
+      .optional(),
     /** Its offers in order of preference, if its own provider is not the only one. */
     offers: z.array(offerSchema()).min(1).optional(),
     /** Overrides the rule by output price. */
@@ -51,6 +56,14 @@ const row = () =>
 
 export const rowSchema = z.lazy(row)
 export type CatalogRow = Readonly<z.infer<typeof rowSchema>>
+
+/** The price of a row on a UTC day: the latest that has begun. */
+export function priceOn({ price, later_prices: later = [] }: CatalogRow, day: string): PriceSpec | undefined {
+  return later.reduce<{ from: string; price: PriceSpec | undefined }>(
+    (latest, next) => (next.from <= day && next.from >= latest.from ? next : latest),
+    { from: '', price },
+  ).price
+}
 
 /** A model in a source that cannot be sold: it has no price, or none that can be charged exactly. */
 export const unpricedSchema = z.strictObject({ id: z.string(), reason: z.string() })

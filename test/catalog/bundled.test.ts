@@ -70,6 +70,15 @@ describe('the committed catalog', () => {
     }
   })
 
+  test('has the prices that are announced: half price ends with 2026', () => {
+    const inputOn = (day: string, id: string) =>
+      Number(build(day).resolve(id).offers[0]!.price.rates.input) / 1e6
+    for (const id of ['gemini/gemini-3.8-flash', 'vertex/gemini-3.8-flash', 'gemini/gemini-3.5-flash'])
+      expect([inputOn('2026-12-31', id), inputOn('2027-01-01', id)]).toEqual([0.75, 1.5])
+    // Google answers it with a model that costs half.
+    expect(inputOn('2026-10-07', 'gemini/gemini-3.5-flash')).toBe(1.5)
+  })
+
   test('never sells what it lists as unpriced', () => {
     const sold = new Set(file.models.map((model) => model.id))
     expect(file.unpriced.length).toBeGreaterThan(0)

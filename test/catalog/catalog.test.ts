@@ -52,6 +52,44 @@ describe('resolving', () => {
   })
 })
 
+describe('a price that is announced', () => {
+  const rising = row('a/m', {
+    later_prices: [
+      { from: '2026-06-16', price: { input: '3', output: '4' } },
+      { from: '2027-01-01', price: { input: '5', output: '6' } },
+    ],
+  })
+  const inputOf = (catalog: ReturnType<typeof catalogOf>) =>
+    catalog.resolve('a/m').offers[0]!.price.rates.input
+
+  test('is charged from its day on, while the process runs', () => {
+    let day = '2026-06-15'
+    const catalog = catalogOf([rising], { today: () => day })
+    const before = catalog.resolve('a/m')
+    expect(catalog.resolve('a/m')).toBe(before)
+    expect(inputOf(catalog)).toBe(1_000_000n)
+    for (const [today, rate] of [
+      ['2026-06-16', 3_000_000n],
+      ['2026-12-31', 3_000_000n],
+      ['2027-01-01', 5_000_000n],
+    ] as const) {
+      day = today
+      expect(inputOf(catalog)).toBe(rate)
+      expect(catalog.list()[0]!.offers[0]!.price.rates.input).toBe(rate)
+    }
+    // A call that began the day before keeps its price.
+    expect(before.offers[0]!.price.rates.input).toBe(1_000_000n)
+  })
+
+  test('replaces no price of the configuration, which is charged on every day', () => {
+    const today = () => '2027-06-01'
+    const stated = override({ id: 'a/m', price: { input: '0.5', output: '1' } })
+    expect(inputOf(catalogOf([rising], { overrides: [stated], today }))).toBe(500_000n)
+    const named = override({ id: 'a/m', name: 'M' })
+    expect(inputOf(catalogOf([rising], { overrides: [named], today }))).toBe(5_000_000n)
+  })
+})
+
 describe('a model without a price', () => {
   const catalog = catalogOf(
     [row('a/unpriced', { price: undefined }), row('a/half', { price: { input: '1' } as never })],

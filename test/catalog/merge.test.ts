@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test'
+import { withBilledAs } from '../../src/catalog/generate/sources/billed-as.ts'
 import { genaiPrices } from '../../src/catalog/generate/sources/genai-prices.ts'
 import { mergeProvider, type Acknowledged } from '../../src/catalog/generate/sources/merge.ts'
 import { coveredProviders, type CoveredProvider } from '../../src/catalog/generate/sources/providers.ts'
 import type { Source, SourceModel } from '../../src/catalog/generate/sources/source.ts'
+import { row } from './support.ts'
 
 const provider: CoveredProvider = {
   ...coveredProviders.find(({ id }) => id === 'groq')!,
@@ -41,6 +43,70 @@ function merge(
   const sources = { genai: source('genai', '2026-01-01', genai), pi: source('pi', '2026-02-02', pi) }
   return mergeProvider(as, sources, acknowledged, {})
 }
+
+describe('a price that a source announces', () => {
+  const announced = [{ from: '2027-01-01', price: { input: '2', output: '4' } }]
+
+  test('is kept with its day, without rates of the price before it and with the fees of the provider', async () => {
+    const { rows } = await merge(
+      [model('x', { input: '1', output: '2' }, { laterPrices: announced })],
+      [model('x', { input: '1', output: '2', cache_read: '0.1' })],
+      { as: { ...provider, searchFees: [{ models: /./, usd: '0.01' }] } },
+    )
+    expect(rows[0]!.later_prices).toEqual([
+      { from: '2027-01-01', price: { input: '2', output: '4', per_call: { web_search: '0.01' } } },
+    ])
+  })
+
+  test('is nothing where the other source was found to be right', async () => {
+    const differs = { input: ['1', '3'] } as const
+    const decision = { model: 'p/x', differs, take: 'pi', on: '2026-01-01', why: 'The younger source.' }
+    const { rows } = await merge(
+      [model('x', { input: '1', output: '2' }, { laterPrices: announced })],
+      [model('x', { input: '3', output: '2' })],
+      { acknowledged: [decision as unknown as Acknowledged] },
+    )
+    expect(rows[0]!.price).toMatchObject({ input: '3' })
+    expect(rows[0]!.later_prices).toBeUndefined()
+  })
+})
+
+describe('a model that is billed as another', () => {
+  const from = '2026-10-08'
+  const rows = [
+    row('p/old', { price: { input: '9', output: '9' } }),
+    row('p/new', {
+      price: { input: '1', output: '1' },
+      later_prices: [
+        { from: '2026-09-01', price: { input: '2', output: '2' } },
+        { from: '2027-01-01', price: { input: '4', output: '4' } },
+      ],
+    }),
+  ]
+  const decided = {
+    model: 'p/old',
+    billed_as: 'p/new',
+    from,
+    why: 'It is routed.',
+    source: 'https://x.test/',
+  }
+
+  test('has the price of that from the day on, and what is announced for it', () => {
+    expect(withBilledAs(rows, [decided])[0]).toMatchObject({
+      price: { input: '9' },
+      later_prices: [
+        { from, price: { input: '2' } },
+        { from: '2027-01-01', price: { input: '4' } },
+      ],
+    })
+  })
+
+  test('must be sold, and is removed once the sources have its price', () => {
+    expect(() => withBilledAs(rows, [{ ...decided, billed_as: 'p/gone' }])).toThrow('p/gone is not sold')
+    const known = [row('p/old', { price: { input: '2', output: '2' } }), rows[1]!]
+    expect(() => withBilledAs(known, [decided])).toThrow('remove it')
+  })
+})
 
 describe('two sources', () => {
   test('that agree complete each other, field by field', async () => {

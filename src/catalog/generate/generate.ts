@@ -4,6 +4,7 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { catalogFileSchema, type CatalogFile } from '../row.ts'
+import { billedAsSchema, withBilledAs } from './sources/billed-as.ts'
 import { decidedSchema, effortsIn, effortTable } from './sources/efforts.ts'
 import { genaiPrices } from './sources/genai-prices.ts'
 import { acknowledgementsSchema, mergeProvider, type Merged } from './sources/merge.ts'
@@ -22,6 +23,7 @@ async function generate(piFolder: string): Promise<boolean> {
   const sources = { genai: await genaiPrices(piSource.date), pi: piSource }
   const acknowledged = acknowledgementsSchema.parse(await Bun.file(`${here}/acknowledged.json`).json())
   const lifecycle = lifecycleSchema.parse(await Bun.file(`${here}/lifecycle.json`).json())
+  const billedAs = billedAsSchema.parse(await Bun.file(`${here}/billed-as.json`).json())
   const all: Merged[] = []
   for (const provider of coveredProviders)
     all.push(await mergeProvider(provider, sources, acknowledged, lifecycle))
@@ -50,7 +52,10 @@ async function generate(piFolder: string): Promise<boolean> {
         .toSorted()
         .at(-1) ?? '',
     sources: listed,
-    models: all.flatMap((merged) => merged.rows),
+    models: withBilledAs(
+      all.flatMap((merged) => merged.rows),
+      billedAs,
+    ),
     unpriced: all.flatMap((merged) => merged.unpriced),
   }
   await Bun.write(`${here}/../bundled/catalog.json`, print(catalogFileSchema.parse(file)))

@@ -49,6 +49,7 @@ export async function genaiPrices(on: string): Promise<Source> {
           reasoning: undefined,
           temperature: undefined,
           price: spec.price,
+          laterPrices: announced(model.prices, on),
           withdrawn: model.deprecated === true,
           refusal: refusal ?? spec.refusal,
         }
@@ -73,6 +74,15 @@ function inForce(prices: ConditionalPrice[] | ModelPrice, on: string) {
     .at(-1)?.prices
   const refusal = dated.length === prices.length ? undefined : 'its price depends on the hour of the day'
   return { price, refusal }
+}
+
+/** The prices that begin after a day, without those that hold at some hours only. */
+function announced(prices: ConditionalPrice[] | ModelPrice, on: string): SourceModel['laterPrices'] {
+  if (!Array.isArray(prices)) return []
+  return prices
+    .filter(({ constraint }) => startOf(constraint) > on)
+    .map(({ constraint, prices: price }) => ({ from: startOf(constraint), price: specFrom(price).price }))
+    .toSorted((a, b) => (a.from < b.from ? -1 : 1))
 }
 
 function startOf(constraint: ConditionalPrice['constraint']): string {

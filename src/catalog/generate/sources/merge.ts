@@ -69,7 +69,10 @@ export async function mergeProvider(
     const refusal = provider.reportsCost ? undefined : refusalOf(pair, taken)
     const price = refusal === undefined ? sellable(priceOf(pair, provider, taken)) : refusal
     if (typeof price === 'string') merged.unpriced.push({ id, reason: price })
-    else merged.rows.push(rowOf(id, pair, provider, price, sources, taken, lifecycle[id]))
+    else {
+      const row = rowOf(id, pair, provider, price, sources, taken, lifecycle[id])
+      merged.rows.push({ ...row, ...(taken === 'pi' ? {} : laterPrices(pair, provider)) })
+    }
   }
   return merged
 }
@@ -168,6 +171,16 @@ function priceOf(
       : { service_tiers: Object.assign({}, ...factors) as Record<string, string> }),
     ...provider.requestFees?.[name],
   }
+}
+
+/** The prices that genai-prices announces: with the fees of the provider, but without rates of the price they replace. */
+function laterPrices({ name, genai }: Pair, provider: CoveredProvider): Pick<CatalogRow, 'later_prices'> {
+  const later = (genai?.laterPrices ?? []).flatMap(({ from, price: announced }) => {
+    const alone = { name, genai: { ...genai!, price: announced }, pi: undefined }
+    const price = sellable(priceOf(alone, provider, undefined))
+    return typeof price === 'string' ? [] : [{ from, price }]
+  })
+  return later.length === 0 ? {} : { later_prices: later }
 }
 
 function withSearchFee(

@@ -20,6 +20,8 @@ export interface SourceModel {
   readonly temperature: boolean | undefined
   /** Only what the source states: a rate that is absent is unknown, not zero. */
   readonly price: Partial<PriceSpec>
+  /** Prices that the source announces for a later day. */
+  readonly laterPrices?: readonly { readonly from: string; readonly price: Partial<PriceSpec> }[]
   /** Whether the provider no longer serves it, according to the source. */
   readonly withdrawn: boolean
   /** Why its price cannot be charged (it changes with the hour, it counts pages). */

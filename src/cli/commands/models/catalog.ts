@@ -87,9 +87,8 @@ function renderChanges({ added, removed, changed }: FileChanges): string {
 }
 
 function priceFaults(row: CatalogRow): string[] {
-  const prices = [row.price, ...(row.offers ?? []).map((offer) => offer.price)].filter(
-    (price) => price !== undefined,
-  )
+  const stated = [...(row.later_prices ?? []), ...(row.offers ?? [])].map(({ price }) => price)
+  const prices = [row.price, ...stated].filter((price) => price !== undefined)
   try {
     for (const price of prices) buildPrice(price)
     return []
