@@ -286,6 +286,22 @@ describe('the fee of a search', () => {
     expect(await feesOf([], [model('x', price)])).toEqual([['p/x', { web_search: '0.014' }]])
   })
 
+  test.each(['genai-prices', 'pi'] as const)(
+    'stays where the rates are taken from %s alone',
+    async (take) => {
+      const differs: Acknowledged['differs'] = { input: ['1', '3'] }
+      const decision = { model: 'p/x', differs, take, on: '2026-01-01', why: 'The younger source.' }
+      const { rows } = await merge([model('x', price)], [model('x', { ...price, input: '3' })], {
+        as: searching,
+        acknowledged: [decision],
+      })
+      expect(rows[0]!.price).toMatchObject({
+        input: take === 'pi' ? '3' : '1',
+        per_call: { web_search: '0.014' },
+      })
+    },
+  )
+
   test('is what a source states', async () => {
     const stated = model('x', { ...price, per_call: { web_search: '0.01', file_search: '0.0025' } })
     expect(await feesOf([stated], [])).toEqual([['p/x', { web_search: '0.01', file_search: '0.0025' }]])

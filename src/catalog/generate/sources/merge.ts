@@ -158,7 +158,7 @@ function priceOf(
     taken === 'pi'
       ? { ...pi?.price, ...perCall }
       : taken === 'genai-prices'
-        ? { ...genai?.price }
+        ? { ...genai?.price, ...perCall }
         : { ...pi?.price, ...genai?.price, ...perCall }
   if (name.endsWith(':free') && stated.input === undefined) return { ...stated, input: '0', output: '0' }
   if (isEmbedding(name)) return { ...stated, output: stated.output ?? '0' }
