@@ -13,7 +13,8 @@ import { loaded } from '../../config-inputs.ts'
 import { asks, type Client, lowered, type Route, routeTo } from '../routes.ts'
 
 const { config } = loaded({})
-const catalog = catalogInUse({ ...config, data_dir: '/nowhere' }, () => Date.UTC(2026, 10, 1))
+// Retired models are asked for as well: what holds for them holds for those that operators still serve.
+const catalog = catalogInUse({ ...config, data_dir: '/nowhere' }, () => Date.UTC(2026, 0, 1))
 
 function routeOf(model: Model): Route {
   const [{ provider, upstream, efforts }] = model.offers as [Model['offers'][number]]
