@@ -117,7 +117,17 @@ export function buildCatalog(input: CatalogInput): Catalog {
   const nearestTo = (id: string) => {
     const day = today()
     ids ??= new NearIds(rows.keys())
-    return ids.nearest(id, (other) => rows.has(other) && !retired(rows.get(other), day))
+    return ids.nearest(id, (other) => !retired(rows.get(other), day) && find(other) !== undefined)
+  }
+  /** What to use instead of a retired model: its successor, or that one's if it has retired as well; undefined if none is left. */
+  const successorOf = (row: CatalogRow): string | undefined => {
+    const day = today()
+    const seen = new Set([row.id])
+    for (let id = row.successor; id !== undefined && !seen.has(id); id = rows.get(id)?.successor) {
+      seen.add(id)
+      if (!retired(rows.get(id), day)) return find(id)?.id
+    }
+    return undefined
   }
 
   return {
@@ -127,7 +137,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
       const row = rows.get(id)
       const model = row && find(id)
       if (!model) throw notFound(id, nearestTo, unpriced.get(id)?.reason)
-      if (retired(row, today())) throw retiredError(model)
+      if (retired(row, today())) throw retiredError(model, successorOf(row))
       return model
     },
     count: (servedBy) => current(servedBy).length,
@@ -183,8 +193,8 @@ function notFound(
   })
 }
 
-function retiredError(model: Model): GatewayError {
-  const { retiresOn, successor } = model.deprecation ?? { retiresOn: '', successor: undefined }
+function retiredError(model: Model, successor: string | undefined): GatewayError {
+  const retiresOn = model.deprecation?.retiresOn ?? ''
   const instead = successor === undefined ? '' : ` Use ${successor} instead.`
   return new GatewayError('model_retired', {
     message: `The provider of ${quoted(model.id)} stopped serving it after ${retiresOn}.${instead}`,

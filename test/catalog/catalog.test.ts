@@ -43,6 +43,32 @@ describe('resolving', () => {
     expect(refused?.metadata).toEqual({ retired_on: '2026-01-01', successor: 'a/new' })
   })
 
+  test.each<[string, string, string | null]>([
+    ['that has retired is followed to one that has not', 'a/second', 'a/third'],
+    ['that is not sold is none', 'a/gone', null],
+    ['that leads back is none', 'a/back', null],
+    ['that is the model itself is none', 'a/old', null],
+  ])('a successor %s', (_, successor, named) => {
+    const retires_on = '2026-01-01'
+    const catalog = catalogOf([
+      row('a/old', { retires_on, successor }),
+      row('a/second', { retires_on, successor: 'a/third' }),
+      row('a/back', { retires_on, successor: 'a/old' }),
+      row('a/third'),
+    ])
+    const refused = refusal(() => catalog.resolve('a/old'))
+    expect(refused?.metadata).toMatchObject({ successor: named })
+    expect(refused?.message.includes('instead')).toBe(named !== null)
+  })
+
+  test('a model that cannot be sold is not suggested', () => {
+    const catalog = catalogOf([
+      row('a/river-1'),
+      row('a/river-2', { price: { input: '1.0000001', output: '2' } }),
+    ])
+    expect(refusal(() => catalog.resolve('a/river-3'))?.metadata?.nearest).toEqual(['a/river-1'])
+  })
+
   test('a model retires while the process runs', () => {
     let day = '2026-06-15'
     const catalog = catalogOf([row('a/old', { retires_on: '2026-06-15' })], { today: () => day })
