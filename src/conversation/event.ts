@@ -1,7 +1,7 @@
 // The one internal stream event, and what a whole answer is once its events are collected.
 
 import type { GatewayCall, GatewayRun } from './gateway-tools.ts'
-import type { Json, JsonObject, ReasoningDetail } from './request.ts'
+import type { Json, JsonObject, ReasoningDetail, TurnMessage } from './request.ts'
 import type { Usage } from './usage.ts'
 
 /**
@@ -10,8 +10,12 @@ import type { Usage } from './usage.ts'
  */
 export type ChatEvent =
   | { readonly kind: 'message-start'; readonly id: string | undefined; readonly model: string | undefined }
-  | { readonly kind: 'text-delta'; readonly choice: number; readonly text: string }
-  | { readonly kind: 'refusal-delta'; readonly choice: number; readonly text: string }
+  | {
+      readonly kind: 'text-delta' | 'refusal-delta'
+      readonly choice: number
+      readonly text: string
+      readonly message?: TurnMessage
+    }
   | { readonly kind: 'reasoning-delta'; readonly choice: number; readonly detail: ReasoningDetail }
   | {
       readonly kind: 'tool-call-start'

@@ -136,9 +136,25 @@ export interface ToolCall {
   readonly cache?: CacheMark
 }
 
+/**
+ * Which message of the assistant's turn a text belongs to: a turn of the Responses protocol may have several. Absent
+ * for the first one where nothing precedes it and it has no phase.
+ */
+export interface TurnMessage {
+  /** How many messages and calls of the turn come before it. */
+  readonly at: number
+  /** `commentary` or `final_answer`: OpenAI's models answer worse where it does not come back to them. */
+  readonly phase?: string
+}
+
 export type ContentPart =
-  | { readonly kind: 'text'; readonly text: string; readonly cache: CacheMark | undefined }
-  | { readonly kind: 'refusal'; readonly text: string }
+  | {
+      readonly kind: 'text'
+      readonly text: string
+      readonly cache: CacheMark | undefined
+      readonly message?: TurnMessage
+    }
+  | { readonly kind: 'refusal'; readonly text: string; readonly message?: TurnMessage }
   | {
       readonly kind: 'image'
       readonly source: MediaSource

@@ -8,7 +8,13 @@ import {
   joinReasoning,
 } from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
-import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '../../conversation/request.ts'
+import type {
+  AssistantMessage,
+  ContentPart,
+  ReasoningDetail,
+  ToolCall,
+  TurnMessage,
+} from '../../conversation/request.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
 import type { OfferedTool } from '../../tools/names.ts'
@@ -44,6 +50,8 @@ export class RoundEvents {
   readonly #calls = new Map<number, Draft>()
   readonly #reasoning = new Map<number, ReasoningDetail>()
   #text = ''
+  /** The texts of the messages that it is of. */
+  readonly #said: { text: string; message: TurnMessage | undefined }[] = []
   #reason: FinishReason | undefined
   #native = ''
   #stopSequence: string | undefined
@@ -64,6 +72,7 @@ export class RoundEvents {
     switch (event.kind) {
       case 'text-delta':
         this.#text += event.text
+        this.#say(event)
         this.#answer.text += event.text.length
         return this.#forward(event)
       case 'reasoning-delta':
@@ -139,8 +148,12 @@ export class RoundEvents {
 
   /** The model's message, for the next round. */
   message(): AssistantMessage {
-    const content: ContentPart[] =
-      this.#text === '' ? [] : [{ kind: 'text', text: this.#text, cache: undefined }]
+    const content = this.#said.map(({ text, message }): ContentPart => ({
+      kind: 'text',
+      text,
+      cache: undefined,
+      ...(message && { message }),
+    }))
     const toolCalls = [...this.#calls.values()].map((call): ToolCall => ({
       id: call.id,
       name: call.name,
@@ -149,6 +162,15 @@ export class RoundEvents {
     }))
     const reasoning = [...this.#reasoning.values()]
     return { role: 'assistant', content, reasoning, toolCalls, ...(this.paused && { paused: true }) }
+  }
+
+  #say({ text, message }: Extract<ContentEvent, { kind: 'text-delta' | 'refusal-delta' }>): void {
+    const last = this.#said.at(-1)
+    if (last && last.message?.at === message?.at) {
+      last.text += text
+      // Its phase may be known only after its text.
+      last.message = message
+    } else if (text !== '') this.#said.push({ text, message })
   }
 
   #takeReasoning(event: Extract<ContentEvent, { kind: 'reasoning-delta' }>): void {

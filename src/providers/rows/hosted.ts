@@ -158,6 +158,7 @@ const xai = openaiCompatible({
     efforts: ['low', 'medium', 'high'],
     drops: openaiOnly,
     allowedTools: false,
+    phases: false,
     reportedCost: 'usage.cost_in_usd_ticks',
     reasoningFormat: 'xai-responses-v1',
     summaries: false,

@@ -80,6 +80,23 @@ const called: readonly ContentEvent[] = [
   { kind: 'choice-finish', choice, reason: 'tool_calls', native: 'tool_use' },
 ]
 
+test('the messages of a round go back to their provider apart, with the phases it gave them', async () => {
+  const commentary = { at: 0, phase: 'commentary' }
+  const events: readonly ContentEvent[] = [
+    { kind: 'text-delta', choice, text: 'Let me ', message: { at: 0 } },
+    { kind: 'text-delta', choice, text: 'look.', message: { at: 0 } },
+    { kind: 'text-delta', choice, text: '', message: commentary },
+    { kind: 'text-delta', choice, text: 'Soon.', message: { at: 1 } },
+    ...called.filter(({ kind }) => kind !== 'text-delta'),
+  ]
+  const { input } = await secondRound('openai-responses', events)
+  const said = (input as JsonObject[]).filter(({ role }) => role === 'assistant')
+  expect(said).toEqual([
+    { role: 'assistant', phase: 'commentary', content: [{ type: 'output_text', text: 'Let me look.' }] },
+    { role: 'assistant', content: [{ type: 'output_text', text: 'Soon.' }] },
+  ])
+})
+
 function thought(format: string): ContentEvent[] {
   const detail = { type: 'reasoning.text', format, index: 0 }
   return [

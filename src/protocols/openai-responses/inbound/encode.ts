@@ -7,7 +7,7 @@ import {
   type FinishReason,
   joinReasoning,
 } from '../../../conversation/event.ts'
-import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import type { JsonObject, ReasoningDetail, TurnMessage } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import { isLong } from '../../../json/stringify.ts'
@@ -154,13 +154,13 @@ export class ResponseEncoder implements StreamEncoder {
   #take(event: Extract<ChatEvent, { choice: number }>): void {
     switch (event.kind) {
       case 'text-delta':
-        if (event.text === '') return
-        this.#message().text(event.text, this.#textLength)
+        if (event.text === '') return this.#openMessage()?.told(event.message)
+        this.#message(event.message).text(event.text, this.#textLength)
         this.#textLength += event.text.length
         this.#sources = this.#sources.filter((source) => !this.#annotate(source))
         return
       case 'refusal-delta':
-        if (event.text !== '') this.#message().refusal(event.text)
+        if (event.text !== '') this.#message(event.message).refusal(event.text)
         return
       case 'reasoning-delta':
         return this.#reasoning(event.detail)
@@ -260,8 +260,10 @@ export class ResponseEncoder implements StreamEncoder {
     return last instanceof MessageItem && last.open ? last : undefined
   }
 
-  #message(): MessageItem {
-    return this.#openMessage() ?? this.#begin('msg', (place, emit) => new MessageItem(place, emit))
+  #message(asked: TurnMessage | undefined): MessageItem {
+    const open = this.#openMessage()
+    if (open?.isOf(asked)) return open
+    return this.#begin('msg', (place, emit) => new MessageItem(place, emit, asked))
   }
 
   // ---- items ------------------------------------------------------------------------------------------------

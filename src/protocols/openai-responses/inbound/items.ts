@@ -7,6 +7,7 @@ import type {
   Message,
   ToolCall,
   ToolMessage,
+  TurnMessage,
 } from '../../../conversation/request.ts'
 import { readRun } from '../../openai/gateway-runs.ts'
 import { fileSource, mediaSource } from '../../openai/media.ts'
@@ -18,6 +19,8 @@ import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.
 
 interface Turn {
   readonly content: ContentPart[]
+  /** How many messages the content is of. */
+  messages: number
   readonly reasoning: TurnReasoning
   readonly toolCalls: ToolCall[]
   /** Results of the calls that the gateway ran. */
@@ -37,11 +40,11 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   let turn: Turn | undefined
   let turnField = ''
   const assistant = (): Turn =>
-    (turn ??= { content: [], reasoning: new TurnReasoning(), toolCalls: [], results: [] })
+    (turn ??= { content: [], messages: 0, reasoning: new TurnReasoning(), toolCalls: [], results: [] })
   const endTurn = () => {
     if (turn) {
-      const { results, ...said } = turn
-      const message: Message = { role: 'assistant', ...said, reasoning: turn.reasoning.details }
+      const { results, content, reasoning, toolCalls } = turn
+      const message: Message = { role: 'assistant', content, reasoning: reasoning.details, toolCalls }
       messages.push({ message, field: turnField })
       for (const result of results) messages.push({ message: result, field: turnField })
     }
@@ -57,10 +60,10 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
     if (turn === undefined) turnField = param
     switch (kindOf(item)) {
       case 'message': {
-        const { role, content } = item as MessageItem
+        const { role, content, phase } = item as MessageItem
         const parts = readContent(content, `${param}.content`)
         if (role === 'assistant') {
-          assistant().content.push(...parts)
+          addMessage(assistant(), parts, phase)
           break
         }
         endTurn()
@@ -68,8 +71,8 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
         break
       }
       case 'reasoning': {
-        const { content, reasoning, toolCalls } = assistant()
-        const next = content.length + reasoning.details.length + toolCalls.length
+        const { messages: said, reasoning, toolCalls } = assistant()
+        const next = said + reasoning.details.length + toolCalls.length
         const details = detailsOf(item as Extract<KnownItem, { type: 'reasoning' }>, next)
         for (const detail of details) reasoning.add(detail)
         break
@@ -119,6 +122,18 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   }
   endTurn()
   return resultsBehindCalls(messages)
+}
+
+function addMessage(turn: Turn, parts: readonly ContentPart[], phase: string | null | undefined): void {
+  if (parts.length === 0) return
+  const at = turn.messages + turn.toolCalls.length
+  const named = phase == null || phase === '' ? { at } : { at, phase }
+  const message: TurnMessage | undefined = at === 0 && !('phase' in named) ? undefined : named
+  for (const part of parts) {
+    const isText = part.kind === 'text' || part.kind === 'refusal'
+    turn.content.push(isText && message !== undefined ? { ...part, message } : part)
+  }
+  turn.messages += 1
 }
 
 /**

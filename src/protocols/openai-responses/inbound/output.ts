@@ -1,7 +1,7 @@
 // Output items while they are being streamed.
 
 import type { Annotation } from '../../../conversation/event.ts'
-import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject, TurnMessage } from '../../../conversation/request.ts'
 import { isJson } from '../../json.ts'
 import { wireSignature } from '../../openai/message-fields.ts'
 import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
@@ -20,12 +20,25 @@ type MessagePart =
     }
   | { readonly kind: 'refusal'; text: string }
 
+const firstMessage: TurnMessage = { at: 0 }
+
 export class MessageItem extends OutputItem {
   readonly #parts: MessagePart[] = []
+  #message: TurnMessage
 
-  constructor(place: Place, emit: Emit) {
+  constructor(place: Place, emit: Emit, message: TurnMessage = firstMessage) {
     super(place, emit)
+    this.#message = message
     this.begin()
+  }
+
+  isOf(message: TurnMessage = firstMessage): boolean {
+    return message.at === this.#message.at
+  }
+
+  /** Takes the phase of this message, which may be known only after its text. */
+  told(message: TurnMessage = firstMessage): void {
+    if (this.isOf(message)) this.#message = message
   }
 
   /** Adds text; `start` is the length of the answer's text before it in UTF-16 units. */
@@ -66,6 +79,7 @@ export class MessageItem extends OutputItem {
       type: 'message',
       status,
       role: 'assistant',
+      ...(this.#message.phase === undefined ? {} : { phase: this.#message.phase }),
       content: this.#parts.map((part) => wirePart(part)),
     }
   }

@@ -58,6 +58,7 @@ const knownItem = z.discriminatedUnion('type', [
     ...itemId,
     role: z.enum(['user', 'assistant', 'system', 'developer']),
     content,
+    phase: text.nullish(),
   }),
   z.looseObject({
     type: z.literal('function_call'),

@@ -41,7 +41,7 @@ export function lowerInput(
     warnOfName(message, `messages[${at}]`, warnInto(warnings))
     switch (message.role) {
       case 'assistant':
-        input.push(...lowerAssistant(message, at, ids, context, warnings))
+        for (const item of lowerAssistant(message, at, ids, context, warnings)) input.push(item)
         break
       case 'tool': {
         const media = message.content.filter((part) => part.kind !== 'text' && part.kind !== 'refusal')
@@ -69,14 +69,12 @@ function lowerAssistant(
   context: InputContext,
   warnings: Warning[],
 ): JsonObject[] {
-  const content = message.content.flatMap((part) => outputPart(part))
   if (message.content.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
     warnings.push({
       param: `messages[${at}].content`,
       message: 'What the assistant said in other forms than text was left out: the provider takes none back.',
     })
   }
-  const said: JsonObject[] = content.length === 0 ? [] : [{ role: 'assistant', content }]
   const calls = message.toolCalls.map((call): JsonObject => ({
     type: 'function_call',
     call_id: ids.opened(call.id),
@@ -84,7 +82,7 @@ function lowerAssistant(
     arguments: call.arguments,
   }))
   const carried = carriedItems(message.reasoning, context.quirks.reasoningFormat)
-  const placed = interleaved([...said, ...calls], carried.items)
+  const placed = interleaved(inTurn(saidIn(message.content, context.quirks), calls), carried.items)
   if (!carried.complete || placed.lost) {
     warnings.push({
       param: `messages[${at}].reasoning_details`,
@@ -92,6 +90,41 @@ function lowerAssistant(
     })
   }
   return placed.items
+}
+
+interface SaidItem {
+  readonly item: JsonObject
+  /** How many messages and calls of the turn come before it. */
+  readonly at: number
+}
+
+/** The messages of a turn. */
+function saidIn(parts: readonly ContentPart[], { phases }: ResponsesQuirks): readonly SaidItem[] {
+  const said: SaidItem[] = []
+  let content: JsonObject[] = []
+  for (const part of parts) {
+    const wire = outputPart(part)
+    if (wire === undefined) continue
+    const { at, phase } = ('message' in part ? part.message : undefined) ?? { at: 0 }
+    if (said.at(-1)?.at !== at) {
+      content = []
+      const named: JsonObject = phases && phase !== undefined ? { phase } : {}
+      said.push({ item: { role: 'assistant', ...named, content }, at })
+    }
+    content.push(wire)
+  }
+  return said
+}
+
+/** The messages and calls of a turn in their order. */
+function inTurn(said: readonly SaidItem[], calls: readonly JsonObject[]): readonly JsonObject[] {
+  const items: JsonObject[] = []
+  let called = 0
+  for (const { item, at } of said) {
+    while (items.length < at && called < calls.length) items.push(calls[called++]!)
+    items.push(item)
+  }
+  return [...items, ...calls.slice(called)]
 }
 
 /** Reasoning goes directly before the item it led to: the provider refuses reasoning without such an item. */
@@ -114,9 +147,9 @@ function interleaved(
   return { items: [...result, ...items.slice(next)], lost }
 }
 
-function outputPart(part: ContentPart): JsonObject[] {
-  if (part.kind === 'refusal') return [{ type: 'refusal', refusal: part.text }]
-  return part.kind === 'text' && part.text !== '' ? [{ type: 'output_text', text: part.text }] : []
+function outputPart(part: ContentPart): JsonObject | undefined {
+  if (part.kind === 'refusal') return { type: 'refusal', refusal: part.text }
+  return part.kind === 'text' && part.text !== '' ? { type: 'output_text', text: part.text } : undefined
 }
 
 // ---- tool results -----------------------------------------------------------------------------------------

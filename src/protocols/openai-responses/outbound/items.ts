@@ -1,7 +1,7 @@
 // The output items of a response as events: deltas as they arrive, and at the end of each item what they left out.
 
 import type { ChatEvent } from '../../../conversation/event.ts'
-import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject, TurnMessage } from '../../../conversation/request.ts'
 import { noUsage } from '../../../conversation/usage.ts'
 import { isObject, nonEmpty, parseJson } from '../../json.ts'
 import type { CallState } from '../../openai/calls.ts'
@@ -28,6 +28,8 @@ export class Output {
   #nextIndex = 0
   /** Positions of messages and calls that have been counted. */
   readonly #counted = new Set<number>()
+  /** The messages by their positions. */
+  readonly #messages = new Map<number, TurnMessage>()
   /** Positions of items that have ended. */
   readonly #finished = new Set<number>()
   #searches = 0
@@ -66,7 +68,7 @@ export class Output {
     const position = this.#positions.of(event, item)
     // Reasoning is not read here: only the encrypted content of the finished item can be sent back.
     if (item.type === 'function_call') this.#call(position, item)
-    if (item.type === 'message') this.#count(position)
+    if (item.type === 'message') this.#message(position, item)
     if (item.type === 'web_search_call')
       this.#events.push({ kind: 'search-start', choice, search: String(position) })
   }
@@ -84,12 +86,12 @@ export class Output {
   }
 
   refusalDelta(event: JsonObject): void {
-    this.#refusal(this.#partKey('refusal', event), event.delta)
+    this.#refusal(this.#partKey('refusal', event), this.#positions.of(event), event.delta)
   }
 
   refusalDone(event: JsonObject): void {
     const key = this.#partKey('refusal', event)
-    this.#refusal(key, this.#parts.rest(key, event.refusal))
+    this.#refusal(key, this.#positions.of(event), this.#parts.rest(key, event.refusal))
   }
 
   annotationAdded(event: JsonObject): void {
@@ -155,7 +157,7 @@ export class Output {
     this.#finished.add(position)
     switch (item.type) {
       case 'message':
-        this.#count(position)
+        this.#message(position, item)
         return this.#messageItem(item, position)
       case 'reasoning':
         return this.#reasoningItem(item, position)
@@ -184,7 +186,7 @@ export class Output {
   #messagePart(part: JsonObject, position: number, at: number): void {
     if (part.type === 'refusal') {
       const key = keyOf('refusal', position, at)
-      return this.#refusal(key, this.#parts.rest(key, part.refusal))
+      return this.#refusal(key, position, this.#parts.rest(key, part.refusal))
     }
     if (part.type !== 'output_text') return
     const key = keyOf('text', position, at)
@@ -249,11 +251,11 @@ export class Output {
 
   #text(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string') return
-    this.#count(position)
+    const message = this.#message(position)
     const part = this.#parts.begun(key, this.#textLength)
     part.streamed += text.length
     this.#textLength += text.length
-    this.#events.push({ kind: 'text-delta', choice, text })
+    this.#events.push({ kind: 'text-delta', choice, text, ...markOf(message) })
   }
 
   #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
@@ -263,10 +265,11 @@ export class Output {
     if (!this.#parts.part(key).logprobs) this.#logprobs(key, logprobs)
   }
 
-  #refusal(key: string, text: Json | undefined): void {
+  #refusal(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string' || text === '') return
+    const message = this.#message(position)
     this.#parts.begun(key, 0).streamed += text.length
-    this.#events.push({ kind: 'refusal-delta', choice, text })
+    this.#events.push({ kind: 'refusal-delta', choice, text, ...markOf(message) })
   }
 
   /** The provider's offsets are within the part, ours within the text of all parts. */
@@ -324,6 +327,20 @@ export class Output {
     return keyOf(kind, this.#positions.of(event), partIndex(event, index))
   }
 
+  /** The message at a position, which is counted; `item` is what is known of it by now. */
+  #message(position: number, item: JsonObject = {}): TurnMessage {
+    const known = this.#messages.get(position)
+    const phase = nonEmpty(item.phase)
+    if (known && (phase === undefined || phase === known.phase)) return known
+    const at = known?.at ?? this.#counted.size
+    this.#count(position)
+    const message = phase === undefined ? { at } : { at, phase }
+    this.#messages.set(position, message)
+    // Its text has gone before.
+    if (known) this.#events.push({ kind: 'text-delta', choice, text: '', message })
+    return message
+  }
+
   #count(position: number): void {
     if (this.#counted.has(position)) return
     this.#counted.add(position)
@@ -344,6 +361,10 @@ export class Output {
     for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
     return next
   }
+}
+
+function markOf(message: TurnMessage): { readonly message?: TurnMessage } {
+  return message.at === 0 && message.phase === undefined ? {} : { message }
 }
 
 /** The action of a search without one: xAI sends its searches as function calls. */

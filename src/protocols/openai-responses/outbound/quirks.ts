@@ -25,6 +25,8 @@ export interface ResponsesQuirks
   readonly leastOutputTokens: number
   /** Whether a tool result may hold images and files; otherwise they follow the results in a user message. */
   readonly toolResultMedia: boolean
+  /** Whether the `phase` of the assistant's messages is sent back. */
+  readonly phases: boolean
   /** Whether answers may carry log probabilities. */
   readonly logprobs: boolean
   /** Which provider's `web_search` tool it has, if any: their fields differ. */
@@ -64,6 +66,7 @@ export const defaultQuirks: ResponsesQuirks = {
   summaries: true,
   leastOutputTokens: 16,
   toolResultMedia: true,
+  phases: true,
   logprobs: true,
   webSearch: 'none',
 }
