@@ -112,12 +112,22 @@ function admittedBy(
   if (fallbacks.length === 0) return { models, warnings, balance }
   const leftOut: Warning[] = []
   for (const [at, fallback] of fallbacks.entries()) {
-    const model = modelFor(parts, caller, fallback)
-    const why = refusedBy(parts, caller, model, purpose, balance)
-    if (why === undefined) models.push(model)
-    else leftOut.push({ param: `models[${at}]`, message: `${model.id} is left out: ${why}` })
+    const model = fallbackFor(parts, caller, fallback)
+    const why = model === undefined ? 'model_retired' : refusedBy(parts, caller, model, purpose, balance)
+    if (model !== undefined && why === undefined) models.push(model)
+    else leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
   }
   return { models, warnings: joined(warnings, leftOut), balance }
+}
+
+/** The model of a fallback; undefined if it has retired, which must not end the calls that could do without it. */
+function fallbackFor(parts: AdmissionParts, caller: Caller, id: string): Model | undefined {
+  try {
+    return modelFor(parts, caller, id)
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'model_retired') return undefined
+    throw error
+  }
 }
 
 function modelFor({ catalog }: AdmissionParts, { mode }: Caller, id: string): Model {

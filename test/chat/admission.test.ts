@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Account } from '../../src/accounts/account.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
+import { admitted, costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
 import { admissionRules } from '../../src/http/console/calls/refusal.ts'
 import { ownerHint } from '../../src/chat/owner-hint.ts'
 import { buildPrice, freePrice } from '../../src/catalog/prices/price-spec.ts'
@@ -11,6 +11,8 @@ import { freeIn, remainingIn } from '../../src/credits/balance.ts'
 import type { Balance } from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import type { Pool } from '../../src/credits/pool.ts'
+import { catalogOf, row } from '../catalog/support.ts'
+import { callOf } from './parts.ts'
 import { modelOf } from './support.ts'
 
 const now = 1_000
@@ -189,5 +191,26 @@ describe('what is there', () => {
     const owingAll: Balance = { ...owing, debt: usd(3) }
     expect(freeIn(owingAll, ['purchased'], now)).toBe(0n)
     expect(refusal(callerOf({}), modelOf('a/m'), owingAll, now)).toBe('purchased_credits_required')
+  })
+})
+
+describe('a fallback', () => {
+  const catalog = catalogOf([row('a/m'), row('a/old', { retires_on: '2026-01-01' }), row('b/m')])
+  const admittedTo = async (models: string[]) => {
+    const call = { ...callOf({ model: 'a/m', models }), caller: callerOf({}) }
+    const ledger = { balance: () => balanceOf({ purchased: 1 }) }
+    return admitted({ catalog, ledger, now: () => now, providers: new Map() } as never, call, 'chat')
+  }
+
+  test('that has retired is left out, and named', async () => {
+    const { models, warnings } = await admittedTo(['a/old', 'b/m'])
+    expect(models.map(({ id }) => id)).toEqual(['a/m', 'b/m'])
+    expect(warnings).toEqual([{ param: 'models[0]', message: 'a/old is left out: model_retired' }])
+  })
+
+  test('that was never there is an error', async () => {
+    expect(await admittedTo(['a/ol']).catch((error: unknown) => error)).toMatchObject({
+      code: 'model_not_found',
+    })
   })
 })
