@@ -24,7 +24,13 @@ import { refuseGemini } from './v1/gemini/errors.ts'
 import { callGemini, callGeminiV1, listGeminiModels, showGeminiModel } from './v1/gemini/routes.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './v1/messages/messages.ts'
 import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
-import { createResponse, deleteResponse, getResponse, listInputItems } from './v1/responses/routes.ts'
+import {
+  countInputTokens,
+  createResponse,
+  deleteResponse,
+  getResponse,
+  listInputItems,
+} from './v1/responses/routes.ts'
 
 /** What serves models: all that a process beside the ledger's serves by itself. */
 export const serving: readonly Route<ServingParts>[] = [
@@ -37,6 +43,7 @@ export const serving: readonly Route<ServingParts>[] = [
   listGeminiModels,
   showGeminiModel,
   createResponse,
+  countInputTokens,
   createEmbeddings,
   estimateCall,
   listModels,

@@ -195,6 +195,12 @@ describe('what a large body takes is given back', () => {
     ['of an unknown model', 404, '/chat/completions', chat('lab/unknown')],
     ['that is no JSON', 400, '/chat/completions', content],
     ['whose tokens are counted', 200, '/messages/count_tokens', chat('lab/answers')],
+    [
+      'whose input is counted',
+      200,
+      '/responses/input_tokens',
+      JSON.stringify({ model: 'lab/answers', input: content }),
+    ],
     ['that is estimated', 200, '/estimate', chat('lab/answers')],
     [
       'to be embedded by a model that cannot',

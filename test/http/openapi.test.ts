@@ -313,6 +313,11 @@ describe('the gateway', () => {
     expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
   })
 
+  test.each(Object.entries(responseRequests))('counts the example response %s', async (_name, { value }) => {
+    const body: unknown = await (await send('/v1/responses/input_tokens', value)).json()
+    expect(validate({ $ref: '#/components/schemas/InputTokenCount' }, body)).toEqual([])
+  })
+
   test('gives, lists and deletes what it has stored, as documented', async () => {
     const { id } = (await (await send('/v1/responses', responseRequests['whole']!.value)).json()) as {
       id: string

@@ -2,12 +2,13 @@
 
 import {
   deletedResponse,
+  inputTokenCount,
   responseEvent,
   responseItemList,
   responseObject,
   responsesRequest,
 } from '../../../protocols/openai-responses/inbound/schema.ts'
-import { ofAnyRequest, ofCaller, ofPaidChat } from '../../docs/openapi-errors.ts'
+import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { answered, river, usage as chatUsage } from '../chat/examples.ts'
 import { requestFields } from '../chat/fields.ts'
 import {
@@ -238,6 +239,40 @@ Tools and items of types that are not served are left out and named in \`warning
     ResponseRequest: { schema: responsesRequest, fields: responseFields },
     Response: responseObject,
     ResponseEvent: responseEvent,
+  },
+}
+
+export const countInputTokens: Operation = {
+  id: 'countInputTokens',
+  path: '/v1/responses/input_tokens',
+  tag: 'Responses',
+  summary: 'Count the tokens of a response’s input',
+  description:
+    'Takes the body of a request for a response and tells about how many tokens its prompt has, with the conversation that it continues. It is an estimate: the gateway counts with one tokenizer (o200k_base) for all models and asks no provider. Nothing is charged and nothing is stored; it counts as one request where the key or the account has a limit of requests.',
+  security: 'key',
+  body: responseBody,
+  answers: {
+    200: {
+      description: 'The count.',
+      content: json('InputTokenCount', { object: 'response.input_tokens', input_tokens: 8 }),
+    },
+  },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    ...ofBody,
+    ...ofModel,
+    'unsupported_parameter',
+    'previous_response_not_found',
+    'wrong_endpoint',
+    'account_suspended',
+    'model_not_allowed',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
+  schemas: {
+    ResponseRequest: { schema: responsesRequest, fields: responseFields },
+    InputTokenCount: inputTokenCount,
   },
 }
 

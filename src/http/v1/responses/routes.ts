@@ -15,6 +15,13 @@ export const createResponse: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).createResponse,
 }
 
+export const countInputTokens: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/responses/input_tokens',
+  handle: async (parts, call) => (await import('./count.ts')).countInputTokens(parts, call),
+  operation: async () => (await import('./documentation.ts')).countInputTokens,
+}
+
 export const getResponse: Route<StoredParts> = {
   method: 'GET',
   path: '/v1/responses/:id',

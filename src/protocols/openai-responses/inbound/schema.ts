@@ -299,6 +299,11 @@ export const responseEvent = z.looseObject({
   response: responseObject.optional(),
 })
 
+export const inputTokenCount = z.object({
+  object: z.literal('response.input_tokens'),
+  input_tokens: tokens,
+})
+
 export const deletedResponse = z.object({
   id: text,
   object: z.literal('response'),
