@@ -154,6 +154,10 @@ export function after(answer: Answer, event: StreamEvent): Answer {
     case 'response.reasoning_summary_part.added':
       return answer.reasoning === '' ? answer : { ...answer, reasoning: `${answer.reasoning}\n\n` }
     case 'response.output_item.added':
+      // As a stored answer is shown.
+      if (event.item?.type === 'message' && answer.text !== '')
+        return { ...answer, text: `${answer.text}\n\n` }
+      return event.item ? withItem(answer, event.item) : answer
     case 'response.output_item.done':
       return event.item ? withItem(answer, event.item) : answer
     case 'response.output_text.annotation.added':
@@ -176,7 +180,6 @@ function withItem(answer: Answer, item: Item): Answer {
     return { ...answer, requests: [...others, request] }
   }
   const tool = toolOf(item)
-  // Text that follows a message of the same answer begins on a line of its own.
   if (tool === undefined) return answer
   const others = answer.tools.filter(({ id }) => id !== tool.id)
   return { ...answer, tools: [...others, tool] }
