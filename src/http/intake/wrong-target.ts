@@ -10,6 +10,12 @@ export interface RouteName {
 
 const longestPath = 200
 
+/** What clients of the protocols that are served may ask for in vain, and what to do instead. */
+const unserved: Readonly<Record<string, string>> = {
+  'POST /v1/responses/compact':
+    'conversations are not compacted here. Send what is still needed of one as input, or a summary of it.',
+}
+
 /**
  * The error for a request without a route: `method_not_allowed` with the methods of its path, otherwise `not_found`,
  * with the intended address if a common mistake in the base URL explains it. `publicUrl` is the gateway's address
@@ -22,6 +28,9 @@ export function wrongTarget(
 ): GatewayError {
   const { method } = request
   const { pathname } = new URL(request.url)
+  const instead = unserved[`${method} ${pathname}`]
+  if (instead !== undefined)
+    return new GatewayError('not_found', { message: `There is no ${method} ${pathname}: ${instead}` })
   const allowed = methodsAt(pathname, routes)
   // To its route `/v1/responses/responses` is the id of a response; for a POST it is a wrong base URL.
   const isRoute = routes.some(({ path }) => path === pathname)
