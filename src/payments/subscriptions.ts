@@ -166,25 +166,24 @@ export class Subscriptions {
     if (row.lot === null || row.state === 'active' || row.state === 'ended') return row
     if (row.state === 'refund_reversed') return this.#giveBack(row)
     const taken = await this.#takeRest(row)
-    if (row.state === 'grace') await this.#moveOn(taken)
-    else await this.#refundMoved(taken)
+    if (row.state === 'grace' && taken.takenBack) await this.#movedOn(taken, taken.takenBack)
+    else if (row.state === 'refunded') await this.#refundMoved(taken)
     return taken
   }
 
   async #grant(row: Period): Promise<Period> {
-    const { ledger, graceMs } = this.#parts
-    // One that is first reported in its grace period has no earlier lot to move.
-    const late = row.state === 'grace'
-    const expiresAt = late ? row.endsAt + graceMs : row.endsAt
+    const { ledger } = this.#parts
+    // First reported in its grace period, it has no earlier lot: all of its credit is that period's.
+    if (row.state === 'grace') {
+      const { lot } = await this.#movedOn(row, row.amount)
+      if (lot === null) return row
+      return this.#changed(row, (current) => ({ ...current, lot, takenBack: 0n }))
+    }
+    const { period: source, account, amount, endsAt: expiresAt } = row
     if (expiresAt <= ledger.now()) return row
-    const { period: source, account, amount } = row
     const credit = { source, account, pool: 'subscription', amount, expiresAt, from: 'subscription' } as const
     const { lot } = await ledger.grant(credit)
-    return this.#changed(row, (current) => ({
-      ...current,
-      lot: current.lot ?? lot,
-      takenBack: current.takenBack ?? (late ? 0n : null),
-    }))
+    return this.#changed(row, (current) => ({ ...current, lot: current.lot ?? lot }))
   }
 
   /** Takes the free rest of a period's lot, once. Credit held by calls in flight stays with them. */
@@ -202,21 +201,20 @@ export class Subscriptions {
     return this.#changed(current, (now) => ({ ...now, takenBack: 0n }))
   }
 
-  /** In the grace period the rest lasts some days longer, as a lot and a period of its own, without new credit. */
-  async #moveOn({ takenBack, ...row }: Period): Promise<void> {
-    if (takenBack === null || takenBack === 0n) return
+  /** In the grace period `amount` lasts some days longer, as a lot and a period of its own, which is returned. */
+  async #movedOn(row: Period, amount: Pico): Promise<Period> {
     const endsAt = row.endsAt + this.#parts.graceMs
     const moved: Period = {
       ...row,
       period: graceOf(row),
       state: 'active',
-      amount: takenBack,
+      amount,
       endsAt,
       lot: null,
       takenBack: null,
     }
     const kept = await this.#parts.store.changePeriod(moved.period, (current) => (current ? null : moved))
-    await this.#settle(kept ?? moved, 'active')
+    return this.#settle(kept ?? moved, 'active')
   }
 
   async #refundMoved(row: Period): Promise<void> {

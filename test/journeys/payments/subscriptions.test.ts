@@ -150,6 +150,19 @@ describe('a period', () => {
     await sound(weir)
   })
 
+  test('that is first told of in grace loses its credit by a refund, too, and has it again', async () => {
+    const anna = await payer()
+    const told = async (...states: string[]) => {
+      for (const state of [...states, ...states]) await send(messageFor(anna, { state }))
+      return (await lotsOf(anna)).map(({ remaining, expires_at }) => [remaining, expires_at])
+    }
+    const inGrace = [['5', new Date(Date.parse(to) + 16 * day).toISOString()]]
+    expect(await told('grace', 'active')).toEqual(inGrace)
+    expect(await told('refunded', 'grace')).toEqual([])
+    expect(await told('refund_reversed', 'refunded')).toEqual(inGrace)
+    await sound(weir)
+  })
+
   test('that was refunded loses what is left of it, and never comes back', async () => {
     const anna = await payer()
     await send(messageFor(anna))
