@@ -73,6 +73,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
       .getByRole('button', { name: /^Revoke voucher_/ })
       .first()
       .click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
     await page.getByText('revoked', { exact: true }).waitFor()
     expect(seen(visit)).toEqual(clean)
     await context.close()

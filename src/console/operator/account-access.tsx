@@ -6,34 +6,32 @@ import type { Key, SessionRow } from '../api/wire.ts'
 import { KeyLimit, KeyName, KeyState } from '../pages/keys/key-table.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Loading, Section, Time } from '../ui/basics.tsx'
+import { Failure, Loading, Section, Time } from '../ui/basics.tsx'
+import { RevokeButton } from '../ui/revoke-button.tsx'
 import { rightAligned, Table } from '../ui/table.tsx'
 import { useAct } from '../ui/use-act.ts'
 
-/** A list below the account's path, with a function that removes an entry. */
+/** A list below the account's path, with a function that removes an entry and rejects if that is refused. */
 function useEntries<Entry extends { readonly id: string }>(path: string) {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', path],
     queryFn: async () => (await call<{ data: readonly Entry[] }>('GET', path)).data,
   })
-  const { error: failed, busy, act } = useAct()
-  const remove = ({ id }: Entry) =>
-    act(async () => {
-      await call('DELETE', `${path}/${encodeURIComponent(id)}`)
-      await refetch()
-    })
+  const remove = async ({ id }: Entry) => {
+    await call('DELETE', `${path}/${encodeURIComponent(id)}`)
+    await refetch()
+  }
   const state = (
     <>
       {error && <Failure error={error} retry={() => void refetch()} />}
-      {failed !== null && <Failure error={failed} />}
       {isPending && <Loading rows={1} />}
     </>
   )
-  return { rows: data ?? [], isPending, busy, remove, state }
+  return { rows: data ?? [], isPending, remove, state }
 }
 
 export function AccountKeys({ path }: { path: string }) {
-  const { rows, isPending, busy, remove, state } = useEntries<Key>(`${path}/keys`)
+  const { rows, isPending, remove, state } = useEntries<Key>(`${path}/keys`)
   return (
     <Section title={t('Keys')}>
       {state}
@@ -59,15 +57,14 @@ export function AccountKeys({ path }: { path: string }) {
               </td>
               <td className="text-right">
                 {key.state === 'active' && (
-                  <Button
-                    small
-                    look="quiet"
-                    disabled={busy}
-                    aria-label={t('Revoke {name}', { name: key.name })}
-                    onClick={() => void remove(key)}
-                  >
-                    {t('Revoke')}
-                  </Button>
+                  <RevokeButton
+                    name={key.name}
+                    consequence={t(
+                      'Calls with …{last4} are refused from then on, and nothing brings the key back.',
+                      { last4: key.last4 },
+                    )}
+                    revoke={() => remove(key)}
+                  />
                 )}
               </td>
             </tr>
@@ -79,15 +76,22 @@ export function AccountKeys({ path }: { path: string }) {
 }
 
 export function AccountSessions({ path }: { path: string }) {
-  const { rows, isPending, busy, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  const { rows, isPending, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  const { error, busy, act } = useAct()
   return (
     <Section title={t('Sessions')}>
       {state}
+      {error !== null && <Failure error={error} />}
       {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
       {rows.length > 0 && (
         <ul className="card divide-y divide-line">
           {rows.map((session) => (
-            <SessionEntry key={session.id} session={session} busy={busy} onEnd={() => void remove(session)} />
+            <SessionEntry
+              key={session.id}
+              session={session}
+              busy={busy}
+              onEnd={() => void act(() => remove(session))}
+            />
           ))}
         </ul>
       )}

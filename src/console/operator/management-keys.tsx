@@ -5,12 +5,11 @@ import { useState } from 'react'
 import { call } from '../api/call.ts'
 import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Empty, Failure, PageHead, Time } from '../ui/basics.tsx'
+import { Badge, Button, Empty, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
 import { Table } from '../ui/table.tsx'
-import { useAct } from '../ui/use-act.ts'
 import { QueryState } from '../ui/query-state.tsx'
 import { ActForm } from '../ui/act-form.tsx'
 import { RevokeButton } from '../ui/revoke-button.tsx'
@@ -27,18 +26,16 @@ const tones: Readonly<Record<ManagementKey['state'], 'good' | 'warn' | 'plain'>>
 
 export function ManagementKeys() {
   const client = useQueryClient()
-  const { error: fault, busy, act } = useAct()
   const [making, setMaking] = useState(false)
   const { data, error, isPending, refetch } = useQuery({
     queryKey,
     queryFn: async () =>
       (await call<{ data: readonly ManagementKey[] }>('GET', 'admin/management-keys')).data,
   })
-  const revoke = (id: string) =>
-    act(async () => {
-      await elevated(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
-      await client.invalidateQueries({ queryKey })
-    })
+  const revoke = async (id: string) => {
+    await elevated(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
+    await client.invalidateQueries({ queryKey })
+  }
   return (
     <>
       <PageHead
@@ -49,7 +46,6 @@ export function ManagementKeys() {
           {t('Make a key')}
         </Button>
       </PageHead>
-      {fault !== null && <Failure error={fault} />}
       <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no management keys.')}>
@@ -77,7 +73,13 @@ export function ManagementKeys() {
               <td className="font-mono text-[12.5px]">{key.networks?.join(', ') ?? t('any')}</td>
               <td>
                 {key.state === 'active' && (
-                  <RevokeButton name={key.name} busy={busy} onRevoke={() => void revoke(key.id)} />
+                  <RevokeButton
+                    name={key.name}
+                    consequence={t(
+                      'Programs that use it are refused from then on, and nothing brings the key back.',
+                    )}
+                    revoke={() => revoke(key.id)}
+                  />
                 )}
               </td>
             </tr>

@@ -30,7 +30,7 @@ export function Dialog({ title, onClose, children, wide = false, firm = false }:
         event.preventDefault()
         if (!firm) onClose()
       }}
-      className={`card m-auto max-h-[92dvh] w-[calc(100vw-1.5rem)] overflow-y-auto p-5 shadow-xl ${wide ? 'max-w-2xl' : 'max-w-md'}`}
+      className={`card m-auto max-h-[92dvh] w-[calc(100vw-1.5rem)] overflow-y-auto p-5 text-start shadow-xl ${wide ? 'max-w-2xl' : 'max-w-md'}`}
     >
       <div className="mb-4 flex items-start gap-3">
         <h2 id={titleId} className="flex-1 text-base font-semibold">

@@ -5,12 +5,11 @@ import { useState } from 'react'
 import { call } from '../../api/call.ts'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
+import { Badge, Button, Empty } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
 import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
-import { useAct } from '../../ui/use-act.ts'
 import { QueryState } from '../../ui/query-state.tsx'
 import { ActForm } from '../../ui/act-form.tsx'
 import { RevokeButton } from '../../ui/revoke-button.tsx'
@@ -29,17 +28,15 @@ const tones: Readonly<Record<Voucher['state'], 'good' | 'plain' | 'warn'>> = {
 
 export function Vouchers() {
   const client = useQueryClient()
-  const { error: fault, busy, act } = useAct()
   const [making, setMaking] = useState(false)
   const { data, error, isPending, refetch } = useQuery({
     queryKey,
     queryFn: async () => (await call<{ data: readonly Voucher[] }>('GET', 'admin/vouchers')).data,
   })
-  const revoke = (id: string) =>
-    act(async () => {
-      await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
-      await client.invalidateQueries({ queryKey })
-    })
+  const revoke = async (id: string) => {
+    await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
+    await client.invalidateQueries({ queryKey })
+  }
   return (
     <>
       <PaymentsHead>
@@ -47,7 +44,6 @@ export function Vouchers() {
           {t('Make vouchers')}
         </Button>
       </PaymentsHead>
-      {fault !== null && <Failure error={fault} />}
       <QueryState query={{ error, isPending, refetch }} />
       {data?.length === 0 && (
         <Empty title={t('There are no vouchers.')}>
@@ -81,7 +77,11 @@ export function Vouchers() {
               <td>{voucher.note}</td>
               <td className="text-right">
                 {voucher.state === 'valid' && (
-                  <RevokeButton name={voucher.id} busy={busy} onRevoke={() => void revoke(voucher.id)} />
+                  <RevokeButton
+                    name={voucher.id}
+                    consequence={t('Nobody can redeem it from then on, and nothing brings the voucher back.')}
+                    revoke={() => revoke(voucher.id)}
+                  />
                 )}
               </td>
             </tr>

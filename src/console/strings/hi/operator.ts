@@ -185,6 +185,10 @@ export const operator: Readonly<Record<string, string>> = {
   Voucher: 'वाउचर',
   valid: 'मान्य',
   redeemed: 'भुनाया गया',
+  'Nobody can redeem it from then on, and nothing brings the voucher back.':
+    'इसके बाद इसे कोई नहीं भुना सकेगा, और यह वाउचर वापस नहीं लाया जा सकता।',
+  'Programs that use it are refused from then on, and nothing brings the key back.':
+    'इसके बाद इसका उपयोग करने वाले प्रोग्राम अस्वीकार होंगे, और यह कुंजी वापस नहीं लाई जा सकती।',
   'Redeemed by': 'किसने भुनाया',
   'This is the only time that the codes are shown.': 'कोड केवल इसी बार दिखाए जा रहे हैं।',
   Codes: 'कोड',
