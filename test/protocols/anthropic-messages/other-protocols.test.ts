@@ -34,6 +34,30 @@ describe('a field that only Anthropic knows', () => {
   })
 })
 
+describe("Claude Code's accounting line, which differs in each conversation", () => {
+  const line = 'x-anthropic-billing-header: cc_version=2.1.197.baf; cc_entrypoint=cli; cch=71fea;'
+  const block = (text: string) => ({ type: 'text', text })
+  const systemOf = (system: JsonObject['system']) =>
+    lowered({ system: system! }).request.messages.flatMap(({ role, content }) =>
+      role === 'system' ? content.map((part) => (part.kind === 'text' ? part.text : part.kind)) : [],
+    )
+
+  test.each<[string, JsonObject['system'], string[]]>([
+    ['a block of its own', [block(line), block('You are an agent.')], ['You are an agent.']],
+    ['the first line of a text', `${line}\nYou are an agent.\nBe brief.`, ['You are an agent.\nBe brief.']],
+    ['all there is', line, []],
+    ['what a prompt speaks of, as it stays', [block(`Never say ${line}`)], [`Never say ${line}`]],
+  ])('is not sent to others: %s', (_, system, sent) => {
+    expect(systemOf(system)).toEqual(sent)
+  })
+
+  test('reaches Anthropic, which reads it', () => {
+    const system = [block(line), block('You are an agent.')]
+    const sent = outbound.passthrough!.request!({ ...bare, system }, target(), [], undefined)
+    expect(sent?.body['system']).toEqual(system)
+  })
+})
+
 describe('a document', () => {
   const source = { type: 'text', media_type: 'text/plain', data: 'The river rises.' }
   const described = { title: 'Rivers', context: 'A report of 1907.', citations: { enabled: true } }

@@ -3,6 +3,7 @@
 import type { DeclaredTools, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   ChatRequest,
+  ContentPart,
   FunctionTool,
   JsonObject,
   Labels,
@@ -64,11 +65,25 @@ function readMessages(body: MessagesRequest): Placed[] {
     const field = `messages.${turn.at}`
     for (const message of readTurn(turn, runs)) said.push({ message, field })
   }
-  if (body.system == null) return said
-  return [
-    { message: { role: 'system', content: readParts(body.system, 'system') }, field: 'system' },
-    ...said,
-  ]
+  const system = body.system == null ? [] : readSystem(body.system)
+  if (system.length === 0) return said
+  return [{ message: { role: 'system', content: system }, field: 'system' }, ...said]
+}
+
+/** The line that Claude Code begins its system prompt with, for Anthropic's own accounting. */
+const accountingLine = /^x-anthropic-billing-header:[^\n]*\n?/
+
+/**
+ * The system prompt without Claude Code's accounting line. It differs from one conversation or subagent to the next, in
+ * some versions from request to request: a provider that reads it as text would not find the prompt in its cache, and
+ * charge all of it at the full price each time. Anthropic itself gets the client's body as it is.
+ */
+function readSystem(system: NonNullable<MessagesRequest['system']>): ContentPart[] {
+  return readParts(system, 'system').flatMap((part): ContentPart[] => {
+    if (part.kind !== 'text' || !accountingLine.test(part.text)) return [part]
+    const text = part.text.replace(accountingLine, '')
+    return text === '' ? [] : [{ ...part, text }]
+  })
 }
 
 interface Turn {
