@@ -140,7 +140,7 @@ const rows: readonly Row[] = [
     when: 'the provider says so',
     ask: () => ask('lab/too-long'),
     type: 'invalid_request_error',
-    tells: '8192',
+    tells: 'prompt is too long: maximum context length is 8192',
   },
   {
     code: 'wrong_endpoint',

@@ -377,6 +377,22 @@ describe('an answer', () => {
   })
 })
 
+describe('that a prompt is too long', () => {
+  test.each([
+    ['maximum context length is 8192 tokens', 'prompt is too long: maximum context length is 8192 tokens'],
+    ['prompt is too long: 210000 tokens > 200000 maximum', undefined],
+    ['input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000', undefined],
+  ])('%s: is said as Claude Code looks for it', (message, told = message) => {
+    const error = new GatewayError('context_length_exceeded', { message })
+    expect(inbound.error!(renderError(error, 'req_1'))).toMatchObject({ error: { message: told } })
+  })
+
+  test('is not said of other mistakes', () => {
+    const error = new GatewayError('invalid_request', { message: 'Send a model.' })
+    expect(inbound.error!(renderError(error, 'req_1'))).toMatchObject({ error: { message: 'Send a model.' } })
+  })
+})
+
 describe('the images of a document', () => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aWs=' } }
   const text = { type: 'text', text: 'See figure 1.' }

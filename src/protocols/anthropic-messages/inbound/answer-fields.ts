@@ -91,7 +91,7 @@ export function wireError({ error }: RenderedError): JsonObject {
     type: 'error',
     error: {
       type: typeOfCode[code] ?? typeOfType[type] ?? type,
-      message,
+      message: code === 'context_length_exceeded' ? tooLong(message) : message,
       code,
       // Where Anthropic's clients look for a machine-readable code.
       details: detailsOf(code, param),
@@ -100,6 +100,14 @@ export function wireError({ error }: RenderedError): JsonObject {
     },
     request_id: typeof requestId === 'string' ? requestId : null,
   }
+}
+
+/**
+ * That a prompt is too long, in words that Anthropic's clients look for: Claude Code shortens a conversation when it
+ * reads the first, and asks for fewer tokens when it reads the second. Other providers say it in words of their own.
+ */
+function tooLong(message: string): string {
+  return /prompt is too long|exceed context limit/i.test(message) ? message : `prompt is too long: ${message}`
 }
 
 /** Anthropic's client runs a tool loop on a thread, and continues without one if the error has this message. */
