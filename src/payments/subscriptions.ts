@@ -242,10 +242,11 @@ export class Subscriptions {
     return row
   }
 
-  async #adjusted({ period, account }: Period, taken: Pico): Promise<boolean> {
+  async #adjusted({ period, account, lot }: Period, taken: Pico): Promise<boolean> {
     try {
       const adjust = { id: `${period}:taken`, account, pool: 'subscription', amount: -taken } as const
-      await this.#parts.ledger.adjust(adjust)
+      // Of its own lot: without it, the period that ends first would lose what another one's refund takes.
+      await this.#parts.ledger.adjust({ ...adjust, lot: lot! })
       return true
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'invalid_request') return false

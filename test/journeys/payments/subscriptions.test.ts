@@ -177,6 +177,17 @@ describe('a period', () => {
     await sound(weir)
   })
 
+  test('that was refunded leaves alone what another one has, even if that ends first', async () => {
+    const anna = await payer()
+    const sooner = { subscription: 'sooner', period: { from, to: new Date(now + 3 * day).toISOString() } }
+    await send(messageFor(anna, sooner))
+    await send(messageFor(anna, { product: 'pro_month' }))
+    await send(messageFor(anna, { product: 'pro_month', state: 'refunded' }))
+    const left = (await lotsOf(anna)).map(({ remaining, expires_at }) => [remaining, expires_at])
+    expect(left).toEqual([['5', sooner.period.to]])
+    await sound(weir)
+  })
+
   test('that was refunded by mistake has its rest again, once, in every order', async () => {
     const states = ['active', 'refunded', 'refund_reversed']
     for (const [a, b, c] of [
