@@ -57,6 +57,8 @@ export interface SubscriptionStore {
     change: (current: Period | undefined) => Period | null,
   ): Awaitable<Period | undefined>
   findPeriod(period: string): Awaitable<Period | undefined>
+  /** The lot that the ledger has granted for a period, whether or not the period has a note of it. */
+  lotOf(period: string): Awaitable<string | undefined>
   /** Of a subscription, the latest first. */
   periodsOf(source: string, subscription: string): Awaitable<readonly Period[]>
   /** Of one account or all, latest first. */
@@ -94,6 +96,8 @@ const mostTries = 5
 
 export class Subscriptions {
   readonly #parts: SubscriptionParts
+  /** The last message of each subscription that is being handled. */
+  readonly #handled = new Map<string, Promise<unknown>>()
 
   constructor(parts: SubscriptionParts) {
     this.#parts = parts
@@ -111,6 +115,22 @@ export class Subscriptions {
   async take(message: SubscriptionMessage): Promise<Period | undefined> {
     if (message.test) return undefined
     const drafted = await this.#drafted(message)
+    return this.#inTurn(drafted, () => this.#take(drafted))
+  }
+
+  /** One message of a subscription at a time: each goes by what the one before it has done. */
+  async #inTurn<T>(of: Pick<Period, 'source' | 'subscription'>, act: () => Promise<T>): Promise<T> {
+    const name = `${of.source}:${of.subscription}`
+    const turn = (this.#handled.get(name) ?? Promise.resolve()).then(act, act)
+    this.#handled.set(name, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#handled.get(name) === turn) this.#handled.delete(name)
+    }
+  }
+
+  async #take(drafted: Period): Promise<Period> {
     const before = await this.#parts.store.findPeriod(drafted.period)
     // Another product for the same period is an upgrade, with a lot of its own.
     const period =
@@ -119,10 +139,10 @@ export class Subscriptions {
         : { ...drafted, period: `${drafted.period}:${drafted.product}` }
     const row = await this.#parts.store.changePeriod(period.period, (current) => {
       if (!current) return period
-      if (rank[message.state] <= rank[current.state]) return null
-      return { ...current, state: message.state, updatedAt: period.updatedAt }
+      if (rank[drafted.state] <= rank[current.state]) return null
+      return { ...current, state: drafted.state, updatedAt: period.updatedAt }
     })
-    return this.#settle(row ?? period, message.state)
+    return this.#settle(row ?? period, drafted.state)
   }
 
   async #drafted({
@@ -160,21 +180,36 @@ export class Subscriptions {
 
   /** Brings the ledger up to date with the period. Each step is done once, however often this runs. */
   async #settle(period: Period, reported: SubscriptionState): Promise<Period> {
+    const known = await this.#withLot(period)
     // The end of a period does not say whether it was paid for.
-    const entitles = entitling.has(reported) && period.state !== 'refunded'
-    const row = period.lot === null && entitles ? await this.#grant(period) : period
-    if (row.lot === null || row.state === 'active' || row.state === 'ended') return row
-    if (row.state === 'refund_reversed') return this.#giveBack(row)
-    const taken = await this.#takeRest(row)
-    if (row.state === 'grace' && taken.takenBack) await this.#movedOn(taken, taken.takenBack)
-    else if (row.state === 'refunded') await this.#refundMoved(taken)
-    return taken
+    const entitles = entitling.has(reported) && known.state !== 'refunded'
+    const row = known.lot === null && entitles ? await this.#grant(known) : known
+    switch (row.state) {
+      case 'active':
+        return row
+      case 'grace':
+        return this.#moveOn(row)
+      case 'ended':
+        // Killed while its rest was moved to the grace period, which has ended meanwhile.
+        return row.takenBack === null ? row : this.#moveOn(row)
+      case 'refunded':
+        return this.#takeBack(row)
+      case 'refund_reversed':
+        return this.#giveBack(row)
+    }
+  }
+
+  /** A process may have been killed between a grant and the note of it. */
+  async #withLot(row: Period): Promise<Period> {
+    if (row.lot !== null) return row
+    const lot = await this.#parts.store.lotOf(row.period)
+    return lot === undefined ? row : this.#changed(row, (current) => ({ ...current, lot }))
   }
 
   async #grant(row: Period): Promise<Period> {
-    const { ledger } = this.#parts
+    const { ledger, store } = this.#parts
     // First reported in its grace period, it has no earlier lot: all of its credit is that period's.
-    if (row.state === 'grace') {
+    if (row.state === 'grace' || (await store.findPeriod(graceOf(row)))) {
       const { lot } = await this.#movedOn(row, row.amount)
       if (lot === null) return row
       return this.#changed(row, (current) => ({ ...current, lot, takenBack: 0n }))
@@ -186,8 +221,12 @@ export class Subscriptions {
     return this.#changed(row, (current) => ({ ...current, lot: current.lot ?? lot }))
   }
 
-  /** Takes the free rest of a period's lot, once. Credit held by calls in flight stays with them. */
+  /**
+   * Takes the free rest of a period's lot, once. Credit held by calls in flight stays with them. Rejects with
+   * `overloaded` if calls took some of it at each try.
+   */
   async #takeRest(row: Period): Promise<Period> {
+    if (row.lot === null) return row
     let current = row
     for (let tries = 0; tries < mostTries; tries++) {
       const rest = current.takenBack ?? (await this.#freeOf(current))
@@ -198,7 +237,13 @@ export class Subscriptions {
       // A call has taken some of it in between.
       current = await this.#changed(current, (now) => ({ ...now, takenBack: null }))
     }
-    return this.#changed(current, (now) => ({ ...now, takenBack: 0n }))
+    throw new GatewayError('overloaded')
+  }
+
+  async #moveOn(row: Period): Promise<Period> {
+    const taken = await this.#takeRest(row)
+    if (taken.takenBack) await this.#movedOn(taken, taken.takenBack)
+    return taken
   }
 
   /** In the grace period `amount` lasts some days longer, as a lot and a period of its own, which is returned. */
@@ -217,11 +262,12 @@ export class Subscriptions {
     return this.#settle(kept ?? moved, 'active')
   }
 
-  async #refundMoved(row: Period): Promise<void> {
+  /** Takes what is left of a refunded period, and of its grace period if the rest was moved there. */
+  async #takeBack(row: Period): Promise<Period> {
+    const taken = await this.#takeRest(row)
     const moved = await this.#parts.store.findPeriod(graceOf(row))
-    if (!moved) return
-    const refunded = await this.#changed(moved, (current) => ({ ...current, state: 'refunded' }))
-    await this.#settle(refunded, 'refunded')
+    if (moved) await this.#settleAs(moved, 'refunded')
+    return taken
   }
 
   /** Returns what a refund has taken: of the period, or of its grace period if the rest was moved there. */
@@ -229,9 +275,7 @@ export class Subscriptions {
     const { store, ledger } = this.#parts
     const moved = await store.findPeriod(graceOf(row))
     if (moved) {
-      await this.#giveBack(
-        await this.#changed(moved, (current) => ({ ...current, state: 'refund_reversed' })),
-      )
+      await this.#settleAs(moved, 'refund_reversed')
       return row
     }
     if (row.takenBack === null || row.takenBack === 0n || row.endsAt <= ledger.now()) return row
@@ -240,6 +284,10 @@ export class Subscriptions {
     if (amount === null || amount === 0n) return row
     await ledger.adjust({ id: `${period}:returned`, account, pool: 'subscription', amount, expiresAt })
     return row
+  }
+
+  async #settleAs(moved: Period, state: SubscriptionState): Promise<void> {
+    await this.#settle(await this.#changed(moved, (current) => ({ ...current, state })), state)
   }
 
   async #adjusted({ period, account, lot }: Period, taken: Pico): Promise<boolean> {
@@ -267,7 +315,11 @@ export class Subscriptions {
   }
 
   /** Ends a subscription by hand: `ended`, or refunded. Resolves with its periods. */
-  async end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
+  end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
+    return this.#inTurn({ source, subscription }, () => this.#end(source, subscription, state))
+  }
+
+  async #end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
     const { store, now } = this.#parts
     for (const { period } of await store.periodsOf(source, subscription)) {
       const row = await store.changePeriod(period, (current) =>

@@ -1,7 +1,8 @@
-// Plays the messages of payments in many orders: `bun test/payments/run.ts --ways 10000 [--from 0]`.
+// Plays the messages of payments and subscriptions in many orders: `bun test/payments/run.ts --ways 10000 [--from 0]`.
 
 import { parseArgs } from 'node:util'
 import { shuffled } from './shuffle.ts'
+import { subscriptionWays } from './subscriptions/ways.ts'
 
 const { values } = parseArgs({
   options: { ways: { type: 'string', default: '10000' }, from: { type: 'string', default: '0' } },
@@ -15,5 +16,6 @@ for (let at = 0; at < ways && totals.broken.length === 0; at += perGateway) {
   for (const name of ['ways', 'messages', 'forged', 'credited'] as const) totals[name] += part[name]
   totals.broken.push(...part.broken)
 }
-process.stdout.write(`${JSON.stringify(totals, null, 1)}\n`)
-process.exitCode = totals.broken.length > 0 ? 1 : 0
+const subscriptions = await subscriptionWays({ from, ways })
+process.stdout.write(`${JSON.stringify({ ...totals, subscriptions }, null, 1)}\n`)
+process.exitCode = totals.broken.length + subscriptions.broken.length > 0 ? 1 : 0

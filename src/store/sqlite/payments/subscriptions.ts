@@ -55,6 +55,10 @@ export class SqliteSubscriptions implements SubscriptionStore {
     return row ? periodOf(row) : undefined
   }
 
+  lotOf(period: string): string | undefined {
+    return reading(() => this.#sql().lot.get(period))?.id
+  }
+
   periodsOf(source: string, subscription: string): readonly Period[] {
     return reading(() => this.#sql().of.all(source, subscription)).map(periodOf)
   }
@@ -70,6 +74,7 @@ function statements(database: Database) {
     of: database.prepare<PeriodRow, [string, string]>(
       'SELECT * FROM subscription WHERE source = ? AND subscription = ? ORDER BY starts_at DESC, period DESC',
     ),
+    lot: database.prepare<{ id: string }, [string]>('SELECT id FROM lot WHERE source = ?'),
     list: database.prepare<PeriodRow, [{ account: string | null; limit: number }]>(
       `SELECT * FROM subscription WHERE $account IS NULL OR account = $account
        ORDER BY starts_at DESC, period DESC LIMIT $limit`,
