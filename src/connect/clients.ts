@@ -149,13 +149,17 @@ function programs(origin: string, base: string): readonly ConnectedClient[] {
     {
       id: 'claude-code',
       name: 'Claude Code',
-      about: 'Two variables of its environment. Models of Anthropic may be named without a provider.',
+      about:
+        'Variables of its environment. Models of Anthropic may be named without a provider; others are used as ' +
+        'well, for small tasks the one that ANTHROPIC_DEFAULT_HAIKU_MODEL names.',
       files: [
         {
           path: null,
           language: 'sh',
           text: `export ANTHROPIC_BASE_URL=${origin}
 export ANTHROPIC_AUTH_TOKEN={{key}}
+export ANTHROPIC_DEFAULT_HAIKU_MODEL={{model}}
+export CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1
 claude --model {{model}}`,
         },
       ],
