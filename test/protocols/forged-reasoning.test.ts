@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { detailOfThinking } from '../../src/protocols/claude/carried-reasoning.ts'
-import { detailsOf, seal } from '../../src/protocols/openai-responses/inbound/reasoning.ts'
+import { detailsOf } from '../../src/protocols/openai-responses/inbound/reasoning.ts'
+import { seal } from '../../src/protocols/request/sealed-reasoning.ts'
 
 const sealed = (json: string) => `weir.${Buffer.from(json).toString('base64url')}`
 const many = 300_000

@@ -119,7 +119,7 @@ describe('an answer that a filter has stopped', () => {
   })
 })
 
-test('a sealed thought stands behind the call that it led to', () => {
+test('a thought that is not shown is in the signature of the call that it led to', () => {
   const context = { id: 'r', model: 'm', created: 1, includeUsage: true, warnings: [], extra: {} }
   const sealing = { ...context, sealsThoughts: true } as const
   const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
@@ -141,10 +141,21 @@ test('a sealed thought stands behind the call that it led to', () => {
   for (const event of events) encoder.event(event)
   const [last] = encoder.finish(noUsage, { cost: '0', lines: none })
   const whole = inbound.whole(collect(events), noUsage, { cost: '0', lines: none }, sealing)
-  for (const answer of [JSON.parse(last!.data), whole])
-    expect(answer).toMatchObject({
-      candidates: [{ content: { parts: [{ functionCall: { name: 'f' } }, { text: '' }] } }],
-    })
+  for (const answer of [JSON.parse(last!.data), whole]) {
+    const { parts } = answer.candidates[0].content
+    expect(parts).toEqual([
+      { functionCall: { id: '1', name: 'f', args: {} }, thoughtSignature: expect.any(String) },
+    ])
+    const [, said] = messagesOf(user({ text: 'Go.' }), model(...parts))
+    expect(said).toMatchObject({ reasoning: [detail], toolCalls: [{ id: '1', thoughtSignature: undefined }] })
+  }
+})
+
+test("Google's own signature of a call stays on it, beside whatever else was thought", () => {
+  const signature = Buffer.from('of Google').toString('base64')
+  const signed = { ...call('depth', '1'), thoughtSignature: signature }
+  const [, said] = messagesOf(user({ text: 'Go.' }), model({ text: 'Hm.', thought: true }, signed))
+  expect(said).toMatchObject({ reasoning: [{ text: 'Hm.' }], toolCalls: [{ thoughtSignature: signature }] })
 })
 
 describe('the result of a function', () => {

@@ -182,6 +182,20 @@ describe('told to clients of Gemini', () => {
     expect(foreign(reasoning)).toEqual(foreign(choice.reasoning))
   })
 
+  // As Gemini CLI does.
+  test.each(conversations.filter(([, , { toolCalls }]) => toolCalls.length > 0))(
+    '%s comes back from a client that drops thoughts',
+    (_name, events, choice) => {
+      for (const chunks of [chunksFor(events), [inbound.whole(collect(events), noUsage, bill, context)]]) {
+        const { reasoning, toolCalls } = returned(chunks, ({ thought }) => thought !== true)
+        expect(foreign(reasoning)).toEqual(foreign(choice.reasoning))
+        expect(toolCalls.map(({ thoughtSignature }) => thoughtSignature)).toEqual(
+          choice.toolCalls.map(({ thoughtSignature }) => thoughtSignature),
+        )
+      }
+    },
+  )
+
   test.each(conversations)(
     '%s shows no thoughts of others unasked, and gets them back',
     (_name, events, choice) => {
@@ -207,12 +221,16 @@ describe('told to clients of Gemini', () => {
   )
 })
 
-/** The answer in the client's next request. */
-function returned(chunks: readonly JsonObject[]): AssistantMessage {
+/** The answer in the next request of a client that keeps these parts. */
+function returned(
+  chunks: readonly JsonObject[],
+  keeps: (part: JsonObject) => boolean = () => true,
+): AssistantMessage {
   const said = chunks.flatMap((chunk) =>
-    (chunk['candidates'] as JsonObject[]).flatMap(({ index, content }) =>
-      index === 0 ? [content as JsonObject] : [],
-    ),
+    (chunk['candidates'] as JsonObject[]).flatMap(({ index, content }) => {
+      const { role, parts } = content as { role: string; parts: JsonObject[] }
+      return index === 0 ? [{ role, parts: parts.filter(keeps) }] : []
+    }),
   )
   const contents = [{ role: 'user', parts: [{ text: 'Go.' }] }, ...said]
   const { messages } = inbound.parse(withModel({ contents }, 'any/model', false)).toChatRequest()

@@ -9,7 +9,7 @@ import { isObject, parseJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { isFilterReason } from '../finish-reasons.ts'
 import { carriedBy } from '../signatures.ts'
-import { isForeign, sealedPart, thoughtSignatureOf } from './thoughts.ts'
+import { isForeign, sealedPart, thoughtSignatureOf, thoughtsOnCall } from './thoughts.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 
 /** Google uses STOP after function calls too. */
@@ -40,19 +40,46 @@ export function partsOf(
   choice: Choice,
   { sealsThoughts }: Pick<AnswerContext, 'sealsThoughts'>,
 ): JsonObject[] {
-  const isSealed = (detail: ReasoningDetail) => sealsThoughts === true && isForeign(detail)
+  const foreign = choice.reasoning.filter(isForeign)
+  const shown =
+    sealsThoughts === true ? choice.reasoning.filter((each) => !isForeign(each)) : choice.reasoning
   const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
   const audio = choice.audio?.data
   return [
-    ...choice.reasoning.filter((detail) => !isSealed(detail)).flatMap(reasoningPart),
+    ...shown.flatMap(reasoningPart),
     ...(text === '' ? [] : [{ text }]),
     ...choice.images.map(({ mediaType, data }) => ({ inlineData: { mimeType: mediaType, data } })),
     ...(audio === undefined ? [] : [audioPart(audio)]),
-    ...choice.toolCalls.map(({ id, name, arguments: json, thoughtSignature }) =>
-      callPart(id, name, json, thoughtSignature),
+    ...calledParts(
+      choice.toolCalls.map((call) => ({ ...call, json: call.arguments, signature: call.thoughtSignature })),
+      foreign,
+      sealsThoughts,
     ),
-    ...choice.reasoning.filter(isSealed).map(sealedPart),
   ]
+}
+
+/** A function call with its complete arguments as JSON text. */
+interface Called {
+  readonly id: string
+  readonly name: string
+  readonly json: string
+  readonly signature: string | undefined
+}
+
+/**
+ * The function calls of an answer, then what is left of the reasoning of other providers. It is carried by the first
+ * call; without one, if the client has not seen it, by parts that show nothing.
+ */
+export function calledParts(
+  calls: readonly Called[],
+  foreign: readonly ReasoningDetail[],
+  sealsThoughts: true | undefined,
+): JsonObject[] {
+  const isCarried = foreign.length > 0 && calls[0] !== undefined && calls[0].signature === undefined
+  const parts = calls.map(({ id, name, json, signature }, at) =>
+    callPart(id, name, json, isCarried && at === 0 ? thoughtsOnCall(foreign) : signature),
+  )
+  return isCarried || sealsThoughts !== true ? parts : [...parts, ...foreign.map(sealedPart)]
 }
 
 /** A piece of reasoning as the part it belongs to, or as a thought. */
@@ -70,7 +97,7 @@ export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
   return text === '' && signature === undefined ? [] : [{ text, thought: true, ...signed }]
 }
 
-export function callPart(id: string, name: string, json: string, signature: string | undefined): JsonObject {
+function callPart(id: string, name: string, json: string, signature: string | undefined): JsonObject {
   const args = parseJson(json === '' ? '{}' : json)
   return {
     functionCall: { id, name, args: isObject(args) ? args : { invalid_arguments: json } },

@@ -6,7 +6,7 @@ import { unsupportedParam } from '../../request/invalid-param.ts'
 import { mintCallId } from '../call-id.ts'
 import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'
-import { detailOfThought, isGoogles } from './thoughts.ts'
+import { detailOfThought, isForeign, isGoogles, thoughtsOfCall } from './thoughts.ts'
 
 /** A call in the history. */
 interface OpenCall {
@@ -180,6 +180,8 @@ function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject
   let text = ''
   const calls: JsonObject[] = []
   const reasoning: ReasoningDetail[] = []
+  /** Of other providers, on the calls that it led to. */
+  const sealed: ReasoningDetail[] = []
   const images: JsonObject[] = []
   /** The last part, if it was a thought without a signature. */
   let unsigned: string | undefined
@@ -192,11 +194,15 @@ function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject
       const given = part.functionCall.id ?? undefined
       const id = given ?? mintCallId('history', turn, calls.length)
       open.add({ id, name: part.functionCall.name, isMinted: given === undefined })
+      const thoughts = thoughtsOfCall(signature)
+      if (thoughts !== undefined) sealed.push(...thoughts)
       calls.push({
         id,
         type: 'function',
         function: { name: part.functionCall.name, arguments: JSON.stringify(part.functionCall.args ?? {}) },
-        ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
+        ...(signature === undefined || thoughts !== undefined
+          ? {}
+          : { extra_content: { google: { thought_signature: signature } } }),
       })
     } else if (part.thought === true) {
       // What was streamed in pieces has its signature on the last. Google forbids to join a part that it has signed.
@@ -224,13 +230,19 @@ function modelMessage({ index: turn, parts }: Turn, open: OpenCalls): JsonObject
       }
     }
   }
+  const details = sealed.length === 0 ? reasoning : [...sealed, ...reasoning.filter(isSignedByGoogle)]
   return {
     role: 'assistant',
     content: text === '' ? null : text,
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(reasoning.length === 0 ? {} : { reasoning_details: reasoning as unknown as Json }),
+    ...(details.length === 0 ? {} : { reasoning_details: details as unknown as Json }),
     ...(images.length === 0 ? {} : { images }),
   }
+}
+
+/** Reasoning that is not in the signature of a call as well. */
+function isSignedByGoogle(detail: ReasoningDetail): boolean {
+  return !isForeign(detail) && (detail.signature ?? detail.data) !== undefined
 }
 
 /** A signature on plain text: Google's own, or another provider's reasoning without text. */

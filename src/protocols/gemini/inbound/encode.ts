@@ -14,10 +14,10 @@ import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 import { encodeFrame, type Frame } from '../../framing/sse.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
-import { isForeign, sealedPart } from './thoughts.ts'
+import { isForeign } from './thoughts.ts'
 import {
   audioPart,
-  callPart,
+  calledParts,
   groundingOf,
   logprobsOf,
   promptFeedbackOf,
@@ -38,8 +38,8 @@ interface OpenCandidate {
   text: string
   /** Reasoning that may go on; its signature is sent when it does not. */
   thought: ReasoningDetail | undefined
-  /** Reasoning that the client is not shown. */
-  readonly sealed: ReasoningDetail[]
+  /** Reasoning of other providers than Google, as far as it is complete. */
+  readonly foreign: ReasoningDetail[]
   readonly calls: OpenCall[]
   readonly annotations: Annotation[]
   readonly runs: GatewayRun[]
@@ -74,7 +74,7 @@ export class GeminiEncoder implements StreamEncoder {
         return event.text === '' ? [] : this.#said(event.choice, [{ text: event.text }])
       case 'reasoning-delta':
         if (this.#context.sealsThoughts === true && isForeign(event.detail)) {
-          seal(candidate, event.detail)
+          keep(candidate, event.detail)
           return []
         }
         return this.#chunkOf(event.choice, thoughtParts(candidate, event.detail))
@@ -139,7 +139,7 @@ export class GeminiEncoder implements StreamEncoder {
     const candidates = [...this.#candidates]
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
-        ...candidateOf(index, lastParts(candidate)),
+        ...candidateOf(index, lastParts(candidate, this.#context)),
         finishReason: wireFinish(candidate.finish?.reason ?? 'stop', candidate.finish?.native),
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
@@ -157,7 +157,7 @@ export class GeminiEncoder implements StreamEncoder {
     const fresh: OpenCandidate = {
       text: '',
       thought: undefined,
-      sealed: [],
+      foreign: [],
       calls: [],
       annotations: [],
       runs: [],
@@ -191,18 +191,17 @@ function frameOf(chunk: JsonObject): Frame {
  * Google's client drops the whole turn from its chat, with the question, if a chunk has no part: an empty text is one.
  * What a filter has stopped is dropped as it is at Google.
  */
-function lastParts(candidate: OpenCandidate): JsonObject[] {
-  const { calls, finish } = candidate
-  const called = calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature))
-  const parts = [...closedThought(candidate), ...called, ...candidate.sealed.map(sealedPart)]
+function lastParts(candidate: OpenCandidate, { sealsThoughts }: AnswerContext): JsonObject[] {
+  const { calls, finish, foreign } = candidate
+  const parts = [...closedThought(candidate), ...calledParts(calls, foreign, sealsThoughts)]
   return parts.length === 0 && finish?.reason !== 'content_filter' ? [{ text: '' }] : parts
 }
 
 /** Keeps a piece of reasoning for the end of the answer. */
-function seal({ sealed }: OpenCandidate, detail: ReasoningDetail): void {
-  const last = sealed.at(-1)
-  if (last?.index === detail.index) sealed[sealed.length - 1] = joinReasoning(last, detail)
-  else sealed.push(detail)
+function keep({ foreign }: OpenCandidate, detail: ReasoningDetail): void {
+  const last = foreign.at(-1)
+  if (last?.index === detail.index) foreign[foreign.length - 1] = joinReasoning(last, detail)
+  else foreign.push(detail)
 }
 
 /**
@@ -222,7 +221,9 @@ function thoughtParts(candidate: OpenCandidate, detail: ReasoningDetail): JsonOb
 function closedThought(candidate: OpenCandidate): JsonObject[] {
   const { thought } = candidate
   candidate.thought = undefined
-  return thought === undefined ? [] : reasoningPart({ ...thought, text: '' })
+  if (thought === undefined) return []
+  candidate.foreign.push(thought)
+  return reasoningPart({ ...thought, text: '' })
 }
 
 /** The fields common to chunks and whole answers. */

@@ -7,6 +7,7 @@ import {
   isCarried,
   thinkingText,
 } from '../../claude/carried-reasoning.ts'
+import { seal, unseal } from '../../request/sealed-reasoning.ts'
 import { signatureFormat } from '../signatures.ts'
 
 /** Whether a detail was not made by Google's models. */
@@ -26,6 +27,19 @@ export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined 
 export function sealedPart(detail: ReasoningDetail): JsonObject {
   const signature = carriedSignature(detail, thinkingText(detail))
   return { text: '', thoughtSignature: Buffer.from(signature).toString('base64') }
+}
+
+/**
+ * Other providers' reasoning as the signature of the function call that it led to: there Google has its own. Clients
+ * that drop thoughts from their history, as Gemini CLI does, send the signatures of calls back. The texts are in it.
+ */
+export function thoughtsOnCall(details: readonly ReasoningDetail[]): string {
+  return Buffer.from(seal(details)).toString('base64')
+}
+
+/** What `thoughtsOnCall` put into the signature of a call; undefined for Google's own. */
+export function thoughtsOfCall(signature: string | undefined): ReasoningDetail[] | undefined {
+  return signature === undefined ? undefined : unseal(Buffer.from(signature, 'base64').toString('utf8'))
 }
 
 /** Whether a signature is Google's own. */

@@ -1,7 +1,7 @@
 // A reasoning item while it is being streamed.
 
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { seal } from './reasoning.ts'
+import { seal } from '../../request/sealed-reasoning.ts'
 import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
 interface ReasoningPart {

@@ -1,49 +1,9 @@
 // Reasoning of any provider in the reasoning items of clients. All details, also encrypted ones and signatures, are in
 // `encrypted_content`.
 
-import { z } from 'zod'
 import type { ReasoningDetail } from '../../../conversation/request.ts'
-import { parseJson } from '../../json.ts'
+import { isSealed, unseal } from '../../request/sealed-reasoning.ts'
 import type { KnownItem } from './schema.ts'
-
-/** Marks encrypted content that we made, to distinguish it from a provider's. */
-const prefix = 'weir.'
-
-const sealedDetail = z.object({
-  type: z.string(),
-  format: z.string().nullable(),
-  index: z.int().min(0),
-  id: z.string().nullish(),
-  text: z.string().nullish(),
-  summary: z.string().optional(),
-  signature: z.string().nullish(),
-  data: z.string().optional(),
-})
-
-/**
- * These details as one string, including their texts: clients leave parts of the reasoning out when they send it back,
- * and a signature is only valid for the exact text.
- */
-export function seal(details: readonly ReasoningDetail[]): string {
-  return prefix + Buffer.from(JSON.stringify(details)).toString('base64url')
-}
-
-/**
- * The details in a string that we sealed; undefined for any other string. Anybody can write one: the first fault ends
- * the check, as the faults of millions would stop the process for seconds.
- */
-function unseal(content: string): ReasoningDetail[] | undefined {
-  if (!content.startsWith(prefix)) return undefined
-  const sealed = parseJson(Buffer.from(content.slice(prefix.length), 'base64url').toString('utf8'))
-  if (!Array.isArray(sealed)) return undefined
-  const details: ReasoningDetail[] = []
-  for (const one of sealed) {
-    const { data: detail } = sealedDetail.safeParse(one)
-    if (detail === undefined) return undefined
-    details.push(detail)
-  }
-  return details
-}
 
 /**
  * The details of a client's reasoning item; `next` is the index of the first if the item has none. Encrypted content
@@ -53,7 +13,7 @@ export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next:
   const sealed = item.encrypted_content ?? ''
   const ours = unseal(sealed)
   if (ours !== undefined) return ours
-  const foreign = sealed !== '' && !sealed.startsWith(prefix)
+  const foreign = sealed !== '' && !isSealed(sealed)
   const format = foreign ? 'openai-responses-v1' : null
   const id = foreign && item.id != null ? { id: item.id } : {}
   const parts: Omit<ReasoningDetail, 'index'>[] = [
