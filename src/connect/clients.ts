@@ -187,8 +187,16 @@ wire_api = "responses"`,
     {
       id: 'gemini-cli',
       name: 'Gemini CLI',
-      about: 'Two variables of its environment.',
+      about:
+        'Two variables of its environment; a setting makes it use them, whatever it signed in with before.',
       files: [
+        {
+          path: '~/.gemini/settings.json',
+          language: 'json',
+          text: `{
+  "security": { "auth": { "selectedType": "gemini-api-key" } }
+}`,
+        },
         {
           path: null,
           language: 'sh',

@@ -43,6 +43,20 @@ describe('weir connect', () => {
     expect(out).toContain('export WEIR_API_KEY=$WEIR_API_KEY')
   })
 
+  test('has Gemini CLI use its variables, with the model, and leaves its other settings', async () => {
+    const machine = home('g')
+    const path = `${machine.env.HOME}/.gemini/settings.json`
+    mkdirSync(`${machine.env.HOME}/.gemini`, { recursive: true })
+    writeFileSync(path, '{"ui":{"theme":"dark"},"security":{"auth":{"selectedType":"oauth-personal"}}}')
+    const { out, code } = await run(machine, 'connect', 'gemini-cli', '--model', 'openai/gpt-5', '--write')
+    expect(code).toBe(0)
+    expect(out).toContain('gemini --model openai/gpt-5')
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({
+      ui: { theme: 'dark' },
+      security: { auth: { selectedType: 'gemini-api-key' } },
+    })
+  })
+
   test('keeps what is there, and the first copy of it', async () => {
     const machine = home('c')
     const path = `${machine.env.HOME}/.config/opencode/opencode.json`

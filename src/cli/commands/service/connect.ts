@@ -67,11 +67,12 @@ function writeFor(context: Context, invocation: Invocation, { id, files }: Conne
   if (key === undefined && named.some(({ text }) => text.includes('{{key}}')))
     throw usageFault('its file holds the key: give one with --key or in WEIR_API_KEY (weir keys create)')
   const home = context.env['HOME'] || homeOfUser()
+  const model = modelOf(invocation)
   const written = named.map((file) => {
     const path = join(home, file.path!.replace(/^~\//, ''))
-    return { path, backup: writeMerged(path, file, withValues(file, key ?? '', modelOf(invocation))) }
+    return { path, backup: writeMerged(path, file, withValues(file, key ?? '', model)) }
   })
-  const rest = files.filter(({ path }) => path === null).map((file) => withValues(file, keyVariable, ''))
+  const rest = files.filter(({ path }) => path === null).map((file) => withValues(file, keyVariable, model))
   const lines = written.map(({ path, backup }) =>
     backup === null ? `wrote ${path}` : `changed ${path} (as it was: ${backup})`,
   )
