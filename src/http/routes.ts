@@ -21,7 +21,13 @@ import { createChatCompletion, createCompletion } from './v1/chat/completions.ts
 import { createEmbeddings } from './v1/chat/embeddings.ts'
 import { estimateCall } from './v1/chat/estimate.ts'
 import { refuseGemini } from './v1/gemini/errors.ts'
-import { callGemini, callGeminiV1, listGeminiModels, showGeminiModel } from './v1/gemini/routes.ts'
+import {
+  callGemini,
+  callGeminiBare,
+  callGeminiV1,
+  listGeminiModels,
+  showGeminiModel,
+} from './v1/gemini/routes.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './v1/messages/messages.ts'
 import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
 import {
@@ -40,6 +46,7 @@ export const serving: readonly Route<ServingParts>[] = [
   countMessageTokens,
   callGemini,
   callGeminiV1,
+  callGeminiBare,
   listGeminiModels,
   showGeminiModel,
   createResponse,

@@ -5,6 +5,7 @@ import {
   ApiError,
   type EmbedContentResponse,
   FunctionCallingConfigMode,
+  type GenerateContentResponse,
   GoogleGenAI,
   Type,
   type Content,
@@ -54,6 +55,35 @@ const failure = (call: Promise<unknown>) =>
     () => undefined,
     (error: unknown) => error,
   )
+
+describe('a path without models/, as the AI SDK writes it', () => {
+  const ask = (path: string) =>
+    fetch(`${weir.origin}/v1beta/${path}`, {
+      method: 'POST',
+      headers: headers(),
+      body: JSON.stringify({ contents: [{ role: 'user', parts: [{ text: 'Hello, river.' }] }] }),
+    })
+
+  test('calls the model, whole and streamed', async () => {
+    const whole = (await (await ask('sim/echo:generateContent')).json()) as GenerateContentResponse
+    expect(whole.candidates![0]!.content!.parts![0]!.text).toBe('Hello, river.')
+    const streamed = await ask('sim/echo:streamGenerateContent?alt=sse')
+    expect(streamed.headers.get('content-type')).toStartWith('text/event-stream')
+    expect(await streamed.text()).toContain('river.')
+  })
+
+  test.each([
+    ['sim/nothing:generateContent', 'There is no model "sim/nothing".'],
+    ['sim/echo:ponder', 'There is no such method of a model here'],
+    ['files', 'There is no POST /v1beta/files here.'],
+  ])('%s is refused: %s', async (path, message) => {
+    const refused = await ask(path)
+    expect(refused.status).toBe(404)
+    expect(await refused.json()).toMatchObject({
+      error: { status: 'NOT_FOUND', message: expect.stringContaining(message) },
+    })
+  })
+})
 
 describe('embedContent', () => {
   const vectorsOf = (answer: EmbedContentResponse) => answer.embeddings!.map(({ values }) => values!)

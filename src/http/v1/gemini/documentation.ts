@@ -135,6 +135,14 @@ export const callGeminiV1: Operation = {
   description: 'The same under the path that newer client libraries of Google’s call.',
 }
 
+export const callGeminiBare: Operation = {
+  ...callGemini,
+  id: 'callGeminiBare',
+  path: '/v1beta/{model}:{method}',
+  description:
+    'The same under the path that the AI SDK’s provider for Google calls: it puts no `models/` before a name with a slash.',
+}
+
 export const listModels: Operation = {
   id: 'listGeminiModels',
   tag: 'Models',

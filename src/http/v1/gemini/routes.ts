@@ -26,6 +26,22 @@ export const callGeminiV1: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).callGeminiV1,
 }
 
+/** The AI SDK's provider for Google puts no `models/` before a name that has a slash. */
+export const callGeminiBare: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1beta/:provider/*',
+  handle: async (parts, call) => {
+    const { provider, '*': rest } = call.params
+    return (await import('./gemini.ts')).callGemini(parts, {
+      ...call,
+      params: { '*': `${provider}/${rest}` },
+    })
+  },
+  identify: byGoogleKey,
+  errors,
+  operation: async () => (await import('./documentation.ts')).callGeminiBare,
+}
+
 export const listGeminiModels: Route<Pick<HttpParts, 'catalog'>> = {
   method: 'GET',
   path: '/v1beta/models',
