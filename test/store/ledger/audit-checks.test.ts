@@ -3,8 +3,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { closeSync, cpSync, openSync, writeSync } from 'node:fs'
 import { usd } from '../../../src/credits/money.ts'
+import type { Reversal } from '../../../src/payments/payment-store.ts'
+import type { Period } from '../../../src/payments/subscriptions.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { anchoredHistory, auditFile, checks } from '../../../src/store/sqlite/audit/audit.ts'
+import { consumptionOrder } from '../../../src/store/sqlite/audit/consumption.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { openTopUp, rounding } from '../../payments/top-up.ts'
@@ -14,13 +17,33 @@ import { forge } from './forgeries.ts'
 let home: TempDir
 let number = 0
 
+const period: Period = {
+  period: 'subscription:play:sub_1:2026-11-21T00:00:00.000Z',
+  source: 'play',
+  subscription: 'sub_1',
+  account: 'anna',
+  product: 'premium_month',
+  startsAt: noon,
+  endsAt: noon + day,
+  state: 'refund_reversed',
+  amount: usd(3),
+  lot: null,
+  takenBack: usd(3),
+  createdAt: noon,
+  updatedAt: noon,
+}
+
 const sound = 'the file is sound'
 
-/** A ledger with something of everything: calls that ended, one in flight, a payment with a refund, free credit. */
+/**
+ * A ledger with something of everything: calls that ended, one in flight, a payment with refunds and a dispute, free
+ * credit, corrections, a subscription.
+ */
 beforeAll(async () => {
   home = tempDir('weir-audit-checks-')
-  const store = await openStore(home.join('sound'), { clock: () => noon, serveAs: 'test' })
-  const { ledger, payments } = store
+  let now = noon
+  const store = await openStore(home.join('sound'), { clock: () => now, serveAs: 'test' })
+  const { ledger, payments, subscriptions } = store
   const midnight = noon - (noon % day) + day
   await payments.addTopUp(openTopUp, null, { most: 1, since: 0 })
   const { lot } = await ledger.grant({
@@ -44,10 +67,38 @@ beforeAll(async () => {
   await ledger.grant({ ...grantOf('', usd('0.2')), ...daily })
   await ledger.grant({ ...grantOf('', usd('0.5')), source: 'welcome:anna', pool: 'welcome' })
   await ledger.grant({ ...grantOf('berta', usd(5)), account: 'berta' })
+  await ledger.grant(grantOf('later', usd(5)))
+  const correction = { account: 'anna', pool: 'purchased' } as const
+  await ledger.adjust({ ...correction, id: 'adjust:anna:up', amount: usd(2) })
+  await ledger.adjust({ ...correction, id: 'adjust:anna:down', amount: -usd(1) })
+  const reversed = async (id: string, kind: Reversal['kind'], credit: bigint) => {
+    const of = { processor: 'razorpay', id, topUp: 'topup_1' } as const
+    const noted = { ...of, amount: 0n, credit, kind, held: credit, booked: true, at: noon }
+    await payments.changeReversal(of, (topUp) => ({ topUp, reversal: noted }))
+  }
+  await reversed('r2:failed', 'failed', usd('0.3'))
+  await ledger.adjust({ ...correction, id: 'refund:razorpay:r2:failed', amount: usd('0.3'), refundOf: lot })
+  await reversed('d1', 'won', usd('0.4'))
+  await ledger.adjust({ ...correction, id: 'dispute:razorpay:d1:hold', amount: -usd('0.4'), lot })
+  await ledger.adjust({ ...correction, id: 'dispute:razorpay:d1:back', amount: usd('0.4') })
+  await subscriptions.changePeriod(period.period, () => period)
+  const sold = {
+    source: period.period,
+    account: 'anna',
+    pool: 'subscription',
+    expiresAt: noon + day,
+  } as const
+  await ledger.grant({ ...sold, amount: usd(3), from: 'subscription' })
+  const moved = { account: 'anna', pool: 'subscription' } as const
+  await ledger.adjust({ ...moved, id: `${period.period}:taken`, amount: -usd(3) })
+  await ledger.adjust({ ...moved, id: `${period.period}:returned`, amount: usd(3), expiresAt: noon + day })
   for (const call of ['ended', 'other']) {
+    now += 1_000
     await ledger.hold(holdOf(call))
+    now += 1_000
     await ledger.settle(settleOf(call, usd('0.1')))
   }
+  now += 1_000
   await ledger.hold(holdOf('open'))
   await store.close()
 })
@@ -55,6 +106,7 @@ afterAll(() => home.remove())
 
 const purchased = `(SELECT id FROM lot WHERE account = 'anna' AND source = 'payment:razorpay:pay_1')`
 const free = (pool: string) => `(SELECT id FROM lot WHERE account = 'anna' AND pool = '${pool}')`
+const later = `(SELECT id FROM lot WHERE source = 'later')`
 const settled = `(SELECT settle_tx FROM call WHERE id = 'ended')`
 
 /** By the check that must find it; that of the file has a test of its own. Other checks may find it too. */
@@ -152,6 +204,18 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'a credit without a top-up': 'DELETE FROM top_up',
     'a lot that there is not': "UPDATE top_up SET lot = 'lot_none'",
   },
+  'a call may spend pools in the order of spending alone': {
+    'an ended call': "UPDATE call SET funding = 'purchased,welcome' WHERE id = 'ended'",
+    'an open call': "UPDATE open_call SET funding = 'welcome,daily,purchased'",
+    'no pool': "UPDATE call SET funding = '' WHERE id = 'ended'",
+  },
+  [consumptionOrder]: {
+    'a charge of the lot that ends later': `UPDATE journal SET lot = ${later} WHERE tx = ${settled} AND lot IS NOT NULL;
+      UPDATE lot SET remaining = remaining + 100000000000 WHERE id = ${purchased};
+      UPDATE lot SET remaining = remaining - 100000000000 WHERE id = ${later}`,
+    'purchased credit where a call might spend free credit':
+      "UPDATE call SET key = NULL, funding = 'daily,subscription,welcome,purchased' WHERE id = 'ended'",
+  },
   'every refund is noted under its id': {
     'a note that is gone': 'DELETE FROM correction',
     'another amount': 'UPDATE correction SET taken = taken - 1',
@@ -189,7 +253,8 @@ test('a sound ledger passes', () => {
 })
 
 test('every check is broken here', () => {
-  const all = [sound, 'the hash chain verifies', anchoredHistory, ...checks.map(({ name }) => name)]
+  const others = [sound, 'the hash chain verifies', anchoredHistory, consumptionOrder]
+  const all = [...others, ...checks.map(({ name }) => name)]
   expect([sound, ...Object.keys(broken)].toSorted()).toEqual(all.toSorted())
 })
 

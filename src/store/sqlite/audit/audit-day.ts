@@ -5,6 +5,7 @@ import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { DayAudit } from '../../../credits/ledger/ledger.ts'
 import { anchoredHistory, chainOf, checks, firstBroken, result } from './audit.ts'
+import { consumptionOrder } from './consumption.ts'
 import { openReader } from '../database/connection.ts'
 import { type Timeline, type Window, windowOf } from './day-window.ts'
 import { genesis, type JournalRow } from '../ledger/journal.ts'
@@ -13,6 +14,7 @@ const notChecked: readonly string[] = [
   'the file is sound',
   'the hash chain before and after the day',
   anchoredHistory,
+  consumptionOrder,
   'a payment that was paid but not credited',
   ...checks.filter(({ ofDay }) => ofDay === null).map(({ name }) => name),
 ]

@@ -3,7 +3,9 @@
 
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
+import { fundingOf } from '../../../credits/pool.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
+import { consumptionOrder, firstOutOfOrder } from './consumption.ts'
 import { openReader } from '../database/connection.ts'
 import { genesis, hashOf, type JournalRow } from '../ledger/journal.ts'
 
@@ -88,6 +90,8 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
           WHERE (lot.source GLOB 'payment:razorpay:*' OR lot.source GLOB 'payment:stripe:*')
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.processor = substr(lot.source, 9, instr(substr(lot.source, 9), ':') - 1)
               AND top_up.payment_id = substr(lot.source, 10 + length(top_up.processor)) AND top_up.account = lot.account)`
+
+const spendingOrder = fundingOf('app', true).join(',')
 
 export const checks: readonly Check[] = [
   {
@@ -184,6 +188,14 @@ export const checks: readonly Check[] = [
     ofDay: 'same',
   },
   {
+    name: 'a call may spend pools in the order of spending alone',
+    sql: `SELECT 'call ' || id AS broken FROM (
+            SELECT id, funding FROM open_call UNION ALL SELECT id, funding FROM call
+            WHERE funding NOT IN ('purchased', '${spendingOrder}'))
+          WHERE ',${spendingOrder},' NOT LIKE '%,' || replace(funding, ',', ',%') || ',%'`,
+    ofDay: 'same',
+  },
+  {
     name: 'a call ends once: settled with one transaction of its cost, or voided with none',
     sql: `SELECT 'call ' || id AS broken FROM call LEFT JOIN (
             SELECT tx, -sum(iif(lot IS NOT NULL, amount, 0)) AS charged,
@@ -245,6 +257,10 @@ export function auditFile(path: string): AuditReport {
       result('the hash chain verifies', chain.broken),
       result(anchoredHistory, missingAnchor(database, anchors)),
       ...found,
+      result(
+        consumptionOrder,
+        computed(() => firstOutOfOrder(database)),
+      ),
     ]
     return {
       ok: all.every((check) => check.ok),
@@ -264,8 +280,12 @@ export function result(name: string, detail: string | null): AuditReport['checks
 
 /** The first violation, or null. */
 export function firstBroken(database: Database, sql: string): string | null {
+  return computed(() => database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null)
+}
+
+function computed(check: () => string | null): string | null {
   try {
-    return database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null
+    return check()
   } catch (error) {
     // A forged figure can overflow a sum, which is a finding too.
     return `the check could not be computed: ${error instanceof Error ? error.message : String(error)}`
