@@ -107,6 +107,19 @@ afterAll(() => home.remove())
 const purchased = `(SELECT id FROM lot WHERE account = 'anna' AND source = 'payment:razorpay:pay_1')`
 const free = (pool: string) => `(SELECT id FROM lot WHERE account = 'anna' AND pool = '${pool}')`
 const later = `(SELECT id FROM lot WHERE source = 'later')`
+/** The table again, without what its columns promise. */
+const unbound = (table: string) =>
+  `CREATE TABLE plain AS SELECT * FROM ${table}; DROP TABLE ${table}; ALTER TABLE plain RENAME TO ${table}`
+const keyRow = (key: string, call: string, body: string) =>
+  `INSERT INTO idempotency (account, key, body_hash, call, owner, expires_at)
+   VALUES ('anna', '${key}', x'${body}', '${call}', '', ${noon + day})`
+/** Credit out of nothing, in the journal, the lot and the wallet alike. */
+const forgedCredit = (source: string) => `
+  INSERT INTO journal SELECT max(tx) + 1, 0, 'grant', 'grant', NULL, -5, ${noon}, x'00', x'00' FROM journal;
+  INSERT INTO journal SELECT max(tx), 1, 'grant', 'wallet:berta:purchased', 'lot_forged', 5, ${noon}, x'00', x'00' FROM journal;
+  INSERT INTO lot (id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, source, live)
+    VALUES ('lot_forged', 'berta', 'purchased', 5, 5, 0, 0, 0, ${noon}, '${source}', 1);
+  UPDATE wallet SET posted = posted + 5 WHERE account = 'berta'`
 const settled = `(SELECT settle_tx FROM call WHERE id = 'ended')`
 
 /** By the check that must find it; that of the file has a test of its own. Other checks may find it too. */
@@ -215,6 +228,20 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
       UPDATE lot SET remaining = remaining - 100000000000 WHERE id = ${later}`,
     'purchased credit where a call might spend free credit':
       "UPDATE call SET key = NULL, funding = 'daily,subscription,welcome,purchased' WHERE id = 'ended'",
+  },
+  'every id, source and Idempotency-Key is used once': {
+    'two bodies of one key': `${unbound('idempotency')}; ${keyRow('k', 'ended', '00')}; ${keyRow('k', 'other', '01')}`,
+    'two keys of one call': `DROP INDEX idempotency_call; ${keyRow('k', 'ended', '00')}; ${keyRow('l', 'ended', '00')}`,
+    'a source that granted twice': `DROP INDEX lot_source; ${forgedCredit('payment:razorpay:pay_1')}`,
+    'a transaction of two calls': `DROP INDEX call_settle_tx; INSERT INTO call (seq, id, account, state, hold, funding, model,
+      price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, settle_tx)
+      SELECT seq + 100, 'copy', account, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending,
+      cost, charged, absorbed, estimated, settle_tx FROM call WHERE id = 'ended'`,
+    'a correction made twice': `${unbound('correction')};
+      INSERT INTO correction SELECT * FROM correction WHERE id = 'adjust:anna:up'`,
+    'two top-ups of one key': `DROP INDEX top_up_idempotency; UPDATE top_up SET idempotency_key = 'k';
+      CREATE TEMP TABLE other AS SELECT * FROM top_up; UPDATE other SET id = 'topup_2', payment_id = NULL, paid_at = NULL,
+      credited_at = NULL, lot = NULL, reference = NULL, receipt_year = NULL, receipt_number = NULL, refunded = 0; INSERT INTO top_up SELECT * FROM other`,
   },
   'every refund is noted under its id': {
     'a note that is gone': 'DELETE FROM correction',

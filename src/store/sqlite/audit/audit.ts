@@ -91,6 +91,29 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.processor = substr(lot.source, 9, instr(substr(lot.source, 9), ':') - 1)
               AND top_up.payment_id = substr(lot.source, 10 + length(top_up.processor)) AND top_up.account = lot.account)`
 
+/** Of what exists once, by columns; the tables forbid another, but an index can be dropped. */
+const uniques: readonly (readonly [table: string, columns: string, where?: string])[] = [
+  ['idempotency', 'account, key'],
+  ['idempotency', 'call'],
+  ['lot', 'source'],
+  ['call', 'id'],
+  ['call', 'settle_tx', 'settle_tx IS NOT NULL'],
+  ['correction', 'id'],
+  ['top_up', 'account, idempotency_key', 'idempotency_key IS NOT NULL'],
+  ['top_up', 'processor, payment_id', 'payment_id IS NOT NULL'],
+  ['top_up', 'lot', 'lot IS NOT NULL'],
+  ['payment_reversal', 'processor, id'],
+  ['voucher', 'hash'],
+  ['subscription', 'period'],
+]
+const repeated = uniques
+  .map(
+    ([table, columns, where = 'TRUE']) =>
+      `SELECT '${table} ' || ${columns.replaceAll(', ', " || ' ' || ")} AS broken FROM ${table}
+          WHERE ${where} GROUP BY ${columns} HAVING count(*) > 1`,
+  )
+  .join('\n          UNION ALL\n          ')
+
 const spendingOrder = fundingOf('app', true).join(',')
 
 export const checks: readonly Check[] = [
@@ -228,6 +251,7 @@ export const checks: readonly Check[] = [
           SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)`,
     ofDay: `${payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`)}`,
   },
+  { name: 'every id, source and Idempotency-Key is used once', sql: repeated, ofDay: null },
   { name: 'every refund is noted under its id', sql: unnotedRefunds, ofDay: null },
   {
     name: 'a payment is refunded by what its refunds and lost disputes say',
