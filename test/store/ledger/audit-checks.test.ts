@@ -120,6 +120,9 @@ const forgedCredit = (source: string) => `
   INSERT INTO lot (id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, source, live)
     VALUES ('lot_forged', 'berta', 'purchased', 5, 5, 0, 0, 0, ${noon}, '${source}', 1);
   UPDATE wallet SET posted = posted + 5 WHERE account = 'berta'`
+const forgedNote = (id: string, kind = 'adjust') =>
+  `INSERT INTO correction (id, account, kind, taken, debt, at) VALUES ('${id}', 'berta', '${kind}', -5, 0, ${noon})`
+const forgedAdjustment = (id: string) => `${forgedCredit(`adjust:${id}`)}; ${forgedNote(id)}`
 const settled = `(SELECT settle_tx FROM call WHERE id = 'ended')`
 
 /** By the check that must find it; that of the file has a test of its own. Other checks may find it too. */
@@ -242,6 +245,25 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'two top-ups of one key': `DROP INDEX top_up_idempotency; UPDATE top_up SET idempotency_key = 'k';
       CREATE TEMP TABLE other AS SELECT * FROM top_up; UPDATE other SET id = 'topup_2', payment_id = NULL, paid_at = NULL,
       credited_at = NULL, lot = NULL, reference = NULL, receipt_year = NULL, receipt_number = NULL, refunded = 0; INSERT INTO top_up SELECT * FROM other`,
+  },
+  'every adjustment is noted under its id, and was asked for': {
+    'credit without a note': forgedCredit('adjust:x'),
+    'credit under the note of a refund': `${forgedCredit('adjust:x')}; ${forgedNote('x', 'refund')}`,
+    'a note without its credit': forgedNote('adjust:berta:x'),
+    'a note of another amount': "UPDATE correction SET taken = taken - 1 WHERE id = 'adjust:anna:up'",
+    'a note of another account': "UPDATE correction SET account = 'berta' WHERE id = 'adjust:anna:up'",
+    'more taken than noted': "UPDATE correction SET taken = taken - 1 WHERE id = 'adjust:anna:down'",
+    'a note of taking that is gone': "DELETE FROM correction WHERE id = 'adjust:anna:down'",
+    'a refund that never failed': forgedAdjustment('refund:razorpay:x:failed'),
+    'the failed refund of another': forgedAdjustment('refund:razorpay:r2:failed:x'),
+    'another sum of a failed refund':
+      "UPDATE payment_reversal SET credit = credit - 1 WHERE id = 'r2:failed'",
+    'a dispute that there is not': forgedAdjustment('dispute:razorpay:x:back'),
+    'a dispute that goes on': "UPDATE payment_reversal SET kind = 'open' WHERE id = 'd1'",
+    'more than was withheld': "UPDATE payment_reversal SET held = held - 1 WHERE id = 'd1'",
+    'a subscription that there is not': forgedAdjustment('subscription:play:x:returned'),
+    'a subscription whose money went back': "UPDATE subscription SET state = 'refunded'",
+    'more than was taken of a subscription': 'UPDATE subscription SET taken_back = taken_back - 1',
   },
   'every refund is noted under its id': {
     'a note that is gone': 'DELETE FROM correction',

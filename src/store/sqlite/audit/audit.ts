@@ -91,6 +91,53 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.processor = substr(lot.source, 9, instr(substr(lot.source, 9), ':') - 1)
               AND top_up.payment_id = substr(lot.source, 10 + length(top_up.processor)) AND top_up.account = lot.account)`
 
+/** The part of an id before its first colon, and the part after it. */
+const beforeColon = (id: string) => `substr(${id}, 1, instr(${id}, ':') - 1)`
+const afterColon = (id: string) => `substr(${id}, instr(${id}, ':') + 1)`
+
+/**
+ * Each adjustment has its note, and one for a payment or a subscription the row that asked for it. Notes of older
+ * versions do not tell the amount. What an operator asks for is logged when it is done: a process that was killed in
+ * between leaves an honest adjustment without its act, so acts are not asked.
+ */
+const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction ON correction.id = ${afterColon('lot.source')}
+          WHERE lot.source GLOB 'adjust:*' AND (correction.id IS NULL OR correction.kind <> 'adjust'
+            OR correction.account <> lot.account OR correction.taken NOT IN (0, -lot.granted))
+          UNION ALL
+          SELECT 'adjustment ' || id FROM correction
+          WHERE kind = 'adjust' AND taken < 0 AND NOT EXISTS (SELECT 1 FROM lot WHERE source = 'adjust:' || correction.id)
+          UNION ALL
+          SELECT 'adjustment ' || asked.id FROM (
+            SELECT id, account, taken, ${afterColon('id')} AS request FROM correction WHERE kind = 'adjust' AND id GLOB 'refund:*') AS asked
+          LEFT JOIN payment_reversal AS failed ON failed.processor = ${beforeColon('request')} AND failed.id = ${afterColon('request')}
+          LEFT JOIN top_up ON top_up.id = failed.top_up
+          WHERE top_up.account IS NOT asked.account OR failed.kind <> 'failed' OR asked.taken NOT IN (0, -failed.credit)
+          UNION ALL
+          SELECT 'adjustment ' || asked.id FROM (
+            SELECT id, account, taken, substr(${afterColon('id')}, 1, length(${afterColon('id')}) - 5) AS request
+            FROM correction WHERE kind = 'adjust' AND id GLOB 'dispute:*') AS asked
+          LEFT JOIN payment_reversal AS dispute ON dispute.processor = ${beforeColon('request')} AND dispute.id = ${afterColon('request')}
+          LEFT JOIN top_up ON top_up.id = dispute.top_up
+          WHERE top_up.account IS NOT asked.account
+            OR (asked.taken < 0 AND (dispute.kind NOT IN ('won', 'lost') OR asked.taken <> -dispute.held))
+          UNION ALL
+          SELECT 'adjustment ' || asked.id FROM (
+            SELECT id, account, taken, substr(id, 1, length(id) - iif(id GLOB '*:taken', 6, 9)) AS request
+            FROM correction WHERE kind = 'adjust' AND id GLOB 'subscription:*') AS asked
+          LEFT JOIN subscription ON subscription.period = asked.request
+          WHERE subscription.account IS NOT asked.account
+            OR (asked.taken < 0 AND (subscription.state <> 'refund_reversed' OR asked.taken IS NOT -subscription.taken_back))
+          UNION ALL
+          SELECT 'account ' || account FROM (
+            SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (
+              SELECT account, taken >> 32 AS hi, taken & 4294967295 AS lo FROM correction WHERE kind = 'adjust' AND taken > 0
+              UNION ALL
+              SELECT lot.account, amount >> 32, amount & 4294967295 FROM journal JOIN lot ON lot.id = journal.lot
+              WHERE journal.kind = 'adjust'
+            ) GROUP BY account)
+          WHERE (hi <> 0 OR lo <> 0)
+            AND account NOT IN (SELECT account FROM correction WHERE kind = 'adjust' AND taken = 0)`
+
 /** Of what exists once, by columns; the tables forbid another, but an index can be dropped. */
 const uniques: readonly (readonly [table: string, columns: string, where?: string])[] = [
   ['idempotency', 'account, key'],
@@ -251,6 +298,7 @@ export const checks: readonly Check[] = [
           SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)`,
     ofDay: `${payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`)}`,
   },
+  { name: 'every adjustment is noted under its id, and was asked for', sql: unasked, ofDay: null },
   { name: 'every id, source and Idempotency-Key is used once', sql: repeated, ofDay: null },
   { name: 'every refund is noted under its id', sql: unnotedRefunds, ofDay: null },
   {
