@@ -15,6 +15,7 @@ import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
 import { transcribed } from './transcript.ts'
+import { withThoughts } from './upstream/thoughts.ts'
 
 /**
  * Serves one call from parsed body to settled outcome. Resolves with the client's response, whole or streaming;
@@ -29,7 +30,8 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const sized = sizedRouting(parts, received, models, asked)
   const routing = sized instanceof Promise ? await sized : sized
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
-  const { call, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
+  const { call: routed, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
+  const call = withThoughts(parts.thoughts, routed, candidates)
   const pools = fundingFor(parts, call, candidates)
   const funding = pools instanceof Promise ? await pools : pools
   const inRounds = pauses && incoming.inbound.pauses !== true && n === 1

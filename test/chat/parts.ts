@@ -12,6 +12,7 @@ import { Watchdog } from '../../src/chat/streaming/watchdog.ts'
 import { TokenCounter } from '../../src/chat/counting/token-counter.ts'
 import { Upstream } from '../../src/providers/upstream.ts'
 import { Arrivals } from '../../src/chat/upstream/arrivals.ts'
+import { Thoughts } from '../../src/chat/upstream/thoughts.ts'
 import { ConnectionLimit } from '../../src/chat/upstream/connection-limit.ts'
 import { media } from '../../src/chat/upstream/inline-media.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
@@ -68,6 +69,7 @@ export function partsOf(
     outbounds,
     ledger: store.ledger,
     signatures: store.signatures,
+    thoughts: new Thoughts(),
     onCallEnded: (call) => void ended.push(call),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     watchdog: new Watchdog(),

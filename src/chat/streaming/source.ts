@@ -16,6 +16,8 @@ export interface SourceParts {
   readonly decoder: FrameDecoder
   readonly parser: StreamParser
   readonly onSignature: (toolCallId: string, signature: string) => void
+  /** Takes every event but texts; undefined where nobody wants the reasoning. */
+  readonly thoughts?: { event(event: ContentEvent): void } | undefined
 }
 
 /** Takes the content of an answer in order. */
@@ -128,6 +130,7 @@ export class AnswerSource {
   readonly #onContent = (event: ContentEvent): void => {
     if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined)
       this.#parts.onSignature(event.id, event.thoughtSignature)
+    if (event.kind !== 'text-delta') this.#parts.thoughts?.event(event)
     this.#output.event(event)
   }
 

@@ -16,6 +16,7 @@ import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
+import { losesThoughts, ownerOf } from './thoughts.ts'
 
 export interface WholeAnswer {
   readonly kind: 'whole'
@@ -81,6 +82,9 @@ function wholeAnswer(
     delivered.addChoice(choice)
     for (const { id, thoughtSignature } of choice.toolCalls)
       if (thoughtSignature !== undefined) parts.signatures.remember(id, thoughtSignature)
+    const [first] = choice.toolCalls
+    if (first && choice.reasoning.length > 0 && losesThoughts(call))
+      parts.thoughts.keep(ownerOf(call, candidate), first, choice.reasoning)
   }
   const context = contextOf(parts, call, candidate, warnings)
   return {

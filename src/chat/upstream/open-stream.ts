@@ -18,6 +18,7 @@ import { stepsOf, type Turns } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
+import { thoughtsOf } from './thoughts.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface OpenedStream extends OpenStream {
@@ -92,6 +93,7 @@ function channelFor(
     decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, maxEventBytes),
     parser: outbound.parser(target, call.request.envelope.n),
     onSignature: (id: string, signature: string) => parts.signatures.remember(id, signature),
+    thoughts: thoughtsOf(parts, call, candidate),
   }
   if (emit) return new EventChannel(source, emit)
   return new TranslateChannel({ ...source, encoder: call.inbound.encoder(context), extra: context.extra })

@@ -17,11 +17,13 @@ import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
 import { type SignatureMemory, withSignatures } from './signatures.ts'
+import type { Thoughts } from './thoughts.ts'
 
 /** What requests to providers take. */
 export interface UpstreamParts extends LoweringParts {
   readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
   readonly signatures: SignatureMemory
+  readonly thoughts: Pick<Thoughts, 'keep' | 'of'>
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly connections: ConnectionLimit

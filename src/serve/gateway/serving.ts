@@ -14,6 +14,7 @@ import { Arrivals } from '../../chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
 import { media } from '../../chat/upstream/inline-media.ts'
 import type { SignatureMemory } from '../../chat/upstream/signatures.ts'
+import { Thoughts } from '../../chat/upstream/thoughts.ts'
 import { type Config, secretsOf } from '../../config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger } from '../../credits/ledger/ledger.ts'
@@ -118,6 +119,7 @@ export function servingOf(source: ServingSource): Serving {
       outbounds,
       ledger: store.ledger,
       signatures: store.signatures,
+      thoughts: new Thoughts(),
       onCallEnded: callEnded(
         [
           (call, failure) => calls.ended(call, failure),
