@@ -8,9 +8,10 @@ import type { UsageQuirks } from './quirks.ts'
 /**
  * The usage that one body or chunk carries: `usage`, Groq's `x_groq.usage`, or Moonshot's on a choice.
  * Undefined where it carries none. Counters are cumulative in every dialect: the last one read holds.
+ * `tier`: the service tier that the answer has named so far, where the chunk names none.
  */
-export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefined {
-  const raw = reportedUsage(chunk)
+export function usageIn(chunk: JsonObject, quirks: UsageQuirks, tier?: string): Usage | undefined {
+  const raw = reportedUsage(chunk, tier)
   return raw && usageOf(raw, quirks)
 }
 
@@ -18,12 +19,17 @@ export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefin
  * The usage object of a chunk, wherever its provider keeps it: on the chunk, in `x_groq`, on a choice. The service tier
  * stands beside it on the wire and inside it here.
  */
-export function reportedUsage(chunk: JsonObject): JsonObject | undefined {
+function reportedUsage(chunk: JsonObject, before: string | undefined): JsonObject | undefined {
   const raw = usageObject(chunk)
-  const tier = chunk.service_tier
-  return raw && raw.service_tier === undefined && typeof tier === 'string'
+  const tier = tierIn(chunk) ?? before
+  return raw && nonEmpty(raw.service_tier) === undefined && tier !== undefined
     ? { ...raw, service_tier: tier }
     : raw
+}
+
+/** The service tier that a chunk names: it may stand on every chunk of a stream but the one that counts. */
+export function tierIn(chunk: JsonObject): string | undefined {
+  return nonEmpty(chunk.service_tier)
 }
 
 function usageObject(chunk: JsonObject): JsonObject | undefined {

@@ -12,7 +12,7 @@ import type { OpenAIChatQuirks } from './quirks.ts'
 import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice } from './choice.ts'
 import { faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
 import { searchItem, type Source, sourcesIn } from './sources.ts'
-import { usageIn } from '../../openai/upstream-usage.ts'
+import { tierIn, usageIn } from '../../openai/upstream-usage.ts'
 
 interface StreamState {
   readonly over: boolean
@@ -21,6 +21,8 @@ interface StreamState {
   readonly seed: string
   readonly choices: ReadonlyMap<number, ChoiceState>
   readonly sources: readonly Source[]
+  /** The service tier that the answer has named last. */
+  readonly tier: string | undefined
 }
 
 type Step = readonly [StreamState, readonly ChatEvent[]]
@@ -65,7 +67,14 @@ export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly C
 }
 
 function fresh(): StreamState {
-  return { over: false, started: false, seed: crypto.randomUUID(), choices: new Map(), sources: [] }
+  return {
+    over: false,
+    started: false,
+    seed: crypto.randomUUID(),
+    choices: new Map(),
+    sources: [],
+    tier: undefined,
+  }
 }
 
 function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step {
@@ -79,7 +88,7 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
 
   const reported = faultInside(chunk)
   // What the provider counted before its error is billed all the same.
-  if (reported) return failed(state, reported, usageEvents(chunk, quirks))
+  if (reported) return failed(state, reported, usageEvents(chunk, quirks, state.tier))
   return take(state, chunk, quirks)
 }
 
@@ -100,10 +109,11 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
     if (next !== known) choices = new Map(choices).set(choice, next)
     events.push(...made)
   }
-  const usage = usageIn(chunk, quirks)
+  const tier = tierIn(chunk) ?? before.tier
+  const usage = usageIn(chunk, quirks, tier)
   if (usage !== undefined) events.push({ kind: 'usage', usage })
-  if (choices === started.choices && sources === undefined) return [started, events]
-  return [{ ...started, choices, sources: sources ?? started.sources }, events]
+  if (choices === started.choices && sources === undefined && tier === before.tier) return [started, events]
+  return [{ ...started, choices, sources: sources ?? started.sources, tier }, events]
 }
 
 /** The search that found these sources. Its query is not known. */
@@ -151,8 +161,8 @@ function errorEvent(fault: Fault): ChatEvent {
   return { kind: 'error', fault }
 }
 
-function usageEvents(chunk: JsonObject, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
-  const usage = usageIn(chunk, quirks)
+function usageEvents(chunk: JsonObject, quirks: OpenAIChatQuirks, tier?: string): readonly ChatEvent[] {
+  const usage = usageIn(chunk, quirks, tier)
   return usage === undefined ? [] : [{ kind: 'usage', usage }]
 }
 

@@ -18,7 +18,7 @@ import { errorIn } from '../../openai/fault.ts'
 import { failureOf, finishReasonOf, isReason, wordOf } from '../../openai/finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
-import { usageIn } from '../../openai/upstream-usage.ts'
+import { tierIn, usageIn } from '../../openai/upstream-usage.ts'
 import type { UsageQuirks } from '../../openai/quirks.ts'
 
 /** Events that were mended without being parsed. */
@@ -63,6 +63,8 @@ export class FrameRepair {
   #lastChoice = 0
   /** What the text cites by number. */
   #sources: readonly Source[] = []
+  /** The service tier that the answer has named last. */
+  #tier: string | undefined
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
 
@@ -149,7 +151,8 @@ export class FrameRepair {
     }
     // Some providers count on every chunk, cumulatively: the last count holds. What was counted up to an error is
     // owed all the same.
-    const counted = usageIn(chunk, this.#quirks)
+    this.#tier = tierIn(chunk) ?? this.#tier
+    const counted = usageIn(chunk, this.#quirks, this.#tier)
     if (counted) this.usage = laterUsage(this.usage, counted)
     const frames = this.error === undefined ? this.#chunk(chunk) : []
     if (counted) this.delivered.count(counted)
