@@ -126,7 +126,10 @@ export function decideExpiry(wallet: Wallet, _command: CommandOf<'expire'>, now:
   return { result: total, change: { ...noChange, lots, transaction: { kind: 'expire', legs } } }
 }
 
-/** Refunds a payment: takes the unspent rest of its lot first, the remainder becomes debt. */
+/**
+ * Refunds a payment: takes the unspent rest of its lot first, then what expired of it, whose expiry is undone. Only what
+ * was spent becomes debt: who gets money back for credit that he never used must not owe it too.
+ */
 export function decideRefund(
   wallet: Wallet,
   { refund, refunded }: CommandOf<'refund'>,
@@ -138,16 +141,22 @@ export function decideRefund(
   if (refund.amount <= 0n) throw invalid('The amount must be positive.')
   // Includes what became debt: refunding a payment twice would leave the account owing money it never had.
   if (refunded + refund.amount > lot.granted) throw invalid('All refunds of a lot are at most what was paid.')
-  const taken = smaller(refund.amount, lot.remaining - lot.pinned)
+  const left = smaller(refund.amount, lot.remaining - lot.pinned)
+  const expired = smaller(refund.amount - left, lot.expired)
+  const taken = left + expired
   const debt = refund.amount - taken
   if (wallet.debt + debt > largestBalance)
     throw invalid(`A debt is at most ${formatUsd(largestBalance)} USD.`)
   const credit = `wallet:${wallet.account}:${lot.pool}`
   const legs: Leg[] = []
+  if (expired > 0n) {
+    legs.push({ account: 'expired', lot: null, amount: -expired })
+    legs.push({ account: credit, lot: lot.id, amount: expired })
+  }
   if (taken > 0n) legs.push({ account: credit, lot: lot.id, amount: -taken })
   if (debt > 0n) legs.push({ account: credit, lot: null, amount: -debt })
   legs.push({ account: 'refund', lot: null, amount: refund.amount })
-  const lots = [{ lot: lot.id, remaining: -taken, pinned: 0n, expired: 0n, refunded: taken }]
+  const lots = [{ lot: lot.id, remaining: -left, pinned: 0n, expired: -expired, refunded: taken }]
   const change: Change = { ...noChange, lots, debt, transaction: { kind: 'refund', legs } }
   return { result: { taken, debt, refunded: true }, change }
 }

@@ -203,7 +203,7 @@ function ledgerTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
       kind: c.string('kind').notNull(),
-      /** Of a refund, the rest of its lot; of an adjustment, the amount taken, negative if it added. */
+      /** Of a refund, the rest of its lot and what had expired of it; of an adjustment, the amount taken, negative if it added. */
       taken: c.money('taken').notNull(),
       debt: c.money('debt').notNull(),
       at: c.time('at').notNull(),

@@ -1,13 +1,13 @@
 // What an operator gives back under one id is given back once: sent again, at once, after a silence, after a death.
 
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/errors.ts'
 import { parseRate } from '../../src/payments/exchange.ts'
 import type { RefundNews } from '../../src/payments/news.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
-import { minute, noon } from '../credits/support.ts'
+import { day, holdOf, minute, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 import { openTopUp, rounding } from './top-up.ts'
 
@@ -83,6 +83,44 @@ test('a full refund that is sent again is answered as the first time', async () 
   now += 30 * hour
   expect(await refund()).toMatchObject({ repeated: true, topUp: { state: 'refunded', refunded: 50_000n } })
   expect([given.size, await left()]).toEqual([1, 0n])
+})
+
+describe('a refund of a payment whose credit has expired', () => {
+  const spend = async (cost: bigint) => {
+    await store.ledger.hold(holdOf('call', { want: cost, least: cost }))
+    await store.ledger.settle(settleOf('call', cost))
+  }
+  const expire = async () => {
+    now += 400 * day
+    expect(await store.ledger.expire(now)).toBe(1)
+  }
+  const owed = async () => (await store.ledger.balance('anna')).debt
+  const faults = async () => (await store.ledger.audit()).checks.filter(({ ok }) => !ok)
+
+  test('leaves nothing owed of what was never used', async () => {
+    await expire()
+    expect(await refund()).toMatchObject({ topUp: { state: 'refunded' } })
+    expect([await owed(), await left(), await faults()]).toEqual([0n, 0n, []])
+  })
+
+  test('leaves owed what was used, in whatever parts it is made', async () => {
+    const used = openTopUp.credit / 4n
+    await spend(used)
+    await expire()
+    await refund(20_000n, 'first')
+    expect([await owed(), await faults()]).toEqual([0n, []])
+    await refund(30_000n, 'second')
+    expect([await owed(), await left(), await faults()]).toEqual([used, 0n, []])
+  })
+
+  test('is the same before the sweep has seen that it is over', async () => {
+    const used = openTopUp.credit / 4n
+    await spend(used)
+    now += 400 * day
+    await refund()
+    await store.ledger.expire(now)
+    expect([await owed(), await left(), await faults()]).toEqual([used, 0n, []])
+  })
 })
 
 test('ten at once are one', async () => {

@@ -383,10 +383,13 @@ export class Oracle {
     if (!lot) return { error: 'not_found' }
     if (lot.pool !== 'purchased' || isLoan(lot) || amount <= 0n || lot.paidBack + amount > lot.granted)
       return { error: 'invalid_request' }
-    const taken = amount < freeOf(lot) ? amount : freeOf(lot)
+    const left = amount < freeOf(lot) ? amount : freeOf(lot)
+    const expired = amount - left < lot.expired ? amount - left : lot.expired
+    const taken = left + expired
     const debt = amount - taken
     if (this.debtOf(account) + debt > largestBalance) return { error: 'invalid_request' }
-    lot.remaining -= taken
+    lot.remaining -= left
+    lot.expired -= expired
     lot.refunded += taken
     lot.paidBack += amount
     this.debts.set(account, this.debtOf(account) + debt)

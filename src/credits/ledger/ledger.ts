@@ -199,8 +199,8 @@ export interface GrantResult {
 }
 
 /**
- * Refunds a payment. The unspent rest of its lot is taken first; what is spent or held becomes debt, which free credit
- * of other payments repays at once.
+ * Refunds a payment. The unspent rest of its lot is taken first, then what expired of it; what is spent or held becomes
+ * debt, which free credit of other payments repays at once.
  */
 export interface RefundCommand {
   /** The caller's idempotency key: each id refunds once in the whole ledger. */
@@ -211,6 +211,7 @@ export interface RefundCommand {
 }
 
 export interface RefundResult {
+  /** With what had expired of the lot. */
   readonly taken: Pico
   readonly debt: Pico
   /** False if this id had refunded before and nothing changed. */

@@ -61,7 +61,8 @@ const unnotedRefunds = `SELECT name AS broken FROM (
               SELECT 'wallet:' || account || ':purchased' AS name, (taken + debt) >> 32 AS hi, (taken + debt) & 4294967295 AS lo
               FROM correction WHERE kind = 'refund'
               UNION ALL
-              SELECT account, amount >> 32, amount & 4294967295 FROM journal WHERE kind = 'refund' AND account GLOB 'wallet:*'
+              SELECT account, amount >> 32, amount & 4294967295 FROM journal
+              WHERE kind = 'refund' AND amount < 0 AND account GLOB 'wallet:*'
             ) GROUP BY name)
           WHERE hi <> 0 OR lo <> 0 ORDER BY name`
 
@@ -226,12 +227,13 @@ export const checks: readonly Check[] = [
     ofDay: 'same',
   },
   {
+    // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
     name: 'per lot: granted = remaining + consumed + expired + refunded',
     sql: `WITH moved AS (
             SELECT lot,
-              sum(iif(amount > 0, amount, 0)) AS granted,
+              sum(iif(amount > 0 AND kind <> 'refund', amount, 0)) AS granted,
               -sum(iif(kind = 'settle', amount, 0)) AS consumed,
-              -sum(iif(kind = 'expire', amount, 0)) AS expired,
+              -sum(iif(kind = 'expire' OR (kind = 'refund' AND amount > 0), amount, 0)) AS expired,
               -sum(iif(kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0, amount, 0)) AS refunded
             FROM journal WHERE lot IS NOT NULL GROUP BY lot)
           SELECT 'lot ' || coalesce(lot.id, moved.lot) AS broken

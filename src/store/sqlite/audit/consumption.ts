@@ -84,7 +84,8 @@ class LotsLeft {
 
   /** Books a line. Returns its lot, unless the ledger does not know it. */
   book({ lot: id, amount, account, pool, granted_at, expires_at }: Row): LotLeft | undefined {
-    if (account !== null) {
+    // Credit whose expiry a refund undoes goes in the same transaction.
+    if (account !== null && !this.#byId.has(id)) {
       const expiresAt = expires_at === null ? null : Number(expires_at)
       const lot = { id, account, pool, grantedAt: Number(granted_at), expiresAt, left: 0n }
       this.#byId.set(id, lot)
