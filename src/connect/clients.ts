@@ -228,6 +228,34 @@ gemini --model {{model}}`,
             2,
           ),
         },
+        { path: null, language: 'sh', text: 'opencode --model weir/{{model}}' },
+      ],
+    },
+    {
+      id: 'qwen-code',
+      name: 'Qwen Code',
+      about: 'Two variables of its environment.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `export OPENAI_BASE_URL=${base}
+export OPENAI_API_KEY={{key}}
+qwen --auth-type openai --model {{model}}`,
+        },
+      ],
+    },
+    {
+      id: 'cline',
+      name: 'Cline',
+      about: 'Its command sets the provider up once; in an editor it is the provider “OpenAI Compatible”.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `cline auth -p openai-compatible -b ${base} -k {{key}} -m {{model}}
+cline -P openai-compatible`,
+        },
       ],
     },
     {
