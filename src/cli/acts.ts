@@ -14,7 +14,12 @@ export async function recordAct(
   before: unknown,
   after: unknown,
 ): Promise<void> {
-  await acts.record({ at: io.clock(), operator: `cli:${systemUser()}`, what, subject, before, after })
+  await acts.record({ at: io.clock(), operator: commandLineOperator(), what, subject, before, after })
+}
+
+/** Whoever runs the command, as the log of acts names them. */
+export function commandLineOperator(): string {
+  return `cli:${systemUser()}`
 }
 
 /** A container may run as a user id without a name. */

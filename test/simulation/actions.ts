@@ -218,7 +218,13 @@ export class Actions {
         const amount = random.oneIn(2) ? this.#amount() : -this.#amount()
         return {
           kind: 'adjust',
-          command: { id: this.#correctionId(), account, pool: random.pick(pools), amount },
+          command: {
+            id: this.#correctionId(),
+            account,
+            pool: random.pick(pools),
+            amount,
+            operator: 'cli:otto',
+          },
         }
       }
     }

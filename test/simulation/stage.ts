@@ -21,8 +21,8 @@ export class Stage {
   constructor(system: System) {
     this.system = system
     this.#open = this.#openIn(newDir())
-    // The journal's own guard, which has its own test, would keep the stage from being cleared.
-    this.#reader.run('DROP TRIGGER journal_no_delete')
+    // The guards of these tables, which have tests of their own, would keep the stage from being cleared.
+    for (const table of ['journal', 'act']) this.#reader.run(`DROP TRIGGER ${table}_no_delete`)
     this.#tables = this.#reader
       .query<{ name: string }, []>(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('migration') AND name NOT LIKE 'sqlite_%'",

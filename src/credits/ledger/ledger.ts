@@ -231,6 +231,8 @@ export interface AdjustCommand {
   readonly expiresAt?: number
   /** The lot whose refund failed: the amount comes back from the refunds, and may be refunded again. */
   readonly refundOf?: string
+  /** Whoever asks for it, if it is an operator: the act is logged in the same transaction. */
+  readonly operator?: string
 }
 
 export interface AdjustResult {

@@ -69,8 +69,10 @@ beforeAll(async () => {
   await ledger.grant({ ...grantOf('berta', usd(5)), account: 'berta' })
   await ledger.grant(grantOf('later', usd(5)))
   const correction = { account: 'anna', pool: 'purchased' } as const
-  await ledger.adjust({ ...correction, id: 'adjust:anna:up', amount: usd(2) })
-  await ledger.adjust({ ...correction, id: 'adjust:anna:down', amount: -usd(1) })
+  now += 1_000
+  const operator = 'cli:otto'
+  await ledger.adjust({ ...correction, id: 'adjust:anna:up', amount: usd(2), operator })
+  await ledger.adjust({ ...correction, id: 'adjust:anna:down', amount: -usd(1), operator })
   const reversed = async (id: string, kind: Reversal['kind'], credit: bigint) => {
     const of = { processor: 'razorpay', id, topUp: 'topup_1' } as const
     const noted = { ...of, amount: 0n, credit, kind, held: credit, booked: true, at: noon }
@@ -121,7 +123,7 @@ const forgedCredit = (source: string) => `
     VALUES ('lot_forged', 'berta', 'purchased', 5, 5, 0, 0, 0, ${noon}, '${source}', 1);
   UPDATE wallet SET posted = posted + 5 WHERE account = 'berta'`
 const forgedNote = (id: string, kind = 'adjust') =>
-  `INSERT INTO correction (id, account, kind, taken, debt, at) VALUES ('${id}', 'berta', '${kind}', -5, 0, ${noon})`
+  `INSERT INTO correction (id, account, kind, taken, debt, at) VALUES ('${id}', 'berta', '${kind}', -5, 0, ${noon + 1})`
 const forgedAdjustment = (id: string) => `${forgedCredit(`adjust:${id}`)}; ${forgedNote(id)}`
 const settled = `(SELECT settle_tx FROM call WHERE id = 'ended')`
 
@@ -255,6 +257,8 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'more taken than noted': "UPDATE correction SET taken = taken - 1 WHERE id = 'adjust:anna:down'",
     'a note of taking that is gone': "DELETE FROM correction WHERE id = 'adjust:anna:down'",
     'a refund that never failed': forgedAdjustment('refund:razorpay:x:failed'),
+    'an adjustment that no operator asked for': forgedAdjustment('adjust:berta:x'),
+    'an adjustment under an id of no kind': forgedAdjustment('x'),
     'the failed refund of another': forgedAdjustment('refund:razorpay:r2:failed:x'),
     'another sum of a failed refund':
       "UPDATE payment_reversal SET credit = credit - 1 WHERE id = 'r2:failed'",

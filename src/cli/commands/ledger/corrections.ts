@@ -4,7 +4,7 @@ import { counted } from '../../../counted.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, renderBalance } from './balance.ts'
-import { recordAct } from '../../acts.ts'
+import { commandLineOperator, recordAct } from '../../acts.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { amountOfUsd, oneOf } from '../../values.ts'
 import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
@@ -56,10 +56,9 @@ export async function adjustCredit(context: Context, invocation: Invocation): Pr
   const id = idOf(invocation)
   const done = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
-    const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount }
+    const operator = commandLineOperator()
+    const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount, operator }
     const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
-    const change = { id: command.id, pool, usd: formatUsd(amount) }
-    if (adjusted) await recordAct(context, store, 'credits.adjust', account.id, null, change)
     return { account, adjusted, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, adjusted, balance } = done

@@ -96,10 +96,12 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
 const beforeColon = (id: string) => `substr(${id}, 1, instr(${id}, ':') - 1)`
 const afterColon = (id: string) => `substr(${id}, instr(${id}, ':') + 1)`
 
+/** The schema since which an operator's adjustment is in the log of acts as soon as it is in the ledger. */
+const actsBooked = '0020_failed_refunds'
+
 /**
- * Each adjustment has its note, and one for a payment or a subscription the row that asked for it. Notes of older
- * versions do not tell the amount. What an operator asks for is logged when it is done: a process that was killed in
- * between leaves an honest adjustment without its act, so acts are not asked.
+ * Each adjustment has its note, and what asked for it: the row of a refund, a dispute or a subscription, or the act of an
+ * operator. Notes of older versions do not tell the amount, and their acts were logged after the fact.
  */
 const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction ON correction.id = ${afterColon('lot.source')}
           WHERE lot.source GLOB 'adjust:*' AND (correction.id IS NULL OR correction.kind <> 'adjust'
@@ -128,6 +130,12 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           LEFT JOIN subscription ON subscription.period = asked.request
           WHERE subscription.account IS NOT asked.account
             OR (asked.taken < 0 AND (subscription.state <> 'refund_reversed' OR asked.taken IS NOT -subscription.taken_back))
+          UNION ALL
+          SELECT 'adjustment ' || id FROM correction
+          WHERE kind = 'adjust' AND NOT (id GLOB 'refund:*' OR id GLOB 'dispute:*' OR id GLOB 'subscription:*')
+            AND at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
+            AND NOT EXISTS (SELECT 1 FROM act WHERE subject = correction.account AND what = 'credits.adjust'
+              AND json_extract(after, '$.id') = correction.id)
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (

@@ -34,6 +34,7 @@ export class Corrections implements CorrectionWrites {
   readonly #find: Statement<CorrectionRow, [string]>
   readonly #ofLot: Statement<{ refunded: bigint }, [string]>
   readonly #insert: Statement
+  readonly #log: Statement
 
   constructor(database: Database) {
     this.#find = database.prepare('SELECT account, kind, lot, taken, debt FROM correction WHERE id = ?')
@@ -42,6 +43,9 @@ export class Corrections implements CorrectionWrites {
     )
     this.#insert = database.prepare(
       'INSERT INTO correction (id, account, kind, taken, debt, at, lot) VALUES (?,?,?,?,?,?,?)',
+    )
+    this.#log = database.prepare(
+      `INSERT INTO act (at, operator, what, subject, before, after) VALUES (?, ?, 'credits.adjust', ?, NULL, ?)`,
     )
   }
 
@@ -75,7 +79,10 @@ export class Corrections implements CorrectionWrites {
     this.#insert.run(id, account, 'refund', taken, debt, now, lot)
   }
 
-  noteAdjustment({ id, account, amount, refundOf }: AdjustCommand, now: number): void {
+  noteAdjustment({ id, account, pool, amount, refundOf, operator }: AdjustCommand, now: number): void {
     this.#insert.run(id, account, 'adjust', -amount, 0n, now, refundOf ?? null)
+    // An act that was logged by itself could be missing: the audit takes an adjustment without one for forged.
+    if (operator !== undefined)
+      this.#log.run(now, operator, account, JSON.stringify({ id, pool, usd: formatUsd(amount) }))
   }
 }
