@@ -6,6 +6,8 @@ export interface ClientText {
   readonly path: string | null
   readonly language: 'sh' | 'python' | 'typescript' | 'json' | 'toml' | 'yaml'
   readonly text: string
+  /** Settings of the root that a file must have, and that stay as they are in one that has them; YAML only. */
+  readonly keeps?: readonly string[]
 }
 
 export interface ConnectedClient {
@@ -280,7 +282,11 @@ aider --model openai/{{model}}`,
         {
           path: '~/.continue/config.yaml',
           language: 'yaml',
-          text: `models:
+          keeps: ['name', 'version', 'schema'],
+          text: `name: Weir
+version: 1.0.0
+schema: v1
+models:
   - name: Weir
     provider: openai
     model: {{model}}

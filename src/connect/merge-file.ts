@@ -15,13 +15,21 @@ export class UnmergeableFile extends Error {
 }
 
 /**
- * The text of `existing` with the settings of `addition` in it, which stand above what was there. Throws
- * UnmergeableFile for a file that is not understood, or could not be changed exactly.
+ * The text of `existing` with the settings of `addition` in it, which stand above what was there, except for those
+ * named in `keeps` (YAML only). Throws UnmergeableFile for a file that is not understood, or could not be changed
+ * exactly.
  */
-export function mergedFile(language: Language, existing: string, addition: string): string {
+export function mergedFile(
+  language: Language,
+  existing: string,
+  addition: string,
+  keeps: readonly string[] = [],
+): string {
   const before = parsed(language, existing)
-  const wanted = merged(before, parsed(language, addition))
-  const text = writers[language](existing, addition, wanted)
+  const kept = keeps.filter((name) => Object.hasOwn(before, name))
+  const added = kept.length === 0 ? addition : withoutRoots(addition, kept)
+  const wanted = merged(before, parsed(language, added))
+  const text = writers[language](existing, added, wanted)
   if (!isDeepStrictEqual(parsed(language, text), wanted))
     throw new UnmergeableFile('its settings could not be changed without losing others')
   return text
@@ -101,6 +109,12 @@ function sections(text: string): string[] {
 
 function headerOf(table: string): string {
   return table.trim().split('\n', 1)[0]!.trim()
+}
+
+function withoutRoots(yaml: string, names: readonly string[]): string {
+  const document = parseDocument(yaml)
+  for (const name of names) document.delete(name)
+  return document.toString()
 }
 
 function withYaml(existing: string, addition: string): string {

@@ -77,6 +77,19 @@ describe('YAML', () => {
     })
   })
 
+  test('what a file must have stays as its user named it, and is added where it is missing', () => {
+    const whole = `name: Weir\nversion: 1.0.0\n${entry}`
+    const merged = (before: string) => Bun.YAML.parse(mergedFile('yaml', before, whole, ['name', 'version']))
+    const models = [{ name: 'Weir', model: 'sim/echo' }]
+    expect(merged('name: Mine\nrules: [brief]\n')).toEqual({
+      name: 'Mine',
+      version: '1.0.0',
+      rules: ['brief'],
+      models,
+    })
+    expect(merged('')).toEqual({ name: 'Weir', version: '1.0.0', models })
+  })
+
   test('a file without settings takes it as it is', () => {
     expect(Bun.YAML.parse(mergedFile('yaml', '# nothing yet\n', entry))).toEqual(
       Bun.YAML.parse(entry) as object,
@@ -90,6 +103,10 @@ test('every file that a client is given can be merged into an empty one', () => 
   expect(named.length).toBeGreaterThan(2)
   for (const { language, text } of named) {
     const filled = text.replaceAll('{{key}}', 'sk-1').replaceAll('{{model}}', 'sim/echo')
-    expect(mergedFile(language as 'json' | 'toml' | 'yaml', '', filled)).toContain('http://127.0.0.1:8787')
+    const read = { json: JSON.parse, toml: Bun.TOML.parse, yaml: Bun.YAML.parse }[
+      language as 'json' | 'toml' | 'yaml'
+    ] as (text: string) => object
+    expect(read(mergedFile(language as 'json' | 'toml' | 'yaml', '', filled))).toEqual(read(filled))
   }
+  expect(named.map(({ text }) => text.includes('http://127.0.0.1:8787'))).toContain(true)
 })

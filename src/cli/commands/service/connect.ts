@@ -92,12 +92,12 @@ function homeOfUser(): string {
 }
 
 /** Writes a file atomically, readable only for its owner. Returns the path of a copy of the old file; null if new. */
-function writeMerged(path: string, { language }: ClientText, addition: string): string | null {
+function writeMerged(path: string, { language, keeps }: ClientText, addition: string): string | null {
   if (language !== 'json' && language !== 'toml' && language !== 'yaml')
     throw new Error(`${path} has no language that can be merged`)
   const isNew = !existsSync(path)
   const backup = `${path}.before-weir`
-  const text = isNew ? `${addition}\n` : mergedOrRefused(path, language, addition)
+  const text = isNew ? `${addition}\n` : mergedOrRefused(path, language, addition, keeps)
   mkdirSync(dirname(path), { recursive: true })
   // The first copy is from before Weir, so later runs keep it.
   if (!isNew && !existsSync(backup)) {
@@ -111,9 +111,14 @@ function writeMerged(path: string, { language }: ClientText, addition: string): 
   return isNew ? null : backup
 }
 
-function mergedOrRefused(path: string, language: 'json' | 'toml' | 'yaml', addition: string): string {
+function mergedOrRefused(
+  path: string,
+  language: 'json' | 'toml' | 'yaml',
+  addition: string,
+  keeps?: readonly string[],
+): string {
   try {
-    return mergedFile(language, readFileSync(path, 'utf8'), addition)
+    return mergedFile(language, readFileSync(path, 'utf8'), addition, keeps)
   } catch (thrown) {
     if (!(thrown instanceof UnmergeableFile)) throw thrown
     throw new CommandFailure(`${path} stays as it is: ${thrown.message}. Add this by hand:\n\n${addition}`)
