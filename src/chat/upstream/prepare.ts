@@ -23,7 +23,7 @@ import type { Thoughts } from './thoughts.ts'
 export interface UpstreamParts extends LoweringParts {
   readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
   readonly signatures: SignatureMemory
-  readonly thoughts: Pick<Thoughts, 'keep' | 'of'>
+  readonly thoughts: Pick<Thoughts, 'isEmpty' | 'keep' | 'of'>
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly connections: ConnectionLimit

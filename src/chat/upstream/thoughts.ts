@@ -61,9 +61,12 @@ export class Thoughts {
     if (own.some(isSealed)) this.#kept.set(keyOf(owner, call.id), { name: call.name, details: own })
   }
 
+  get isEmpty(): boolean {
+    return this.#kept.size === 0
+  }
+
   /** What led to a call of this account's; undefined if it is not known, or not this provider's. */
   of(owner: Owner, { id, name }: NamedCall): readonly ReasoningDetail[] | undefined {
-    if (this.#kept.size === 0) return undefined
     const kept = this.#kept.get(keyOf(owner, id))
     return kept?.name === name ? kept.details : undefined
   }
@@ -134,12 +137,12 @@ class StreamedThoughts {
  * the prompt, and so of what is held.
  */
 export function withThoughts(
-  thoughts: Pick<Thoughts, 'of'>,
+  thoughts: Pick<Thoughts, 'isEmpty' | 'of'>,
   call: IncomingCall,
   candidates: readonly Candidate[],
 ): IncomingCall {
   const [first] = candidates
-  if (first === undefined || !losesThoughts(call)) return call
+  if (first === undefined || thoughts.isEmpty || !losesThoughts(call)) return call
   const { request } = call
   const owner = ownerOf(call, first)
   const found = new Map<string, readonly ReasoningDetail[]>()
