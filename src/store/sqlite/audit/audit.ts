@@ -134,8 +134,8 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           SELECT 'adjustment ' || id FROM correction
           WHERE kind = 'adjust' AND NOT (id GLOB 'refund:*' OR id GLOB 'dispute:*' OR id GLOB 'subscription:*')
             AND at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
-            AND NOT EXISTS (SELECT 1 FROM act WHERE subject = correction.account AND what = 'credits.adjust'
-              AND json_extract(after, '$.id') = correction.id)
+            AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.id') FROM act
+              WHERE what = 'credits.adjust' AND json_extract(after, '$.id') IS NOT NULL)
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (
@@ -237,18 +237,21 @@ export const checks: readonly Check[] = [
   {
     // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
     name: 'per lot: granted = remaining + consumed + expired + refunded',
-    sql: `WITH moved AS (
-            SELECT lot,
-              sum(iif(amount > 0 AND kind <> 'refund', amount, 0)) AS granted,
-              -sum(iif(kind = 'settle', amount, 0)) AS consumed,
-              -sum(iif(kind = 'expire' OR (kind = 'refund' AND amount > 0), amount, 0)) AS expired,
-              -sum(iif(kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0, amount, 0)) AS refunded
-            FROM journal WHERE lot IS NOT NULL GROUP BY lot)
-          SELECT 'lot ' || coalesce(lot.id, moved.lot) AS broken
-          FROM lot FULL JOIN moved ON moved.lot = lot.id
-          WHERE lot.id IS NULL OR moved.lot IS NULL OR lot.granted <> moved.granted
-            OR lot.expired <> moved.expired OR lot.refunded <> moved.refunded
-            OR lot.granted <> lot.remaining + moved.consumed + lot.expired + lot.refunded`,
+    sql: `SELECT 'lot ' || id AS broken FROM (
+            SELECT id, sum(known) AS known, sum(moved) AS moved, sum(granted) AS granted,
+              sum(consumed) AS consumed, sum(expired) AS expired, sum(refunded) AS refunded
+            FROM (
+              SELECT id, 1 AS known, 0 AS moved, granted, granted - remaining - expired - refunded AS consumed, expired, refunded
+              FROM lot
+              UNION ALL
+              SELECT lot, 0, 1,
+                iif(amount > 0 AND kind <> 'refund', -amount, 0),
+                iif(kind = 'settle', amount, 0),
+                iif(kind = 'expire' OR (kind = 'refund' AND amount > 0), amount, 0),
+                iif(kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0, amount, 0)
+              FROM journal WHERE lot IS NOT NULL
+            ) GROUP BY id)
+          WHERE known <> 1 OR moved = 0 OR granted <> 0 OR consumed <> 0 OR expired <> 0 OR refunded <> 0`,
     ofDay: null,
   },
   {
