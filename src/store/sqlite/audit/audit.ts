@@ -81,7 +81,14 @@ const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 
 /** Lots created by the day's transactions. */
 const grantedLots = `SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0`
 
-/** A top-up and the lot of its credit match, and no payment has a second lot. */
+/** The part of an id before its first colon, and the part after it. */
+const beforeColon = (id: string) => `substr(${id}, 1, instr(${id}, ':') - 1)`
+const afterColon = (id: string) => `substr(${id}, instr(${id}, ':') + 1)`
+
+/**
+ * A top-up and the lot of its credit match, and no payment has a second lot. The plus keeps SQLite from reading all
+ * top-ups of the account for each of its lots.
+ */
 const misPaid = `lot.account <> top_up.account OR lot.granted <> top_up.credit OR lot.pool <> 'purchased'
             OR lot.source <> 'payment:' || top_up.processor || ':' || top_up.payment_id`
 const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM ${lots} AS lot
@@ -89,12 +96,9 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
           UNION ALL
           SELECT 'lot ' || lot.id FROM ${lots} AS lot
           WHERE (lot.source GLOB 'payment:razorpay:*' OR lot.source GLOB 'payment:stripe:*')
-            AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.processor = substr(lot.source, 9, instr(substr(lot.source, 9), ':') - 1)
-              AND top_up.payment_id = substr(lot.source, 10 + length(top_up.processor)) AND top_up.account = lot.account)`
-
-/** The part of an id before its first colon, and the part after it. */
-const beforeColon = (id: string) => `substr(${id}, 1, instr(${id}, ':') - 1)`
-const afterColon = (id: string) => `substr(${id}, instr(${id}, ':') + 1)`
+            AND NOT EXISTS (SELECT 1 FROM top_up WHERE +top_up.account = lot.account
+              AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
+              AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
 
 /** The schema since which an operator's adjustment is in the log of acts as soon as it is in the ledger. */
 const actsBooked = '0020_failed_refunds'
