@@ -95,7 +95,8 @@ function benchWith(limits: Partial<GroupLimits>): Bench {
     database,
     path: dir.join('weir.db'),
     time: { clock: () => noon, backMs: 0, stepped: () => undefined },
-    limits: { ...defaultGroupLimits, ...limits },
+    // However slow the machine is, what is queued at once is one group.
+    limits: { ...defaultGroupLimits, waitMs: 60_000, ...limits },
     usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
