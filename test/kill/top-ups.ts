@@ -74,8 +74,10 @@ payments: { fx: { inr_per_usd: "89.015" }, razorpay: ${razorpay.settings} }
     await weir.kill()
     await weir.stop()
     weir = await start()
-    market.close()
     market.resume()
+    // On a busy machine a server may be killed before anybody has paid.
+    await market.paidMoreThan(kills)
+    market.close()
     await Promise.all(lanes)
     // Whatever was on disk and not finished when the last of them died.
     await Bun.sleep(500)
@@ -176,6 +178,7 @@ class Market {
   #open = true
   #running: Promise<void> | undefined
   #resume: () => void = () => undefined
+  #onPaid: () => void = () => undefined
   #numbers = 0
 
   constructor(razorpay: FakeRazorpay, random: Random, token: string, weir: () => RunningWeir) {
@@ -187,6 +190,10 @@ class Market {
 
   close(): void {
     this.#open = false
+  }
+
+  async paidMoreThan(count: number): Promise<void> {
+    while (this.payments.length <= count) await new Promise<void>((resolve) => (this.#onPaid = resolve))
   }
 
   /** Nobody knocks at a door that is shut. */
@@ -216,6 +223,7 @@ class Market {
     if (!link) return void this.broken.push(`${id} has no page`)
     const payment = this.#razorpay.pay(link.id)
     this.payments.push(payment)
+    this.#onPaid()
     const random = this.#random
     const messages = [this.#razorpay.paid(payment)]
     if (random.oneIn(2)) messages.push(this.#razorpay.paid(payment, 'order.paid'))
