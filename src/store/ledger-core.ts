@@ -89,6 +89,7 @@ export interface GroupWrites {
   readonly sources: {
     /** The grant that was made under this source before. */
     priorGrant(source: string): PriorGrant | null
+    logGrant(command: GrantCommand, lot: string, now: number): void
   }
   readonly corrections: {
     /** What this refund has done before. Throws `idempotency_conflict` when its id stands for another one. */
@@ -307,6 +308,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
       const { result, change } = decide<'grant'>(entry.wallet, grant, now)
       // Written at once, not with the group: the next command may ask for this source.
       if (change) this.#post(entry, change, now, source)
+      if (result.granted) this.#writes.sources.logGrant(command, result.lot, now)
       return result
     })
   }
@@ -353,8 +355,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
 
   async expire(now: number): Promise<number> {
     return inPortions(this.#parts.expiring(now), async (account) => {
-      const expired = await this.#parts.written.admit({ account }, () => this.#expire(account))
-      return expired > 0n
+      return (await this.#parts.written.admit({ account }, () => this.#expire(account))) > 0n
     })
   }
 

@@ -190,6 +190,8 @@ export interface GrantCommand {
   readonly from: string
   /** What was paid beyond the amount and lost to rounding of the exchange rate, booked to `fx_rounding`. */
   readonly rounding?: Pico
+  /** Whoever grants it, if it is an operator, and why: the act is logged in the same transaction. */
+  readonly operator?: { readonly id: string; readonly note: string | null }
 }
 
 export interface GrantResult {

@@ -256,15 +256,12 @@ async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promis
   const amount = amountOf(body.usd)
   const expiresAt = expiryOf(body, parts.now())
   const source = `operator:${body.id ?? crypto.randomUUID()}`
-  const grant = { source, account: account.id, pool: body.pool, amount, expiresAt, from: 'grant' }
+  const { pool, note = null } = body
+  const operator = { id: asked.operator.id, note }
+  const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant', operator }
   const result = await parts.ledger.grant(grant)
-  if (result.granted) {
-    const { pool, note = null } = body
-    const after = { pool, usd: formatUsd(amount), lot: result.lot, source, note }
-    await recordAct(asked, 'credits.grant', account.id, null, after)
-  }
   const credits = await creditView(parts, account.id)
-  return { lot: result.lot, granted: result.granted, pool: body.pool, usd: formatUsd(amount), credits }
+  return { lot: result.lot, granted: result.granted, pool, usd: formatUsd(amount), credits }
 }
 
 function amountOf(usd: string): Pico {

@@ -71,6 +71,8 @@ beforeAll(async () => {
   const correction = { account: 'anna', pool: 'purchased' } as const
   now += 1_000
   const operator = 'cli:otto'
+  const gift = { source: 'operator:gift', account: 'clara', operator: { id: operator, note: null } }
+  await ledger.grant({ ...grantOf('', usd(1)), ...gift })
   await ledger.adjust({ ...correction, id: 'adjust:anna:up', amount: usd(2), operator })
   await ledger.adjust({ ...correction, id: 'adjust:anna:down', amount: -usd(1), operator })
   const reversed = async (id: string, kind: Reversal['kind'], credit: bigint) => {
@@ -120,7 +122,7 @@ const forgedCredit = (source: string) => `
   INSERT INTO journal SELECT max(tx) + 1, 0, 'grant', 'grant', NULL, -5, ${noon}, x'00', x'00' FROM journal;
   INSERT INTO journal SELECT max(tx), 1, 'grant', 'wallet:berta:purchased', 'lot_forged', 5, ${noon}, x'00', x'00' FROM journal;
   INSERT INTO lot (id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, source, live)
-    VALUES ('lot_forged', 'berta', 'purchased', 5, 5, 0, 0, 0, ${noon}, '${source}', 1);
+    VALUES ('lot_forged', 'berta', 'purchased', 5, 5, 0, 0, 0, ${noon + 1}, '${source}', 1);
   UPDATE wallet SET posted = posted + 5 WHERE account = 'berta'`
 const forgedNote = (id: string, kind = 'adjust') =>
   `INSERT INTO correction (id, account, kind, taken, debt, at) VALUES ('${id}', 'berta', '${kind}', -5, 0, ${noon + 1})`
@@ -248,7 +250,7 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
       CREATE TEMP TABLE other AS SELECT * FROM top_up; UPDATE other SET id = 'topup_2', payment_id = NULL, paid_at = NULL,
       credited_at = NULL, lot = NULL, reference = NULL, receipt_year = NULL, receipt_number = NULL, refunded = 0; INSERT INTO top_up SELECT * FROM other`,
   },
-  'every adjustment is noted under its id, and was asked for': {
+  'every adjustment and grant of an operator is noted, and was asked for': {
     'credit without a note': forgedCredit('adjust:x'),
     'credit under the note of a refund': `${forgedCredit('adjust:x')}; ${forgedNote('x', 'refund')}`,
     'a note without its credit': forgedNote('adjust:berta:x'),
@@ -257,6 +259,8 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'more taken than noted': "UPDATE correction SET taken = taken - 1 WHERE id = 'adjust:anna:down'",
     'a note of taking that is gone': "DELETE FROM correction WHERE id = 'adjust:anna:down'",
     'a refund that never failed': forgedAdjustment('refund:razorpay:x:failed'),
+    'a grant that no operator made': forgedCredit('operator:x'),
+    'the grant of another lot': "UPDATE lot SET id = 'lot_new' WHERE source = 'operator:gift'",
     'an adjustment that no operator asked for': forgedAdjustment('adjust:berta:x'),
     'an adjustment under an id of no kind': forgedAdjustment('x'),
     'the failed refund of another': forgedAdjustment('refund:razorpay:r2:failed:x'),

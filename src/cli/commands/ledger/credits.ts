@@ -4,7 +4,7 @@ import { lifeFault } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
-import { recordAct } from '../../acts.ts'
+import { commandLineOperator } from '../../acts.ts'
 import { type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { historyCsv, historyView, renderHistory } from './history.ts'
 import { amountOfUsd, futureDate, oneOf } from '../../values.ts'
@@ -33,12 +33,9 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   const done = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
     const source = `operator:${id ?? crypto.randomUUID()}`
-    const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant' }
+    const operator = { id: commandLineOperator(), note: null }
+    const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant', operator }
     const result = await unlessConflict('nothing granted', store.ledger.grant(grant))
-    if (result.granted) {
-      const granted = { pool, usd: formatUsd(amount), lot: result.lot, source, note: null }
-      await recordAct(context, store, 'credits.grant', account.id, null, granted)
-    }
     return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done

@@ -100,7 +100,7 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
               AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
 
-/** The schema since which an operator's adjustment is in the log of acts as soon as it is in the ledger. */
+/** The schema since which what operators grant and adjust is in the log of acts as soon as it is in the ledger. */
 const actsBooked = '0020_failed_refunds'
 
 /**
@@ -140,6 +140,11 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
             AND at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
             AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.id') FROM act
               WHERE what = 'credits.adjust' AND json_extract(after, '$.id') IS NOT NULL)
+          UNION ALL
+          SELECT 'lot ' || id FROM lot
+          WHERE source GLOB 'operator:*' AND granted_at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
+            AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.lot') FROM act
+              WHERE what = 'credits.grant' AND json_extract(after, '$.lot') IS NOT NULL)
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (
@@ -315,7 +320,11 @@ export const checks: readonly Check[] = [
           SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)`,
     ofDay: `${payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`)}`,
   },
-  { name: 'every adjustment is noted under its id, and was asked for', sql: unasked, ofDay: null },
+  {
+    name: 'every adjustment and grant of an operator is noted, and was asked for',
+    sql: unasked,
+    ofDay: null,
+  },
   { name: 'every id, source and Idempotency-Key is used once', sql: repeated, ofDay: null },
   { name: 'every refund is noted under its id', sql: unnotedRefunds, ofDay: null },
   {

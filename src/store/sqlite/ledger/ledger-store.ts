@@ -8,11 +8,12 @@ import type {
   Balance,
   CallRecord,
   DayAudit,
+  GrantCommand,
   LedgerStore,
   LedgerUpkeep,
   Totals,
 } from '../../../credits/ledger/ledger.ts'
-import type { Pico } from '../../../credits/money.ts'
+import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import { LedgerCore, type SpillRecord } from '../../ledger-core.ts'
@@ -61,7 +62,10 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       writes: {
         calls,
         journal,
-        sources: { priorGrant: (source) => sql.lotBySource.get(source) ?? null },
+        sources: {
+          priorGrant: (source) => sql.lotBySource.get(source) ?? null,
+          logGrant: (...given) => logGrant(sql, ...given),
+        },
         corrections: new Corrections(parts.database),
         lines: new CreditLines(parts.database),
       },
@@ -284,6 +288,17 @@ function written<T>(tables: Pick<Tables, 'journal' | 'calls'>, run: () => T): T 
   return value
 }
 
+function logGrant(
+  sql: ReturnType<typeof statements>,
+  { account, pool, amount, source, operator }: GrantCommand,
+  lot: string,
+  now: number,
+): void {
+  if (!operator) return
+  const after = { pool, usd: formatUsd(amount), lot, source, note: operator.note }
+  sql.logGrant.run(now, operator.id, account, JSON.stringify(after))
+}
+
 function statements(database: Database) {
   return {
     lotBySource: database.prepare<PriorGrant, [string]>(
@@ -301,6 +316,9 @@ function statements(database: Database) {
     spentOnLine: database.prepare<{ spent: bigint }, [string]>(
       'SELECT spent FROM credit_line WHERE account = ?',
     ),
+    logGrant: database.prepare(
+      `INSERT INTO act (at, operator, what, subject, before, after) VALUES (?, ?, 'credits.grant', ?, NULL, ?)`,
+    ) as Statement,
     touch: database.prepare(
       `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
     ) as Statement,
