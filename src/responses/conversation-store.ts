@@ -31,6 +31,6 @@ export interface ConversationStore {
     changes: ConversationChanges,
     at: number,
   ): Awaitable<ConversationRecord | undefined>
-  /** Whether it was there. */
-  remove(account: string, id: string): Awaitable<boolean>
+  /** The conversation as it stood at its end; undefined where it is not there, or another account's. */
+  remove(account: string, id: string): Awaitable<ConversationRecord | undefined>
 }

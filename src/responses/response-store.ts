@@ -26,7 +26,8 @@ export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
   readonly account: string
   /** The call that produced it. */
   readonly call: string
-  /** The conversation of the chat that now stands at this response, if it is the account's. */
+  /** The conversation of the chat that now stands at this response. If the account has none with this id, because it
+   *  was deleted while it was answered, the response is not kept. */
   readonly conversation: string | undefined
   /** Milliseconds since 1970. */
   readonly expiresAt: number

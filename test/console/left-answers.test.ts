@@ -1,7 +1,8 @@
 // Answers in the chat that the user stops or leaves: what was paid for is there afterwards.
 
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import { conversationsNow } from '../../src/console/api/queries.ts'
 import { keptTurn, requestFor } from '../../src/console/chat/thread/thread.ts'
 import { openedConsole } from './opened.ts'
 import { browserPath, clean, seen } from './visitor.ts'
@@ -12,6 +13,31 @@ test('a cancelled response is a stopped answer, which the next question continue
   const stopped = keptTurn(response, [{ type: 'message', role: 'user', content: 'Go on.' }])
   expect(stopped.answer).toMatchObject({ state: 'stopped', text: 'slow sl', stored: true })
   expect(requestFor([stopped, { ...stopped, key: 'next' }]).previous).toBe('resp_1')
+})
+
+test('the list of conversations as it is now is never one that was asked for before', async () => {
+  let ids = ['kept', 'deleted']
+  let asked = Promise.withResolvers<void>()
+  let allowed = Promise.resolve()
+  const fetched = spyOn(globalThis, 'fetch').mockImplementation((async () => {
+    asked.resolve()
+    await allowed
+    return Response.json({ data: ids.map((id) => ({ id })) })
+  }) as unknown as typeof fetch)
+  try {
+    await conversationsNow()
+    ids = ['kept']
+    asked = Promise.withResolvers()
+    const answered = Promise.withResolvers<void>()
+    allowed = answered.promise
+    const first = conversationsNow()
+    await asked.promise
+    const second = conversationsNow()
+    setImmediate(answered.resolve)
+    expect(await Promise.all([first, second])).toEqual([[{ id: 'kept' }], [{ id: 'kept' }]] as never)
+  } finally {
+    fetched.mockRestore()
+  }
 })
 
 describe.skipIf(browserPath === null)('an answer in the chat', () => {
@@ -197,12 +223,9 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     const { page, context } = visit
     const [id] = /conv_\w+/.exec(page.url())!
     await page.getByRole('button', { name: 'Delete Go on.' }).first().click()
-    const forgotten = page.waitForResponse(
-      (response) => response.request().method() === 'DELETE' && /responses/.test(response.url()),
-    )
     await page.getByRole('button', { name: 'Delete for good' }).click()
-    expect((await forgotten).status()).toBe(200)
     await page.getByText('Ask something.').waitFor()
+    await page.locator(`a[href$="${id}"]`).first().waitFor({ state: 'detached' })
     const found = await page.request.get(`${console.origin}/console/api/conversations/${id}`)
     expect(found.status()).toBe(404)
     await context.close()

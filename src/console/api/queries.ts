@@ -119,9 +119,10 @@ export function useConversations() {
 
 /** The list of conversations as it is now. Throws CallError. */
 export async function conversationsNow(): Promise<readonly ListedConversation[]> {
-  // One that was asked for before may be older than what is to be known.
-  await queryClient.cancelQueries({ queryKey: conversationList.queryKey })
-  return queryClient.fetchQuery(conversationList)
+  // Not a fetch of the query: that is shared with one that began before, and gives the old list if it is cancelled.
+  const listed = await conversationList.queryFn()
+  void queryClient.invalidateQueries({ queryKey: conversationList.queryKey })
+  return listed
 }
 
 export function useMcpServers() {

@@ -105,9 +105,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       errors: ['not_found'],
     },
     async ({ parts, account, params }) => {
-      const conversation = await parts.conversations.find(account.id, params['id']!)
+      const conversation = await parts.conversations.remove(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
-      await parts.conversations.remove(account.id, conversation.id)
       if (conversation.lastResponse !== null)
         await parts.responses.deleteConversation(account.id, conversation.lastResponse)
       return { id: conversation.id, deleted: true }

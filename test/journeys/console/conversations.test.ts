@@ -107,6 +107,25 @@ describe('a conversation', () => {
     expect(shown.turns.map((turn) => turn.response.id)).toEqual([response])
   })
 
+  test('that is deleted while it is answered takes the answer with it', async () => {
+    const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Gone' }))
+    const events = await fetch(`${weir.origin}/app/v1/responses`, {
+      method: 'POST',
+      headers: {
+        cookie,
+        origin: weir.origin,
+        'content-type': 'application/json',
+        'x-weir-conversation': id,
+      },
+      body: JSON.stringify({ model: 'sim/slow', input: 'one', stream: true }),
+    })
+    expect((await asked('DELETE', `/console/api/conversations/${id}`)).status).toBe(200)
+    const [response] = /resp_\w+/.exec(await events.text())!
+    const receipt = await asked('GET', `/app/v1/generation?id=${response}`)
+    expect(await receipt.json()).toMatchObject({ data: { state: 'settled' } })
+    expect((await asked('GET', `/app/v1/responses/${response}`)).status).toBe(404)
+  })
+
   test('of another account is not there, nor can its responses be named', async () => {
     const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Mine' }))
     const mine = await said('secret')

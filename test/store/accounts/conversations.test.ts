@@ -55,7 +55,7 @@ describe('conversations', () => {
     expect(await conversations.list('eve', 10)).toEqual([])
     expect(await conversations.find('eve', 'a')).toBeUndefined()
     expect(await conversations.change('eve', 'a', { title: 'mine' }, 2)).toBeUndefined()
-    expect(await conversations.remove('eve', 'a')).toBe(false)
+    expect(await conversations.remove('eve', 'a')).toBeUndefined()
     expect(await conversations.find('anna', 'a')).toEqual(conversation('a', 1))
   })
 
@@ -70,8 +70,8 @@ describe('conversations', () => {
   test('are gone once removed', async () => {
     const { conversations } = await fresh()
     await conversations.add(conversation('a', 1), 10)
-    expect(await conversations.remove('anna', 'a')).toBe(true)
+    expect(await conversations.remove('anna', 'a')).toEqual(conversation('a', 1))
     expect(await conversations.find('anna', 'a')).toBeUndefined()
-    expect(await conversations.remove('anna', 'a')).toBe(false)
+    expect(await conversations.remove('anna', 'a')).toBeUndefined()
   })
 })

@@ -79,6 +79,27 @@ describe('a response', () => {
     expect(await responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
   })
 
+  test('whose conversation was deleted while it was answered is not kept, nor any part of it', async () => {
+    const store = await open()
+    const conversation = {
+      account: 'anna',
+      title: 'Gone',
+      model: null,
+      lastResponse: null,
+      createdAt: now,
+      updatedAt: now,
+    }
+    await store.conversations.add({ ...conversation, id: 'conv_here' }, 10)
+    await answered(store, 'a', { conversation: 'conv_here' })
+    await answered(store, 'b', { conversation: 'conv_gone' })
+    await answered(store, 'c', { conversation: 'conv_gone', input: ['x'.repeat(600_000)] })
+    expect(await store.responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
+    expect(await store.conversations.find('anna', 'conv_here')).toMatchObject({ lastResponse: 'resp_a' })
+    for (const id of ['resp_b', 'resp_c']) expect(await store.responses.find('anna', id)).toBeUndefined()
+    const { size } = (await store.responses.find('anna', 'resp_a'))!
+    expect((await store.responses.stored('anna')).bytes()).toBe(size)
+  })
+
   test('is no other account’s, and cannot be deleted by one', async () => {
     const store = await open()
     await answered(store, 'a')

@@ -1,7 +1,7 @@
 // A conversation that is open: loads it, asks, stops, and saves where it stands. It outlives the page that shows it, so
 // that an answer goes on while the user looks at another page of the console.
 
-import { call, CallError, send } from '../../api/call.ts'
+import { call, CallError } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import { conversationsNow, queryClient } from '../../api/queries.ts'
 import type { Conversation, ListedConversation, SessionView } from '../../api/wire.ts'
@@ -230,7 +230,7 @@ export class OpenThread {
     const known = this.#known
     this.#known = undefined
     const listed = (await conversationsNow()).find((conversation) => conversation.id === id)
-    if (!listed) return void (await send(`/app/v1/responses/${response}`, { method: 'DELETE' }))
+    if (!listed) return
     const last = listed.last_response
     if (last === response) this.#change(key, (answer) => ({ ...answer, stored: true }))
     if (last === response || last === known?.last_response) this.#known = listed

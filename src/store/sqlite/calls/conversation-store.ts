@@ -57,8 +57,9 @@ export class SqliteConversations implements ConversationStore {
     return row ? recordOf(row) : undefined
   }
 
-  remove(account: string, id: string): boolean {
-    return writing(() => this.#sql().remove.run(id, account)).changes > 0
+  remove(account: string, id: string): ConversationRecord | undefined {
+    const row = writing(() => this.#sql().remove.get(id, account))
+    return row ? recordOf(row) : undefined
   }
 }
 
@@ -80,7 +81,9 @@ function statements(database: Database) {
     change: database.prepare<ConversationRow, [string, string | null, string | null, number, string, string]>(
       'UPDATE conversation SET title = ?, model = ?, last_response = ?, updated_at = ? WHERE id = ? AND account = ? RETURNING *',
     ),
-    remove: database.prepare('DELETE FROM conversation WHERE id = ? AND account = ?') as Statement,
+    remove: database.prepare<ConversationRow, [string, string]>(
+      'DELETE FROM conversation WHERE id = ? AND account = ? RETURNING *',
+    ),
   }
 }
 

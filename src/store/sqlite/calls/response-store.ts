@@ -80,11 +80,16 @@ export class SqliteResponses implements ResponseStore {
     const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
     const texts = isLong ? (['', ''] as const) : ([input.join(''), answer.join('')] as const)
     const row = this.#group.persist(() => {
+      // In this commit, so that no page has to live to see its end.
+      const { changes } =
+        conversation === undefined
+          ? { changes: 1 }
+          : this.#sql().stand.run(id, this.#clock(), conversation, account)
+      if (changes === 0) return void this.#bytes.delete(account)
       // A response whose charge failed at its end is stored a second time, as failed.
       this.#sql().removeParts.run(id, parts.length)
       const count = isLong ? parts.length : null
       this.#sql().put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
-      if (conversation !== undefined) this.#sql().stand.run(id, this.#clock(), conversation, account)
       if (previous !== null) this.#sql().extend.run(account, previous, expiresAt, keptUntil)
     })
     // The queue keeps the order: all parts are stored before the settle that follows them.
@@ -286,7 +291,6 @@ function statements(database: Database) {
       `INSERT OR REPLACE INTO response_part (response, part, of, text)
        SELECT ?,?,?,? WHERE EXISTS (SELECT 1 FROM response WHERE id = ?)`,
     ) as Statement,
-    /** In the commit of the response, so that no page has to live to see its end. */
     stand: database.prepare(
       'UPDATE conversation SET last_response = ?, updated_at = ? WHERE id = ? AND account = ?',
     ) as Statement,
