@@ -212,3 +212,55 @@ describe('over a database that answers later', () => {
     expect(database.committed).toEqual(['first', 'second'])
   })
 })
+
+/** Commits at once. */
+class QuickDatabase implements Transactions {
+  readonly groups: number[] = []
+
+  commit<T>(needs: readonly Need[], run: () => T): T {
+    this.groups.push(needs.length)
+    return run()
+  }
+
+  touch(): void {}
+
+  faultOf(): CommitFault {
+    return 'bug'
+  }
+
+  forget(): void {}
+
+  close(): void {}
+}
+
+describe('gathering', () => {
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+  test('commands share a group for as long as each turn of the loop brings more; one alone waits for nobody', async () => {
+    const database = new QuickDatabase()
+    const queue = new CommitQueue(database, { ...defaultGroupLimits, waitMs: 60_000 })
+    const commands = [queue.admit({}, () => 1)]
+    await turn()
+    expect(database.groups).toEqual([1])
+    for (let n = 0; n < 4; n++) {
+      commands.push(queue.admit({}, () => 1), queue.admit({}, () => 1))
+      await turn()
+    }
+    expect(database.groups).toEqual([1])
+    await turn()
+    expect(database.groups).toEqual([1, 8])
+    await Promise.all(commands)
+  })
+
+  test.each([
+    ['a group that is full', { max: 3, waitMs: 60_000 }],
+    ['the time for it', { max: 64, waitMs: 0 }],
+  ] as const)('%p ends it', async (_, limits) => {
+    const database = new QuickDatabase()
+    const queue = new CommitQueue(database, { ...defaultGroupLimits, ...limits })
+    const commands = [1, 2, 3].map(() => queue.admit({}, () => 1))
+    await turn()
+    expect(database.groups).not.toEqual([])
+    await Promise.all(commands)
+  })
+})
