@@ -61,6 +61,11 @@ const longestSecret = 2_048
 /** How many field names are cached, and the longest. */
 const maxKnownFields = 1_000
 const longestKnownField = 64
+/** The same for texts without secrets: every line has the name of a model, a provider, an account. */
+const maxCleanTexts = 1_000
+const longestCleanText = 64
+/** Ids that this gateway makes: each line has a new one, and no secret is of their form. */
+const ownId = /^(?:req|acct)_[0-9a-f]{18,32}$/
 
 export interface Redaction {
   /** Secrets that this process holds, exactly. */
@@ -78,11 +83,22 @@ export interface Redactor {
 /** Creates a redactor; the pattern of the known secrets is built once. */
 export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   const known = patternOf(secrets)
+  const cleanTexts = new Set<string>()
 
   function text(value: string): string {
+    if (value.length <= longestCleanText) return shortText(value)
     if (value.length <= maxText) return replaced(value)
     // The cut may leave half a secret, so the text just before it is removed too.
     return `${replaced(value.slice(0, maxText)).slice(0, -longestSecret)}…`
+  }
+
+  function shortText(value: string): string {
+    if (cleanTexts.has(value) || ownId.test(value)) return value
+    const shown = replaced(value)
+    if (shown !== value) return shown
+    if (cleanTexts.size >= maxCleanTexts) cleanTexts.clear()
+    cleanTexts.add(value)
+    return value
   }
 
   function replaced(value: string): string {

@@ -121,6 +121,24 @@ export function ledgerStoreConformance(
       expect(await free()).toBe(usd(10))
     })
 
+    test('an id is known as used whatever ids come after it, and when another process has used it', async () => {
+      const conflict = { code: 'idempotency_conflict' }
+      await ledger.grant(grantOf('g', usd(10)))
+      for (const call of ['b', 'd']) {
+        await ledger.hold(holdOf(call))
+        await ledger.settle(settleOf(call, 0n))
+      }
+      // An id that is older than others, and new all the same.
+      expect(await ledger.hold(holdOf('c'))).toMatchObject({ kind: 'held' })
+      for (const call of ['b', 'd']) await expect(ledger.hold(holdOf(call))).rejects.toMatchObject(conflict)
+      const other = await harness.open()
+      await other.hold(holdOf('f'))
+      await other.settle(settleOf('f', 0n))
+      expect(await ledger.hold(holdOf('e'))).toMatchObject({ kind: 'held' })
+      await expect(ledger.hold(holdOf('f'))).rejects.toMatchObject(conflict)
+      await expect(other.hold(holdOf('b'))).rejects.toMatchObject(conflict)
+    })
+
     test('an extension takes all or nothing, and its credit comes back', async () => {
       await ledger.grant(grantOf('g', usd(5)))
       await ledger.hold(holdOf('c', { want: usd(2) }))

@@ -246,6 +246,14 @@ describe('S29: secrets do not reach the log', () => {
     expect(text()).not.toContain('canary')
   })
 
+  test('however many texts without one were logged before', () => {
+    const secret = 'a-secret-of-this-process-0123456789'
+    const { log, text } = logTo({}, [secret])
+    for (let n = 0; n < 2_500; n++) log.info('call', { model: `lab/model-${n}`, note: `${secret} ${n % 7}` })
+    expect(text()).not.toContain(secret)
+    expect(text().match(/\[redacted\]/g)).toHaveLength(2_500)
+  })
+
   test('credentials in an address', () => {
     const { log, text } = logTo()
     log.info('to https://user:plain-canary@host/path', { url: new URL('http://plain-canary:pw@host/') })

@@ -6,6 +6,7 @@ import { type Awaitable, whenDone } from '../../awaitable.ts'
 import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 import { Durability, uncaught } from './durability.ts'
+import { Gathering } from './gathering.ts'
 import {
   type CommitFault,
   type Decided,
@@ -44,6 +45,7 @@ export class CommitQueue {
   readonly #transactions: Transactions
   readonly #limits: GroupLimits
   readonly #durability: Durability
+  readonly #gathering: Gathering
   readonly #spill = new SpillKeeper()
   /** Commands that the spill file has, committed and not durable yet. */
   #keptUndurable = 0
@@ -51,7 +53,6 @@ export class CommitQueue {
   /** Of those that are kept in memory alone: what found no room. */
   #later: Entry[] = []
   #laterTimer: ReturnType<typeof setTimeout> | undefined
-  #scheduled = false
   /** The commit that is under way, where the database takes its time. */
   #committing: Promise<void> | undefined
   #busySince: number | null = null
@@ -64,12 +65,17 @@ export class CommitQueue {
   constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = uncaught) {
     this.#transactions = transactions
     this.#limits = limits
+    this.#gathering = new Gathering(
+      () => this.#queue.length,
+      limits,
+      () => this.#commitGathered(),
+    )
     const sync = transactions.sync && (() => transactions.sync!())
     this.#durability = new Durability(sync, {
       ended: () => {
         this.#clearSpill()
         this.#goOn()
-        return this.#scheduled
+        return this.#gathering.isUnderWay
       },
       failed: lost,
     })
@@ -185,7 +191,8 @@ export class CommitQueue {
         kept: false,
         outcome: null,
       })
-      if (!this.#down && this.#busySince === null && !this.#committing && this.#mayGo(early)) this.#schedule()
+      if (!this.#down && this.#busySince === null && !this.#committing && this.#mayGo(early))
+        this.#gathering.begin()
     })
   }
 
@@ -197,27 +204,7 @@ export class CommitQueue {
     return !this.#durability.syncing || (early !== undefined && !this.#durability.waiting)
   }
 
-  // setImmediate runs when every callback of this turn has run: a lone command does not wait, and what has arrived
-  // while the last group was being synced is gathered into the next.
-  #schedule(): void {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    const { length } = this.#queue
-    setImmediate(() => this.#gather(length, performance.now()))
-  }
-
-  /**
-   * Commits when a turn of the loop has brought nothing more: calls of one group are asked, answered and ended together,
-   * which costs each of them less. `before`: how many commands waited a turn ago.
-   */
-  #gather(before: number, since: number): void {
-    const { length } = this.#queue
-    const { max, waitMs } = this.#limits
-    if (length > before && length < max && performance.now() - since < waitMs) {
-      setImmediate(() => this.#gather(length, since))
-      return
-    }
-    this.#scheduled = false
+  #commitGathered(): void {
     if (!this.#closed && !this.#down && this.#busySince === null) void this.#flush()
     // The holds that were committed during the last sync have waited for this group, to share its sync.
     this.#durability.go()
@@ -253,7 +240,7 @@ export class CommitQueue {
   }
 
   #goOn(): void {
-    if (this.#queue.length > 0 && !this.#down && this.#busySince === null) this.#schedule()
+    if (this.#queue.length > 0 && !this.#down && this.#busySince === null) this.#gathering.begin()
   }
 
   /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */

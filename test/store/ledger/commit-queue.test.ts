@@ -243,7 +243,10 @@ describe('gathering', () => {
     await turn()
     expect(database.groups).toEqual([1])
     for (let n = 0; n < 4; n++) {
-      commands.push(queue.admit({}, () => 1), queue.admit({}, () => 1))
+      commands.push(
+        queue.admit({}, () => 1),
+        queue.admit({}, () => 1),
+      )
       await turn()
     }
     expect(database.groups).toEqual([1])

@@ -40,6 +40,8 @@ export class CallTable implements CallWrites {
   readonly #usage: UsageDays
   /** What is not in the file yet. */
   #group = nothing()
+  /** No call has had an id above this one; undefined if that must be read from the file. */
+  #newest: string | undefined
 
   constructor(database: Database, usage: UsageDays) {
     this.#sql = statements(database)
@@ -59,10 +61,17 @@ export class CallTable implements CallWrites {
   /** Opens a call; false when its id has been used before. */
   open(account: string, open: OpenCall): boolean {
     const id = open.call
-    if (this.#group.opening.has(id) || this.#group.endedIds.has(id) || this.#sql.used.get(id) !== null)
-      return false
+    if (this.#group.opening.has(id) || this.#group.endedIds.has(id) || this.#isUsed(id)) return false
     this.#group.opening.set(id, { account, open })
     return true
+  }
+
+  /** Ids grow with time: one above all that were ever used is new, and the tables need not be asked for it. */
+  #isUsed(id: string): boolean {
+    this.#newest ??= this.#sql.newest.get()!.id
+    if (id <= this.#newest) return this.#sql.used.get(id) !== null
+    this.#newest = id
+    return false
   }
 
   keep(open: OpenCall): void {
@@ -146,8 +155,14 @@ export class CallTable implements CallWrites {
     this.#group = nothing()
   }
 
+  /** Another process may have opened calls. */
+  forgetNewest(): void {
+    this.#newest = undefined
+  }
+
   /** Forgets what has not been written. */
   forget(): void {
+    this.forgetNewest()
     this.#opened.forget()
     this.#ended.forget()
     this.#usage.forget()
@@ -195,6 +210,9 @@ function statements(database: Database) {
   return {
     used: database.prepare<{ used: bigint }, [string]>(
       `SELECT 1 AS used FROM call WHERE id = ?1 UNION ALL SELECT 1 FROM open_call WHERE id = ?1`,
+    ),
+    newest: database.prepare<{ id: string }, []>(
+      `SELECT max(coalesce((SELECT max(id) FROM call), ''), coalesce((SELECT max(id) FROM open_call), '')) AS id`,
     ),
     update: database.prepare(
       `UPDATE open_call SET hold = ?, pins = ?, lease_until = ?, progress = ? WHERE id = ? AND owner = ?`,

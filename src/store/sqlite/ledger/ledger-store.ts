@@ -268,9 +268,15 @@ function tablesOf(parts: LedgerParts): Tables {
 }
 
 /** Drops what was read of the file when another process has written since. */
-function validate({ wallets, journal, time }: Pick<Tables, 'wallets' | 'journal' | 'time'>): void {
+function validate({
+  wallets,
+  journal,
+  calls,
+  time,
+}: Pick<Tables, 'wallets' | 'journal' | 'calls' | 'time'>): void {
   if (!wallets.validate()) return
   journal.forget()
+  calls.forgetNewest()
   time.forget()
 }
 
