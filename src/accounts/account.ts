@@ -61,7 +61,8 @@ export interface AccountStore {
   pageAccounts(query: AccountQuery): Promise<AccountPage>
   /** How many there are. */
   countAccounts(): Promise<AccountCount>
-  insertKey(key: ApiKey): Awaitable<void>
+  /** False if there is a key with its id. */
+  insertKey(key: ApiKey): Awaitable<boolean>
   /**
    * Inserts a key that replaces another: both share one spending limit, including what was spent. False if that one
    * has a successor already.

@@ -55,9 +55,9 @@ export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFo
   readonly text: string
 }
 
-/** Generates a key from the system's random source. */
-export function mintKey(mode: KeyMode): MintedKey {
-  const { id, text } = mintSecret(form, mode)
+/** Generates a key from the system's random source, but for its id if that is given. */
+export function mintKey(mode: KeyMode, given?: string): MintedKey {
+  const { id, text } = mintSecret(form, mode, given)
   return { id, mode, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
 }
 

@@ -1,7 +1,8 @@
 // Issues API keys: generates them and stores their hash.
 
 import type { AccountStore } from './account.ts'
-import { type ApiKey, lineOf, mintKey } from './api-key.ts'
+import { type ApiKey, lineOf, mintKey, type MintedKey } from './api-key.ts'
+import { idFor } from './secret-text.ts'
 
 export type KeyRights = Pick<
   ApiKey,
@@ -42,9 +43,25 @@ export async function issueKey(
   rights: KeyRights,
   now: number,
 ): Promise<IssuedKey> {
-  const issued = newKey(rights, now, null)
-  await accounts.insertKey(issued.key)
+  const issued = newKey(rights, now, null, mintKey(rights.mode))
+  if (!(await accounts.insertKey(issued.key))) throw new Error('two keys have the same random id')
   return issued
+}
+
+/** Stores a new key under the id of the request for it. undefined if that request has made a key already. */
+export async function issueKeyOnce(
+  accounts: Pick<AccountStore, 'insertKey'>,
+  rights: KeyRights,
+  now: number,
+  request: string,
+): Promise<IssuedKey | undefined> {
+  const issued = newKey(rights, now, null, mintKey(rights.mode, keyIdOf(rights.account, request)))
+  return (await accounts.insertKey(issued.key)) ? issued : undefined
+}
+
+/** The id of the key that a request of an account makes: the primary key of its table lets it be made once. */
+export function keyIdOf(account: string, request: string): string {
+  return idFor(JSON.stringify([account, request]))
 }
 
 /**
@@ -56,14 +73,14 @@ export async function issueSuccessor(
   replaced: ApiKey,
   now: number,
 ): Promise<IssuedKey | undefined> {
-  const issued = newKey(replaced, now, lineOf(replaced))
+  const issued = newKey(replaced, now, lineOf(replaced), mintKey(replaced.mode))
   return (await accounts.insertSuccessor(issued.key, replaced.id)) ? issued : undefined
 }
 
-function newKey(rights: KeyRights, now: number, lineage: string | null): IssuedKey {
+function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {
   const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
   const { requestsPerMinute, tokensPerMinute, networks } = rights
-  const { id, hash, lastFour, text } = mintKey(mode)
+  const { id, hash, lastFour, text } = minted
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
   const asked = { account, name, mode, expiresAt, ...limits }
   const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }

@@ -25,11 +25,25 @@ export function secretForm(prefix: string, kinds: readonly string[]): SecretForm
   return { prefix, hasKind, pattern }
 }
 
-/** Generates a secret from the system's random source, and its id for lookups. */
-export function mintSecret(form: SecretForm, kind?: string): { readonly id: string; readonly text: string } {
-  const id = randomText(idLength)
+/** Generates a secret from the system's random source, and its id for lookups unless it is given. */
+export function mintSecret(
+  form: SecretForm,
+  kind?: string,
+  id: string = randomText(idLength),
+): { readonly id: string; readonly text: string } {
   const body = [form.prefix, ...(kind === undefined ? [] : [kind]), id, randomText(secretLength)].join('-')
   return { id, text: body + checksumOf(body) }
+}
+
+/** The id of a secret that is made once for this text: the same text has the same id. */
+export function idFor(text: string): string {
+  let rest = BigInt(`0x${Bun.SHA256.hash(text, 'hex')}`)
+  let id = ''
+  while (id.length < idLength) {
+    id += alphabet[Number(rest % 62n)]!
+    rest /= 62n
+  }
+  return id
 }
 
 /** The kind and id in a presented text, or why it is invalid: another `form`, or a mistyped `checksum`. */

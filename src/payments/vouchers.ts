@@ -25,7 +25,8 @@ export interface Voucher {
 }
 
 export interface VoucherStore {
-  addVouchers(vouchers: readonly Voucher[]): Awaitable<void>
+  /** All or none: false if there is one with the id of one of them. */
+  addVouchers(vouchers: readonly Voucher[]): Awaitable<boolean>
   findVoucher(hash: string): Awaitable<Voucher | undefined>
   /** Assigns the voucher if it is valid at `now` and unclaimed; of several concurrent claims one succeeds. */
   claimVoucher(hash: string, account: string, now: number): Awaitable<boolean>
@@ -42,17 +43,32 @@ export interface VoucherStore {
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const randomCharacters = 15
 
+const idLength = 18
+
+/**
+ * The id of a voucher, counted from 0, that an operator's request makes: the primary key of the table lets a batch be
+ * made once.
+ */
+export function voucherIdOf(request: string, nth: number): string {
+  return `voucher_${hashOf(JSON.stringify([request, nth])).slice(0, idLength)}`
+}
+
+function randomVoucherId(): string {
+  return `voucher_${randomBytes(idLength / 2).toString('hex')}`
+}
+
 /** A new voucher and its code, `WEIR-XXXX-XXXX-XXXX-XXXX`: 75 random bits and a check character. */
 export function mintVoucher(
   wanted: Pick<Voucher, 'amount' | 'note' | 'expiresAt'>,
   now: number,
+  id: string = randomVoucherId(),
 ): { readonly voucher: Voucher; readonly code: string } {
   let body = ''
   for (const byte of randomBytes(randomCharacters)) body += alphabet[byte % alphabet.length]!
   body += checkCharacter(body)
   const voucher: Voucher = {
     ...wanted,
-    id: `voucher_${randomBytes(9).toString('hex')}`,
+    id,
     hash: hashOf(body),
     createdAt: now,
     revokedAt: null,
@@ -83,8 +99,8 @@ function checkCharacter(body: string): string {
   return alphabet[sum % alphabet.length]!
 }
 
-function hashOf(body: string): string {
-  return createHash('sha256').update(body).digest('hex')
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }
 
 export class Vouchers {

@@ -95,6 +95,61 @@ describe.skipIf(browserPath === null)('keys', () => {
     await context.close()
   }, 30_000)
 
+  test('a key whose answer was lost is not made again, and the form says so', async () => {
+    const { context, page } = await console.visit()
+    await page.clock.install()
+    await console.signIn(page)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key', exact: true }).click()
+    await page.getByLabel('Name').fill('made once')
+    const path = '**/console/api/keys'
+    const made = Promise.withResolvers<void>()
+    // The gateway makes the key, and the answer never arrives.
+    await page.route(path, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      await route.fetch()
+      made.resolve()
+    })
+    const create = page.getByRole('button', { name: 'Create the key' })
+    await create.click()
+    await made.promise
+    expect(await create.isDisabled()).toBe(true)
+    await page.clock.fastForward(30_000)
+    await page.getByText('The gateway has not answered for 30 seconds.').waitFor()
+    await page.unroute(path)
+    await create.click()
+    await page.getByText('This request has made the key "made once" before.').waitFor()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    const rows = page.getByRole('row').filter({ hasText: 'made once' })
+    await rows.waitFor()
+    // The form is another request when it is opened again.
+    await page.getByRole('button', { name: 'Create a key', exact: true }).click()
+    await page.getByLabel('Name').fill('made once')
+    await create.click()
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    await rows.nth(1).waitFor()
+    expect(await rows.count()).toBe(2)
+    await context.close()
+  }, 30_000)
+
+  test('a reader of Hindi is told in Hindi that there is no answer', async () => {
+    const { context, page } = await console.visit()
+    await page.clock.install()
+    await console.signIn(page)
+    await page.evaluate(() => localStorage.setItem('weir.language', 'hi'))
+    await page.goto('/console/keys')
+    await page.getByRole('heading', { level: 1, name: 'कुंजियाँ' }).waitFor()
+    const asked = Promise.withResolvers<void>()
+    await page.route('**/console/api/keys', () => asked.resolve())
+    await page.locator('main header button').click()
+    await page.locator('input[name=name]').fill('laptop')
+    await page.locator('dialog button[type=submit]').click()
+    await asked.promise
+    await page.clock.fastForward(30_000)
+    await page.getByText('गेटवे ने 30 सेकंड से जवाब नहीं दिया है।').waitFor()
+    await context.close()
+  }, 30_000)
+
   test('a test key has its band, where a failure is chosen that the key then meets', async () => {
     const visit = await console.visit()
     const { context, page } = visit

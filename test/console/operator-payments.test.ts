@@ -1,6 +1,7 @@
 // An operator's payments in the console: a top-up with its messages, a refund after a proof, vouchers shown once.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { deliver, fx, Payer } from '../journeys/payments/top-ups-lab.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
@@ -12,6 +13,15 @@ beforeAll(() => {
   razorpay = new FakeRazorpay()
 })
 afterAll(() => razorpay.stop())
+
+/** The gateway gets what is sent to these addresses, and the page gets no answer. */
+function loseAnswer(page: Page, addresses: string) {
+  return page.route(addresses, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    await route.fetch()
+    return route.abort()
+  })
+}
 
 describe.skipIf(browserPath === null)('payments of all accounts', () => {
   const console = openedConsole(() => ({
@@ -79,6 +89,51 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await context.close()
   }, 60_000)
 
+  test('vouchers whose answer was lost are not made again, and are listed', async () => {
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.goto('/console/operator/payments/vouchers')
+    await page.getByRole('button', { name: 'Make vouchers' }).click()
+    await page.getByLabel('US dollars each').fill('10')
+    await page.getByLabel('How many').fill('2')
+    await page.getByLabel('Note').fill('for the fair')
+    await loseAnswer(page, '**/console/api/admin/vouchers')
+    const make = page.getByRole('button', { name: 'Make them' })
+    await make.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute('**/console/api/admin/vouchers')
+    await make.click()
+    await page.getByText('This request has made vouchers before').waitFor()
+    const rows = page.getByRole('row', { includeHidden: true }).filter({ hasText: 'for the fair' })
+    await rows.nth(1).waitFor({ state: 'attached' })
+    expect(await rows.count()).toBe(2)
+    await context.close()
+  }, 60_000)
+
+  test('a grant whose answer was lost is told of when another amount is granted, which the next press books', async () => {
+    const emil = await Payer.of(console.weir, 'emil')
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.goto(`/console/operator/accounts/${emil.account}`)
+    const path = `**/console/api/admin/accounts/${emil.account}/grant`
+    await loseAnswer(page, path)
+    const grant = page.getByRole('button', { name: 'Grant', exact: true })
+    await page.getByLabel('US dollars', { exact: true }).fill('3')
+    await grant.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute(path)
+    await page.getByLabel('US dollars', { exact: true }).fill('4')
+    await grant.click()
+    await page.getByText('has granted 3 USD (purchased) to this account before').waitFor()
+    await page.getByText('An earlier grant of this form was booked').waitFor()
+    expect(await emil.purchased()).toBe('3')
+    await grant.click()
+    await page.getByText('$4.00 granted.').waitFor()
+    expect(await page.getByRole('alert').count()).toBe(0)
+    expect(await emil.purchased()).toBe('7')
+    await context.close()
+  }, 60_000)
+
   test('a subscription is granted and taken back', async () => {
     const bert = await Payer.of(console.weir, 'bert')
     const visit = await console.visit()
@@ -113,11 +168,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByRole('button', { name: 'Grant a period' }).click()
     await page.getByLabel('Account').fill('dora@example.org')
     const path = '**/console/api/admin/subscriptions'
-    await page.route(path, async (route) => {
-      if (route.request().method() !== 'POST') return route.continue()
-      await route.fetch()
-      return route.abort()
-    })
+    await loseAnswer(page, path)
     const grant = page.getByRole('button', { name: 'Grant', exact: true })
     await grant.click()
     await page.getByText('The gateway does not answer').waitFor()

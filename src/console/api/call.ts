@@ -3,7 +3,7 @@
 import { t } from '../strings/text.ts'
 import type { Fault } from './wire.ts'
 
-/** A refusal of the gateway, or no answer at all (`code` is then `unreachable`). */
+/** A refusal of the gateway, or no answer: `code` is then `unreachable`, or `no_answer` if it did not come in time. */
 export class CallError extends Error {
   readonly fault: Fault
 
@@ -16,24 +16,78 @@ export class CallError extends Error {
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
+/** How long an answer may take, milliseconds. */
+export const answerWithinMs = 30_000
+/** How long it may take where the gateway asks other servers first: MCP servers, payment processors, webhooks. */
+export const relayedAnswerWithinMs = 120_000
+
+interface CallOptions {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly withinMs?: number
+}
+
 /** Calls `/console/api/<path>` and returns the body of the answer. Throws CallError. */
-export async function call<T>(
+export function call<T>(
   method: Method,
   path: string,
   body?: object,
-  headers: Readonly<Record<string, string>> = {},
+  { headers = {}, withinMs = answerWithinMs }: CallOptions = {},
 ): Promise<T> {
-  const response = await send(`/console/api/${path}`, {
+  const init: RequestInit = {
     method,
     ...(body === undefined
       ? { headers }
       : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }),
+  }
+  return inTime(init, withinMs, async (limited) => {
+    const response = await answerOf(`/console/api/${path}`, limited)
+    return (await response.json()) as T
   })
-  return (await response.json()) as T
 }
 
-/** Fetches a path of this origin; resolves with answers that succeeded only. Throws CallError. */
-export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+/**
+ * Fetches a path of this origin; resolves with answers that succeeded only. The time limit is for the beginning of the
+ * answer: the body may be a stream. Throws CallError.
+ */
+export function send(
+  path: string,
+  init: RequestInit = {},
+  withinMs: number = answerWithinMs,
+): Promise<Response> {
+  return inTime(init, withinMs, (limited) => answerOf(path, limited))
+}
+
+/** Runs a request with a signal that ends it after `withinMs`. */
+async function inTime<T>(
+  init: RequestInit,
+  withinMs: number,
+  request: (limited: RequestInit) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), withinMs)
+  const signal = init.signal ? AbortSignal.any([init.signal, late.signal]) : late.signal
+  try {
+    return await request({ ...init, signal })
+  } catch (cause) {
+    throw late.signal.aborted && !init.signal?.aborted ? noAnswer(init.method, withinMs) : cause
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function noAnswer(method: string | undefined, withinMs: number): CallError {
+  const seconds = withinMs / 1_000
+  const message =
+    method === undefined || method === 'GET'
+      ? t('The gateway has not answered for {seconds} seconds.', { seconds })
+      : t(
+          'The gateway has not answered for {seconds} seconds. It may have done what was asked: look whether it has before you repeat it.',
+          { seconds },
+        )
+  return new CallError({ status: 0, code: 'no_answer', message, param: null, metadata: {} })
+}
+
+async function answerOf(path: string, init: RequestInit): Promise<Response> {
   let response: Response
   try {
     response = await fetch(path, { credentials: 'same-origin', redirect: 'error', ...init })

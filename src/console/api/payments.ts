@@ -1,7 +1,7 @@
 // Answers of the console API about payments, and their queries. Amounts of rupees and dollars are decimal strings.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { call } from './call.ts'
+import { call, relayedAnswerWithinMs } from './call.ts'
 import type { Page, Pool } from './wire.ts'
 
 export type ProcessorId = 'razorpay' | 'stripe' | 'sim'
@@ -115,7 +115,8 @@ function askAgainMs(asked: number): number {
 export function useTopUp(id: string) {
   return useQuery({
     queryKey: ['top-ups', id],
-    queryFn: () => call<TopUp>('GET', `top-ups/${encodeURIComponent(id)}`),
+    queryFn: () =>
+      call<TopUp>('GET', `top-ups/${encodeURIComponent(id)}`, undefined, { withinMs: relayedAnswerWithinMs }),
     refetchInterval: ({ state: { data, dataUpdateCount } }) =>
       data !== undefined && isWaiting(data) ? askAgainMs(dataUpdateCount) : false,
   })

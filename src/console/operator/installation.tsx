@@ -125,10 +125,17 @@ export function Providers() {
   )
 }
 
+/** An audit takes a second for each 100,000 calls or so. */
+const auditWithinMs = 3_600_000
+
 export function Ledger() {
   const { error, busy, act } = useAct()
   const [audit, setAudit] = useState<Audit | null>(null)
-  const run = () => act(async () => setAudit((await call<{ data: Audit }>('POST', 'admin/audit', {})).data))
+  const run = () =>
+    act(async () => {
+      const limit = { withinMs: auditWithinMs }
+      setAudit((await call<{ data: Audit }>('POST', 'admin/audit', {}, limit)).data)
+    })
   return (
     <>
       <PageHead

@@ -1,7 +1,7 @@
 // Settings: the identities of the single sign-on that are linked to the account.
 
 import { useQuery } from '@tanstack/react-query'
-import { call } from '../api/call.ts'
+import { call, relayedAnswerWithinMs } from '../api/call.ts'
 import type { Identity, SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Loading, Note, Section, TimeIn } from '../ui/basics.tsx'
@@ -23,7 +23,9 @@ function Identities({ session, label }: { session: SessionView; label: string })
   const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
   const link = () =>
     act(async () => {
-      const { url } = await elevated(() => call<{ url: string }>('POST', 'identities/link', {}))
+      const { url } = await elevated(() =>
+        call<{ url: string }>('POST', 'identities/link', {}, { withinMs: relayedAnswerWithinMs }),
+      )
       location.assign(url)
     })
   const unlink = ({ issuer, subject }: Identity) =>

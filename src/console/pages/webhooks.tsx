@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
-import { call } from '../api/call.ts'
+import { call, relayedAnswerWithinMs } from '../api/call.ts'
 import { milliseconds } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
@@ -90,7 +90,10 @@ function Hook({ webhook }: { webhook: Webhook }) {
   const [tried, setTried] = useState<(DeliveryAttempt & { ok: boolean }) | null>(null)
   const path = `webhooks/${encodeURIComponent(webhook.id)}`
   const test = () =>
-    act(async () => setTried(await call<DeliveryAttempt & { ok: boolean }>('POST', `${path}/test`, {})))
+    act(async () => {
+      const limit = { withinMs: relayedAnswerWithinMs }
+      setTried(await call<DeliveryAttempt & { ok: boolean }>('POST', `${path}/test`, {}, limit))
+    })
   const remove = () =>
     act(async () => {
       await call('DELETE', path)

@@ -3,7 +3,15 @@
 import type { Account } from '../../accounts/account.ts'
 import { type ApiKey, keyState } from '../../accounts/api-key.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
-import { issueKey, type IssuedKey, issueSuccessor, unlimited } from '../../accounts/issue-key.ts'
+import {
+  issueKey,
+  type IssuedKey,
+  issueKeyOnce,
+  issueSuccessor,
+  keyIdOf,
+  type KeyRights,
+  unlimited,
+} from '../../accounts/issue-key.ts'
 import { windowStart } from '../../accounts/spend-window.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
@@ -43,19 +51,19 @@ export const keyActs: readonly KeyAct[] = [
       path: 'keys',
       summary: 'Make a key; it is shown this once',
       status: 201,
+      errors: ['idempotency_conflict'],
       body: createKeyBody,
     },
     async ({ parts, account, body }) => {
-      const { name, mode = 'live' } = body
+      const { name, mode = 'live', id } = body
       const limits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
       const keys = await parts.accounts.listKeys(account.id)
+      if (id !== undefined) refuseSecond(keys, account, id)
       const open = keys.filter((key) => isActive(parts, key))
       if (open.length >= mostKeys)
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
-      const rights = { account: account.id, name, mode, ...limits }
-      const issued = await issueKey(parts.accounts, rights, parts.now())
-      return shownOnce(parts, issued, {})
+      return shownOnce(parts, await issuedFor(parts, { account: account.id, name, mode, ...limits }, id), {})
     },
   ),
   keyAct(
@@ -107,6 +115,28 @@ export const keyActs: readonly KeyAct[] = [
 ]
 
 export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(({ handle, ...spec }) => ownRoute(spec, handle))
+
+async function issuedFor(parts: HttpParts, rights: KeyRights, id: string | undefined): Promise<IssuedKey> {
+  if (id === undefined) return issueKey(parts.accounts, rights, parts.now())
+  const made = await issueKeyOnce(parts.accounts, rights, parts.now(), id)
+  // The same request has arrived twice at once.
+  if (!made) throw madeBefore(rights.name, keyIdOf(rights.account, id))
+  return made
+}
+
+/** Throws `idempotency_conflict` if a request with this id has made a key. */
+function refuseSecond(keys: readonly ApiKey[], account: Account, id: string): void {
+  const made = keys.find((key) => key.id === keyIdOf(account.id, id))
+  if (made) throw madeBefore(made.name, made.id)
+}
+
+function madeBefore(name: string, key: string): GatewayError {
+  return new GatewayError('idempotency_conflict', {
+    message: `This request has made the key ${JSON.stringify(name)} before. It was shown in that answer alone: if that was lost, revoke the key and make another.`,
+    param: 'id',
+    metadata: { key },
+  })
+}
 
 /** Limit of active keys; revoked and expired ones do not count. */
 const mostKeys = 500

@@ -71,6 +71,12 @@ const { name, ...keyLimits } = keyFields
 
 export const createKeyBody = z.strictObject({
   name,
+  id: z
+    .string()
+    .min(1)
+    .max(128)
+    .optional()
+    .describe('An id of yours for the request: the same one again makes no second key, and is refused.'),
   mode: z.enum(['live', 'test']).optional(),
   ...z.strictObject(keyLimits).partial().shape,
 })

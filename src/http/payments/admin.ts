@@ -7,7 +7,7 @@ import { formatMinor, parseMinor } from '../../payments/exchange.ts'
 import type { EventRecord, Reversal } from '../../payments/payment-store.ts'
 import { type Period, subscriptionMessage } from '../../payments/subscriptions.ts'
 import type { TopUp } from '../../payments/top-up.ts'
-import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
+import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, recordAct } from '../admin/route.ts'
 import { iso, isoOrNull } from '../console/route.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
@@ -37,6 +37,12 @@ const voucherBatch = z.strictObject({
   count: z.int().min(1).max(mostVouchers).default(1),
   expires_at: z.iso.datetime({ offset: true }).optional(),
   note: z.string().max(500).default(''),
+  id: z
+    .string()
+    .min(1)
+    .max(128)
+    .optional()
+    .describe('An id of yours for the request: the same one again makes no second batch, and is refused.'),
 })
 
 const endBody = z.strictObject({
@@ -144,9 +150,12 @@ const voucherRoutes: readonly AdminRoute[] = [
       path: 'vouchers',
       id: 'createVouchers',
       summary: 'Make vouchers; their codes are in this answer and nowhere else',
+      description:
+        'With an `id` of yours the vouchers are made once: the same id again is 409 `idempotency_conflict`, which names the first of them.',
       status: 201,
       elevated: true,
       body: voucherBatch,
+      errors: ['idempotency_conflict'],
     },
     async (asked) => {
       const { parts, body } = asked
@@ -157,8 +166,12 @@ const voucherRoutes: readonly AdminRoute[] = [
       if (expiresAt !== null && expiresAt <= parts.now())
         throw invalid('expires_at', 'expires_at has passed.')
       const wanted = { amount, expiresAt, note: body.note }
-      const made = Array.from({ length: body.count }, () => mintVoucher(wanted, parts.now()))
-      await parts.voucherStore.addVouchers(made.map(({ voucher }) => voucher))
+      const { id, count } = body
+      const made = Array.from({ length: count }, (_, nth) =>
+        mintVoucher(wanted, parts.now(), id === undefined ? undefined : voucherIdOf(id, nth)),
+      )
+      const added = await parts.voucherStore.addVouchers(made.map(({ voucher }) => voucher))
+      if (!added) throw madeBefore(made[0]!.voucher.id)
       await recordAct(asked, 'voucher.create', made[0]!.voucher.id, null, body)
       return {
         data: made.map(({ voucher, code }) => ({ ...voucherView(voucher, parts.now()), code })),
@@ -309,6 +322,14 @@ function voucherView(voucher: Voucher, now: number) {
     account,
     redeemed_at: isoOrNull(voucher.redeemedAt),
   }
+}
+
+function madeBefore(first: string): GatewayError {
+  return new GatewayError('idempotency_conflict', {
+    message: `This request has made vouchers before, ${first} first. Their codes were in that answer alone: if that was lost, revoke them and make others.`,
+    param: 'id',
+    metadata: { voucher: first },
+  })
 }
 
 function periodView(row: Period) {

@@ -84,6 +84,32 @@ test('a key is made with its limits, shown once, works at once, and is seen to b
   expect(used['spent_usd']).not.toBe('0')
 })
 
+test('a request with an id makes one key, however often it is sent; another account may have the same id', async () => {
+  const keys = async () => ((await client.get('keys')).json as { data: object[] }).data.length
+  const before = await keys()
+  const wanted = { name: 'pressed twice', id: 'form-1' }
+  const answers = await Promise.all([wanted, wanted].map((body) => client.post('keys', body)))
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409])
+  const made = answers.find(({ status }) => status === 201)!.json as unknown as Key
+  for (const body of [wanted, { ...wanted, name: 'renamed', mode: 'test' }])
+    expect(await client.post('keys', body)).toMatchObject({
+      status: 409,
+      code: 'idempotency_conflict',
+      json: {
+        error: { message: expect.stringContaining('"pressed twice"'), metadata: { key: made.id } },
+      },
+    })
+  expect(await keys()).toBe(before + 1)
+  expect((await call(made.key)).status).toBe(200)
+  await weir.command('accounts', 'create', '--email', 'carl@example.org', '--json')
+  const carl = await signedIn('carl@example.org')
+  expect(await carl.post('keys', wanted)).toMatchObject({ status: 201 })
+  // What was refused for another reason has made nothing: the same request can be corrected.
+  const corrected = { name: 'corrected', id: 'form-2' }
+  expect(await client.post('keys', { ...corrected, limit_usd: '0' })).toMatchObject({ status: 400 })
+  expect(await client.post('keys', { ...corrected, limit_usd: '1' })).toMatchObject({ status: 201 })
+})
+
 test('a key works from its networks alone, until they are lifted', async () => {
   const { id, key } = await newKey({ name: 'office', networks: ['10.0.0.0/8', '192.0.2.7'] })
   const refused = await call(key)

@@ -187,6 +187,28 @@ test('vouchers are made, listed and revoked; their codes are in one answer alone
   expect((await admin('POST', 'vouchers', { usd: '0' })).status).toBe(400)
 })
 
+test('vouchers are made once for an id, however often and with whatever else it is sent', async () => {
+  const vouchers = async () => ((await admin('GET', 'vouchers')).json['data'] as Json[]).map(({ id }) => id)
+  const before = (await vouchers()).length
+  const batch = { usd: '10', count: 2, id: 'fair-1' }
+  const answers = await Promise.all([batch, batch, batch].map((body) => admin('POST', 'vouchers', body)))
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409])
+  const [first] = answers.find(({ status }) => status === 201)!.json['data'] as { id: string }[]
+  for (const body of [batch, { ...batch, usd: '20' }, { ...batch, count: 1 }, { ...batch, count: 5 }])
+    expect(await admin('POST', 'vouchers', body)).toMatchObject({
+      status: 409,
+      code: 'idempotency_conflict',
+      json: { error: { message: expect.stringContaining(first!.id), metadata: { voucher: first!.id } } },
+    })
+  expect(await vouchers()).toHaveLength(before + 2)
+  expect(await admin('POST', 'vouchers', { ...batch, id: 'fair-2' })).toMatchObject({ status: 201 })
+  const acts = (await admin('GET', 'acts')).json['data'] as Json[]
+  const made = acts.filter(
+    ({ what, after }) => what === 'voucher.create' && (after as Json)['id'] === batch.id,
+  )
+  expect(made.map(({ subject }) => subject)).toEqual([first!.id])
+})
+
 test('subscriptions are told of and ended', async () => {
   const anna = await payer()
   const period = { from: new Date().toISOString(), to: new Date(Date.now() + 20 * 86_400_000).toISOString() }

@@ -99,7 +99,9 @@ test('a key comes back as it went in', async () => {
     keyFor(id, { spendLimit: null, allowedModels: null, expiresAt: noon + 1, name: 'ü' }),
     keyFor(id, { requestsPerMinute: 60, tokensPerMinute: 1_000, networks: ['10.0.0.0/8'] }),
   ]
-  for (const key of keys) await accounts.insertKey(key)
+  for (const key of keys) expect(await accounts.insertKey(key)).toBe(true)
+  // An id is taken once, whoever wants it.
+  expect(await accounts.insertKey(keyFor(id, { id: keys[0]!.id, name: 'another' }))).toBe(false)
   for (const key of keys) expect(await accounts.findKey(key.id)).toEqual(key)
   expect(await accounts.listKeys(id)).toHaveLength(3)
   expect(await accounts.findKey('unknown')).toBeUndefined()

@@ -19,6 +19,9 @@ export interface Question {
   readonly servers: readonly string[]
 }
 
+/** How long an answer may take to begin, milliseconds. The gateway's own limits are shorter, and the user can stop it. */
+const beginsWithinMs = 3_600_000
+
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 export async function* ask(
   { conversation, model, previous, input, reasons, searches, servers }: Question,
@@ -38,12 +41,13 @@ export async function* ask(
     ...(tools.length > 0 ? { tools } : {}),
     ...(previous === null ? {} : { previous_response_id: previous }),
   }
-  const response = await send('/app/v1/responses', {
+  const question = {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-weir-conversation': conversation },
     body: JSON.stringify(body),
     signal,
-  })
+  }
+  const response = await send('/app/v1/responses', question, beginsWithinMs)
   begun(response.headers.get('x-request-id'))
   const events = response
     .body!.pipeThrough(new TextDecoderStream())

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useParams } from 'wouter'
-import { call } from '../../api/call.ts'
+import { call, relayedAnswerWithinMs } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import { inr, problems, processorNames, TopUpBadges } from '../../pages/payments/words.tsx'
 import { decimal, exact, plus } from '../../strings/exact.ts'
@@ -51,7 +51,7 @@ function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
   const [refunding, setRefunding] = useState(false)
   const reconcile = () =>
     act(async () => {
-      await call('POST', `${path}/reconcile`)
+      await call('POST', `${path}/reconcile`, undefined, { withinMs: relayedAnswerWithinMs })
       await client.invalidateQueries({ queryKey: ['admin'] })
     })
   const canRefund = ['credited', 'refunded_part', 'disputed'].includes(topUp.state)
@@ -151,7 +151,7 @@ function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onC
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const refund = async (given: FormData) => {
     const amount = textOf(given, 'amount') ?? rest
-    await elevated(() => call('POST', `${path}/refund`, { id, amount }))
+    await elevated(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
     await client.invalidateQueries({ queryKey: ['admin'] })
     onClose()
   }

@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../../api/call.ts'
+import { newId } from '../../api/new-id.ts'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty } from '../../ui/basics.tsx'
@@ -96,20 +97,27 @@ export function Vouchers() {
 /** The codes are only in this dialog's state and are lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
+  // If the answer was lost, the same request is sent again with this id and makes no second batch.
+  const [id] = useState(() => newId())
   const [codes, setCodes] = useState<readonly string[] | null>(null)
   const make = async (given: FormData) => {
     const until = textOf(given, 'expires_at')
     const body = {
+      id,
       usd: textOf(given, 'usd') ?? '',
       count: Number(textOf(given, 'count') ?? '1'),
       note: textOf(given, 'note') ?? '',
       ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
     }
-    const { data } = await elevated(() =>
-      call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
-    )
-    setCodes(data.map(({ code }) => code))
-    await client.invalidateQueries({ queryKey })
+    try {
+      const { data } = await elevated(() =>
+        call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
+      )
+      setCodes(data.map(({ code }) => code))
+    } finally {
+      // Also after an error: they may have been made, and only the answer was lost.
+      void client.invalidateQueries({ queryKey })
+    }
   }
   if (codes !== null)
     return (

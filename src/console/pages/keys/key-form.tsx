@@ -2,6 +2,7 @@
 
 import { type FormEvent, useState } from 'react'
 import { call, faultIn } from '../../api/call.ts'
+import { newId } from '../../api/new-id.ts'
 import type { Key, MadeKey } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Failure } from '../../ui/basics.tsx'
@@ -17,6 +18,8 @@ interface KeyFormProps {
 
 export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
   const { error, busy, act } = useAct()
+  // If the answer was lost, the same request is sent again with this id and makes no second key.
+  const [id] = useState(() => newId())
   const [more, setMore] = useState(existing !== undefined && hasBounds(existing))
   const fault = error === null ? undefined : faultIn(error)
   const wrong = (param: string) => (fault?.param === param ? fault.message : undefined)
@@ -24,7 +27,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
     event.preventDefault()
     const rights = rightsIn(new FormData(event.currentTarget))
     void act(async () => {
-      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', given(rights)))
+      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...given(rights), id }))
       else {
         const { mode: _, ...changes } = rights
         const shown = more ? changes : { name: changes.name }

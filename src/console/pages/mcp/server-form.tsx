@@ -2,7 +2,7 @@
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { call } from '../../api/call.ts'
+import { call, relayedAnswerWithinMs } from '../../api/call.ts'
 import type { McpServer } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
 import { Note } from '../../ui/basics.tsx'
@@ -15,7 +15,12 @@ type Way = 'nothing' | 'token' | 'oauth'
 /** Redirects the browser to the server's sign-in. */
 export async function authorize(name: string): Promise<void> {
   const path = `mcp-servers/${encodeURIComponent(name)}/authorize`
-  const { authorization_url } = await call<{ authorization_url: string }>('POST', path, {})
+  const { authorization_url } = await call<{ authorization_url: string }>(
+    'POST',
+    path,
+    {},
+    { withinMs: relayedAnswerWithinMs },
+  )
   location.assign(authorization_url)
 }
 

@@ -3,7 +3,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
-import { call } from '../../api/call.ts'
+import { call, relayedAnswerWithinMs } from '../../api/call.ts'
 import { useMcpServers } from '../../api/queries.ts'
 import type { McpServer } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
@@ -85,7 +85,7 @@ function Server({ server }: { server: McpServer }) {
   const test = () =>
     act(async () => {
       setProbe(null)
-      setProbe(await call<Probe>('POST', `${path}/test`, {}))
+      setProbe(await call<Probe>('POST', `${path}/test`, {}, { withinMs: relayedAnswerWithinMs }))
       await client.invalidateQueries({ queryKey: ['mcp-servers'] })
     })
   const lacking = server.needs_authorization || probe?.needs_authorization === true

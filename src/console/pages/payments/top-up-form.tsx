@@ -3,7 +3,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { call, faultIn } from '../../api/call.ts'
+import { call, faultIn, relayedAnswerWithinMs } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import { type ProcessorId, type TopUp, type TopUpTerms, useTopUpTerms } from '../../api/payments.ts'
 import { day, usd } from '../../strings/format.ts'
@@ -61,7 +61,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
     void act(async () => {
       const body = { amount, currency: 'INR', processor }
       const headers = { 'idempotency-key': attempt.current.key }
-      const topUp = await call<TopUp>('POST', 'top-ups', body, headers)
+      const topUp = await call<TopUp>('POST', 'top-ups', body, { headers, withinMs: relayedAnswerWithinMs })
       // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
       setChanged(topUp.rate !== terms.rate)
       if (topUp.rate !== terms.rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })

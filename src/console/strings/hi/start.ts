@@ -111,5 +111,8 @@ export const start: Readonly<Record<string, string>> = {
     'पेज खुलने के बाद गेटवे शायद अपडेट हुआ है। इसे फिर से लोड करें।',
   'Load again': 'फिर से लोड करें',
   'The gateway does not answer. Is it running?': 'गेटवे जवाब नहीं दे रहा। क्या वह चल रहा है?',
+  'The gateway has not answered for {seconds} seconds.': 'गेटवे ने {seconds} सेकंड से जवाब नहीं दिया है।',
+  'The gateway has not answered for {seconds} seconds. It may have done what was asked: look whether it has before you repeat it.':
+    'गेटवे ने {seconds} सेकंड से जवाब नहीं दिया है। हो सकता है कि काम हो चुका हो: दोबारा करने से पहले देख लें कि हुआ है या नहीं।',
   'The gateway answered {status}.': 'गेटवे ने {status} जवाब दिया।',
 }

@@ -112,12 +112,15 @@ export class SqliteAccounts implements AccountStore {
     return this.#list.count()
   }
 
-  insertKey(key: ApiKey): void {
-    this.#together(() => {
-      this.#sql().insertKey.run(...keyValues(key))
+  insertKey(key: ApiKey): boolean {
+    const inserted = this.#together(() => {
+      const { changes } = this.#sql().insertKey.run(...keyValues(key))
+      if (Number(changes) !== 1) return false
       this.#outbox.add(keyCreated(key, null))
+      return true
     })
     this.#drop(this.#keys)
+    return inserted
   }
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
@@ -300,7 +303,7 @@ function statements(database: Database) {
       'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
     ),
     insertKey: database.prepare(
-      `INSERT INTO api_key (${keyColumns}) VALUES (${keyColumns.replace(/\w+/g, '?')})`,
+      `INSERT INTO api_key (${keyColumns}) VALUES (${keyColumns.replace(/\w+/g, '?')}) ON CONFLICT (id) DO NOTHING`,
     ) as Statement,
     // A key has at most one successor: any younger key of its line was issued by it or by a successor.
     insertSuccessor: database.prepare(

@@ -4,7 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
 import { writing } from '../accounts/account-store.ts'
 import { numberOrNull } from '../accounts/rows.ts'
-import { reading } from '../database/outage.ts'
+import { reading, sqliteCode } from '../database/outage.ts'
 import { whenNeeded } from '../database/when-needed.ts'
 
 interface VoucherRow {
@@ -29,12 +29,18 @@ export class SqliteVouchers implements VoucherStore {
     this.#sql = whenNeeded(() => statements(database))
   }
 
-  addVouchers(vouchers: readonly Voucher[]): void {
+  addVouchers(vouchers: readonly Voucher[]): boolean {
     const add = this.#database.transaction(() => {
       for (const { id, hash, amount, note, createdAt, expiresAt } of vouchers)
         this.#sql().add.run(id, hash, amount, note, createdAt, expiresAt)
     })
-    writing(() => add.immediate())
+    try {
+      writing(() => add.immediate())
+      return true
+    } catch (error) {
+      if (sqliteCode(error) !== 'SQLITE_CONSTRAINT_PRIMARYKEY') throw error
+      return false
+    }
   }
 
   findVoucher(hash: string): Voucher | undefined {
