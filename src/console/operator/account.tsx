@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams } from 'wouter'
-import { call } from '../api/call.ts'
+import { call, CallError } from '../api/call.ts'
 import { newId } from '../api/new-id.ts'
 import { poolNames } from '../pages/credits/pools.ts'
 import { moment, usd } from '../strings/format.ts'
@@ -142,7 +142,16 @@ function Grant({ path }: { path: string }) {
       ...(note === undefined ? {} : { note }),
     }
     void act(async () => {
-      await elevated(() => call('POST', `${path}/grant`, body))
+      try {
+        await elevated(() => call('POST', `${path}/grant`, body))
+      } catch (thrown) {
+        // The id stands for a grant whose answer was lost. What the form has now is another one.
+        if (isConflict(thrown)) {
+          setId(newId())
+          void client.invalidateQueries({ queryKey: ['admin'] })
+        }
+        throw thrown
+      }
       setGranted(amount)
       setId(newId())
       form.reset()
@@ -176,6 +185,13 @@ function Grant({ path }: { path: string }) {
         <TextField label={t('Note')} name="note" maxLength={500} />
         <div className="grid gap-2 sm:col-span-2 lg:col-span-4">
           {error !== null && <Failure error={error} />}
+          {isConflict(error) && (
+            <Note tone="warn" role="status">
+              {t(
+                'An earlier grant of this form was booked, though its answer was lost. Press again only if this one is to be booked as well.',
+              )}
+            </Note>
+          )}
           {granted !== '' && error === null && (
             <Note tone="good" role="status">
               {t('{amount} granted.', { amount: usd(granted) })}
@@ -190,4 +206,8 @@ function Grant({ path }: { path: string }) {
       </form>
     </Section>
   )
+}
+
+function isConflict(thrown: unknown): boolean {
+  return thrown instanceof CallError && thrown.fault.code === 'idempotency_conflict'
 }
