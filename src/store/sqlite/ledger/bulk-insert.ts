@@ -3,7 +3,7 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 
 /** How many rows the statements take; the largest that fits is used. */
-const sizes = [16, 4, 1] as const
+const sizes = [16, 8, 4, 2, 1] as const
 
 interface Insert {
   readonly statement: Statement
