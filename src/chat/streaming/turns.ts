@@ -23,7 +23,15 @@ export type Urgency = (typeof urgencies)[number]
 /** Work on so few characters is not put off: it takes less than the rest of a call, which nothing puts off either. */
 export const littleCharacters = 16_384
 
+/**
+ * Awaited between two phases of a call: calls that go on in the same turn of the loop do each phase one after another. That
+ * costs each of them less than to run through all phases by itself, as the processor has the code of a phase at hand.
+ */
+export const inStep: Promise<void> = Promise.resolve()
+
 export class Turns {
+  /** What `together` resolves at the end of this turn. */
+  #together: Promise<void> | undefined
   /** When the current turn of the loop began, by performance.now(); undefined before its first step. */
   #begunAt: number | undefined
   #armed = false
@@ -46,6 +54,16 @@ export class Turns {
       this.#arm()
     }
     return (isFirst || this.#hasTime) && this.#isNext(urgency) ? work() : this.#later(work, urgency)
+  }
+
+  /** Resolves at the end of this turn of the loop, for all who ask in it: they go on in step. Costs a turn. */
+  together(): Promise<void> {
+    return (this.#together ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#together = undefined
+        resolve()
+      })
+    }))
   }
 
   #later<T>(work: () => T, urgency: Urgency): Promise<T> {

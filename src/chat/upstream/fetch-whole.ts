@@ -11,7 +11,7 @@ import { type FinalFigures, finished, type Outcome, stopNote } from '../outcome.
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
-import { littleCharacters } from '../streaming/turns.ts'
+import { inStep, littleCharacters } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
@@ -44,11 +44,14 @@ export async function fetchWhole(
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
   const request = new UpstreamRequest(parts, call, patience, policy)
   try {
+    await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.comes(response)
     if (!response.ok) await refuseFailure(response, prepared, request)
     const { turns } = parts
     const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, turns)
+    const others = request.withOthers()
+    if (others !== undefined) await others
     request.read()
     pass('answer-read', call.requestId)
     const parsing = parsedAnswer(response, text, turns)

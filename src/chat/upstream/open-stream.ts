@@ -14,7 +14,7 @@ import { type Head, looksLikeStream, readHead } from '../streaming/head.ts'
 import { PassthroughChannel } from '../streaming/passthrough.ts'
 import type { OpenStream } from '../streaming/relay.ts'
 import { EventChannel, TranslateChannel } from '../streaming/translate.ts'
-import { stepsOf, type Turns } from '../streaming/turns.ts'
+import { inStep, stepsOf, type Turns } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
@@ -47,8 +47,11 @@ export async function openStream(
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const request = new UpstreamRequest(parts, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
   try {
+    await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.comes(response)
+    const others = request.withOthers()
+    if (others !== undefined) await others
     if (!response.ok) await refuseFailure(response, prepared, request)
     const channel = channelFor(parts, candidate, round, prepared)
     const opened = isJson(response)

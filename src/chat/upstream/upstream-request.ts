@@ -137,6 +137,11 @@ export class UpstreamRequest implements AbortListener {
     this.#arrival?.comes(response)
   }
 
+  /** Resolves with the other answers that come in this turn of the loop; undefined while no other is awaited. */
+  withOthers(): Promise<void> | undefined {
+    return this.#parts.connections.taken > 1 ? this.#parts.turns.together() : undefined
+  }
+
   /** Gives the provider `ms` more from now, within the limit of the whole call. */
   extend(ms: number): void {
     this.#deadline.extend(this.#within(ms))

@@ -1,13 +1,32 @@
 // Long work is done in steps, and between two of them everybody else has a turn.
 
 import { describe, expect, spyOn, test } from 'bun:test'
-import { stepsOf, Turns } from '../../../src/chat/streaming/turns.ts'
+import { inStep, stepsOf, Turns } from '../../../src/chat/streaming/turns.ts'
 
 /** Keeps the thread busy. */
 function work(ms: number): void {
   const end = performance.now() + ms
   while (performance.now() < end);
 }
+
+test('calls that go on in one turn of the loop do each phase one after another', async () => {
+  const turns = new Turns()
+  const done: string[] = []
+  const call = async (name: string) => {
+    await turns.together()
+    done.push(`${name} reads`)
+    await inStep
+    done.push(`${name} books`)
+  }
+  const calls = ['a', 'b'].map(call)
+  setImmediate(() => {
+    done.push('a turn later')
+    calls.push(call('c'))
+  })
+  while (calls.length < 3) await new Promise((resolve) => setImmediate(resolve))
+  await Promise.all(calls)
+  expect(done).toEqual(['a reads', 'b reads', 'a books', 'b books', 'a turn later', 'c reads', 'c books'])
+})
 
 describe('work in steps', () => {
   test('is done at once while the loop has time, and gives what it makes', () => {

@@ -134,6 +134,20 @@ describe('a request to a provider', () => {
     expect(lab.connections.taken).toBe(0)
   })
 
+  test('waits for other answers of the turn only while others are awaited', async () => {
+    const lab = requested('cancel', 2)
+    const first = lab.request()
+    expect(first.withOthers()).toBeUndefined()
+    const second = lab.request()
+    const [a, b] = [first.withOthers(), second.withOthers()]
+    expect(a).toBeInstanceOf(Promise)
+    expect(b).toBe(a)
+    await a
+    second.end()
+    expect(first.withOthers()).toBeUndefined()
+    first.end()
+  })
+
   test("shows nothing secret of a provider's words", () => {
     const request = requested().request()
     const fault = { kind: 'credentials', message: 'no such key: sk-secret' } as AttemptFailed['fault']
