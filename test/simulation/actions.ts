@@ -200,6 +200,9 @@ export class Actions {
       case 'refund': {
         const lots = this.#world.oracle.lots
         if (lots.length === 0) return null
+        const before = this.#history.flatMap(({ kind, command }) => (kind === 'refund' ? [command] : []))
+        if (before.length > 0 && random.oneIn(8))
+          return { kind: 'refund', command: { ...random.pick(before), amount: this.#amount() } }
         // Mostly of the newest: a payment is taken back before it is spent, and then once more.
         const lot = random.oneIn(2) ? lots.at(-1)! : random.pick(lots)
         const amount = random.oneIn(2) ? lot.granted : this.#amount()

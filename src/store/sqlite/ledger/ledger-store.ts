@@ -275,8 +275,8 @@ function validate({
   time,
 }: Pick<Tables, 'wallets' | 'journal' | 'calls' | 'time'>): void {
   if (!wallets.validate()) return
-  journal.forget()
   calls.forgetNewest()
+  journal.forget()
   time.forget()
 }
 
