@@ -50,8 +50,7 @@ export async function fetchWhole(
     if (!response.ok) await refuseFailure(response, prepared, request)
     const { turns } = parts
     const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, turns)
-    const others = request.withOthers()
-    if (others !== undefined) await others
+    await request.withOthers()
     request.read()
     pass('answer-read', call.requestId)
     const parsing = parsedAnswer(response, text, turns)

@@ -50,8 +50,7 @@ export async function openStream(
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.comes(response)
-    const others = request.withOthers()
-    if (others !== undefined) await others
+    await request.withOthers()
     if (!response.ok) await refuseFailure(response, prepared, request)
     const channel = channelFor(parts, candidate, round, prepared)
     const opened = isJson(response)
