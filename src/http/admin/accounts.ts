@@ -12,7 +12,7 @@ import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
 import { creditView } from '../console/credits.ts'
 import { iso, isoOrNull } from '../console/route.ts'
-import { inviteBody } from '../console/wire.ts'
+import { inviteBody, requestId } from '../console/wire.ts'
 import type { LinkView } from '../console/views.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
@@ -36,7 +36,7 @@ const grantBody = z.strictObject({
   pool: z.enum(pools),
   usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
   /** The same id never grants twice. */
-  id: z.string().min(1).max(128).optional(),
+  id: requestId,
   expires_at: z
     .union([z.literal('never'), z.iso.datetime({ offset: true })])
     .optional()

@@ -69,14 +69,14 @@ const keyFields = {
 
 const { name, ...keyLimits } = keyFields
 
+/** What a client calls its request, so that the same one again is known. */
+export const requestId = z.string().min(1).max(128).optional()
+
 export const createKeyBody = z.strictObject({
   name,
-  id: z
-    .string()
-    .min(1)
-    .max(128)
-    .optional()
-    .describe('An id of yours for the request: the same one again makes no second key, and is refused.'),
+  id: requestId.describe(
+    'An id of yours for the request: the same one again makes no second key, and is refused.',
+  ),
   mode: z.enum(['live', 'test']).optional(),
   ...z.strictObject(keyLimits).partial().shape,
 })

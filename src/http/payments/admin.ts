@@ -10,6 +10,7 @@ import type { TopUp } from '../../payments/top-up.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, recordAct } from '../admin/route.ts'
 import { iso, isoOrNull } from '../console/route.ts'
+import { requestId } from '../console/wire.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { viewOf } from './top-ups.ts'
@@ -37,12 +38,9 @@ const voucherBatch = z.strictObject({
   count: z.int().min(1).max(mostVouchers).default(1),
   expires_at: z.iso.datetime({ offset: true }).optional(),
   note: z.string().max(500).default(''),
-  id: z
-    .string()
-    .min(1)
-    .max(128)
-    .optional()
-    .describe('An id of yours for the request: the same one again makes no second batch, and is refused.'),
+  id: requestId.describe(
+    'An id of yours for the request: the same one again makes no second batch, and is refused.',
+  ),
 })
 
 const endBody = z.strictObject({
