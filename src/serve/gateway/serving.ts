@@ -23,10 +23,10 @@ import { LargeBodies } from '../../http/intake/large-bodies.ts'
 import { KeptBytes } from '../../http/intake/paid/kept-bytes.ts'
 import type { RequestLimiter, RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { AppParts, ServingParts } from '../../http/parts.ts'
-import { callEnded } from '../../observe/call-ended.ts'
+import { AtEndOfTurn, callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
 import { Memory } from '../../observe/memory.ts'
-import type { RequestLogRow } from '../../observe/request-log.ts'
+import type { EndedCall, RequestLogRow } from '../../observe/request-log.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
@@ -108,6 +108,12 @@ export function servingOf(source: ServingSource): Serving {
     // Days are kept without end, and anybody can invent model names.
     keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
+  const listeners = [
+    calls.ended.bind(calls),
+    ({ key, promptTokens, completionTokens }: EndedCall) =>
+      limiter.spentTokens(key, promptTokens + completionTokens),
+  ]
+  const ended = new AtEndOfTurn(callEnded(listeners, log))
   const turns = new Turns()
   const largeBodies = new LargeBodies()
   const parts: ServingParts = {
@@ -120,14 +126,7 @@ export function servingOf(source: ServingSource): Serving {
       ledger: store.ledger,
       signatures: store.signatures,
       thoughts: new Thoughts(),
-      onCallEnded: callEnded(
-        [
-          (call, failure) => calls.ended(call, failure),
-          ({ key, promptTokens, completionTokens }) =>
-            limiter.spentTokens(key, promptTokens + completionTokens),
-        ],
-        log,
-      ),
+      onCallEnded: ended.callEnded,
       keepsContents: config.log.prompts,
       log,
       watchdog: new Watchdog(),
@@ -198,7 +197,10 @@ export function servingOf(source: ServingSource): Serving {
       draining = true
     },
     cutOff: () => stopping.abort(),
-    close: () => counter.stop(),
+    close: () => {
+      counter.stop()
+      ended.flush()
+    },
   }
 }
 
