@@ -2,7 +2,7 @@
 
 import type { Awaitable } from '../awaitable.ts'
 import { hashOfKey } from './api-key.ts'
-import { mintSecret, readSecret, secretForm } from './secret-text.ts'
+import { idFor, mintSecret, readSecret, secretForm } from './secret-text.ts'
 
 export interface ManagementKey {
   /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */
@@ -21,7 +21,8 @@ export interface ManagementKey {
 }
 
 export interface ManagementKeyStore {
-  insert(key: ManagementKey): Awaitable<void>
+  /** False if there is a key with its id. */
+  insert(key: ManagementKey): Awaitable<boolean>
   find(id: string): Awaitable<ManagementKey | undefined>
   /** Of all accounts without an argument. */
   list(account?: string): Awaitable<readonly ManagementKey[]>
@@ -33,18 +34,50 @@ const form = secretForm('mk-weir', [])
 
 export type WantedManagementKey = Pick<ManagementKey, 'account' | 'name' | 'expiresAt' | 'networks'>
 
-/** Stores a new key and returns its text, which is stored nowhere; `now` in milliseconds since 1970. */
+export interface IssuedManagementKey {
+  readonly key: ManagementKey
+  /** The key itself, which is stored nowhere. */
+  readonly text: string
+}
+
+/** Stores a new key; `now` in milliseconds since 1970. */
 export async function issueManagementKey(
   store: Pick<ManagementKeyStore, 'insert'>,
   wanted: WantedManagementKey,
   now: number,
-): Promise<{ readonly key: ManagementKey; readonly text: string }> {
-  const { account, name, expiresAt, networks } = wanted
-  const { id, text } = mintSecret(form)
+): Promise<IssuedManagementKey> {
+  const issued = newKey(wanted, now, mintSecret(form))
+  if (!(await store.insert(issued.key))) throw new Error('two management keys have the same random id')
+  return issued
+}
+
+/** Stores a new key under the id of the request for it. undefined if that request has made a key already. */
+export async function issueManagementKeyOnce(
+  store: Pick<ManagementKeyStore, 'insert'>,
+  wanted: WantedManagementKey,
+  now: number,
+  request: string,
+): Promise<IssuedManagementKey | undefined> {
+  const id = requestedKeyId(wanted.account, request)
+  const issued = newKey(wanted, now, mintSecret(form, undefined, id))
+  return (await store.insert(issued.key)) ? issued : undefined
+}
+
+/**
+ * The id of the management key that a request of an operator makes: the primary key of its table lets it be made once.
+ * It is not that of an API key for the same request, since `weir keys revoke` takes the ids of both.
+ */
+export function requestedKeyId(account: string, request: string): string {
+  return idFor(JSON.stringify(['management', account, request]))
+}
+
+function newKey(
+  { account, name, expiresAt, networks }: WantedManagementKey,
+  now: number,
+  { id, text }: ReturnType<typeof mintSecret>,
+): IssuedManagementKey {
   const made = { id, hash: hashOfKey(text), lastFour: text.slice(-4), createdAt: now, revokedAt: null }
-  const key: ManagementKey = { ...made, account, name, expiresAt, networks }
-  await store.insert(key)
-  return { key, text }
+  return { key: { ...made, account, name, expiresAt, networks }, text }
 }
 
 /** The id in a presented key; undefined if it is not a management key, or mistyped. */

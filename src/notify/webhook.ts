@@ -1,7 +1,7 @@
 // Webhooks: addresses that receive events of an account. Each has a secret that signs its messages, following Standard
 // Webhooks.
 
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import type { Sealer } from '../accounts/sealed.ts'
 import type { Awaitable } from '../awaitable.ts'
 import { GatewayError } from '../errors.ts'
@@ -58,7 +58,8 @@ export interface AccountEvent {
 }
 
 export interface WebhookStore {
-  addWebhook(row: WebhookRow): Awaitable<void>
+  /** False if there is one with its id. */
+  addWebhook(row: WebhookRow): Awaitable<boolean>
   findWebhook(id: string): Awaitable<WebhookRow | undefined>
   listWebhooks(account: string): Awaitable<readonly WebhookRow[]>
   /** Removes it with its pending deliveries. False if the account has none with this id. */
@@ -101,16 +102,22 @@ export class Webhooks {
   }
 
   /**
-   * Adds a webhook and generates its secret, which is returned only here. Throws `invalid_request` for an invalid
-   * address or too many webhooks, `unsupported_parameter` without a master key.
+   * Adds a webhook and generates its secret, which is returned only here. A `request` adds one: it may be the id that
+   * the client gave to it. Throws `idempotency_conflict` while there is the webhook of the same request,
+   * `invalid_request` for an invalid address or too many webhooks, `unsupported_parameter` without a master key.
    */
   async add(
     account: string,
     { url, events }: Pick<WebhookRow, 'url' | 'events'>,
+    request: string = randomBytes(16).toString('hex'),
   ): Promise<{ readonly webhook: WebhookRow; readonly secret: string }> {
     requireAddress(url)
     if (events.length === 0) throw invalid('events', 'takes at least one event')
-    if ((await this.#store.listWebhooks(account)).length >= mostWebhooks)
+    const id = webhookIdOf(account, request)
+    const present = await this.#store.listWebhooks(account)
+    const before = present.find((webhook) => webhook.id === id)
+    if (before) throw addedBefore(before)
+    if (present.length >= mostWebhooks)
       throw invalid('url', `is one too many: an account has at most ${mostWebhooks} webhooks`)
     if (!this.#sealer) {
       throw new GatewayError('unsupported_parameter', {
@@ -118,7 +125,6 @@ export class Webhooks {
           'The secrets of webhooks are kept encrypted, and this gateway has no key for that: its operator sets secrets.master_key.',
       })
     }
-    const id = `wh_${randomBytes(9).toString('hex')}`
     const secret = `whsec_${randomBytes(24).toString('base64')}`
     const webhook: WebhookRow = {
       id,
@@ -128,7 +134,8 @@ export class Webhooks {
       sealed: this.#sealer.seal(secret, contextOf(account, id)),
       createdAt: this.#now(),
     }
-    await this.#store.addWebhook(webhook)
+    // The same request has arrived twice at once.
+    if (!(await this.#store.addWebhook(webhook))) throw addedBefore(webhook)
     return { webhook, secret }
   }
 
@@ -164,6 +171,24 @@ function requireAddress(url: string): void {
   const speaks = parsed?.protocol === 'http:' || parsed?.protocol === 'https:'
   if (!speaks || parsed.username !== '' || parsed.password !== '' || url.length > mostUrlCharacters)
     throw invalid('url', 'takes an address such as https://example.com/hooks/weir')
+}
+
+const idLength = 18
+
+/** The id of the webhook that a request of an account adds: the primary key of its table lets it be added once. */
+function webhookIdOf(account: string, request: string): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([account, request]))
+    .digest('hex')
+  return `wh_${hash.slice(0, idLength)}`
+}
+
+function addedBefore({ id, url }: WebhookRow): GatewayError {
+  return new GatewayError('idempotency_conflict', {
+    message: `This request has added the webhook for ${url} before. Its secret was shown in that answer alone: if that was lost, remove the webhook and add another.`,
+    param: 'id',
+    metadata: { webhook: id },
+  })
 }
 
 function contextOf(account: string, id: string): string {

@@ -1,27 +1,17 @@
 // An operator's payments in the console: a top-up with its messages, a refund after a proof, vouchers shown once.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { deliver, fx, Payer } from '../journeys/payments/top-ups-lab.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath, clean, loseAnswer, seen } from './visitor.ts'
 
 let razorpay: FakeRazorpay
 beforeAll(() => {
   razorpay = new FakeRazorpay()
 })
 afterAll(() => razorpay.stop())
-
-/** The gateway gets what is sent to these addresses, and the page gets no answer. */
-function loseAnswer(page: Page, addresses: string) {
-  return page.route(addresses, async (route) => {
-    if (route.request().method() !== 'POST') return route.continue()
-    await route.fetch()
-    return route.abort()
-  })
-}
 
 describe.skipIf(browserPath === null)('payments of all accounts', () => {
   const console = openedConsole(() => ({

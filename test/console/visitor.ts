@@ -89,6 +89,15 @@ export async function withAuthenticator(page: Page): Promise<void> {
   })
 }
 
+/** The gateway gets what is sent to these addresses, and the page gets no answer. */
+export function loseAnswer(page: Page, addresses: string): Promise<unknown> {
+  return page.route(addresses, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    await route.fetch()
+    return route.abort()
+  })
+}
+
 /** What a visit must not have: to be compared with `clean`. */
 export function seen({ foreign, complaints }: Visitor): Pick<Visitor, 'foreign' | 'complaints'> {
   return { foreign, complaints }

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath, clean, loseAnswer, seen } from './visitor.ts'
 
 let receiver: ReturnType<typeof Bun.serve>
 const types: unknown[] = []
@@ -58,6 +58,27 @@ webhooks: { every_ms: 50 }
     await page.getByRole('button', { name: 'Remove' }).click()
     await page.getByText('There are no webhooks.').waitFor()
     expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
+
+  test('one whose answer was lost is not added again, and is listed', async () => {
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.goto('/console/settings/webhooks')
+    await page.getByRole('button', { name: 'Add a webhook' }).click()
+    const address = `http://127.0.0.1:${receiver.port}/once`
+    await page.getByLabel('Address').fill(address)
+    const path = '**/console/api/webhooks'
+    await loseAnswer(page, path)
+    const add = page.getByRole('button', { name: 'Add it' })
+    await add.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute(path)
+    await add.click()
+    await page.getByText(`This request has added the webhook for ${address} before.`).waitFor()
+    const listed = page.getByRole('heading', { name: address, includeHidden: true })
+    await listed.waitFor({ state: 'attached' })
+    expect(await listed.count()).toBe(1)
     await context.close()
   }, 60_000)
 })

@@ -213,6 +213,17 @@ test('a removed webhook takes what waits for it along; without a master key none
     await expect(add(['balance.low'], url)).rejects.toMatchObject({ code: 'invalid_request' })
 })
 
+test('a request that arrives twice at once adds one webhook, whose secret is that of the first answer', async () => {
+  const wanted = { url: 'https://a.example/hook', events: ['balance.low'] } as const
+  const [first, second] = await Promise.allSettled(
+    ['form', 'form'].map((request) => webhooks.add('acct_anna', wanted, request)),
+  )
+  expect(second).toMatchObject({ status: 'rejected', reason: { code: 'idempotency_conflict' } })
+  if (first?.status !== 'fulfilled') throw new Error('the first was refused')
+  const listed = await webhooks.list('acct_anna')
+  expect(listed.map((webhook) => webhooks.secretOf(webhook))).toEqual([first.value.secret])
+})
+
 test('an account with many addresses that do not answer does not delay the messages of others', async () => {
   for (let at = 0; at < 20; at++)
     await webhooks.add('acct_mallory', { url: `https://tarpit.example/${at}`, events: ['balance.low'] })

@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../api/call.ts'
+import { newId } from '../api/new-id.ts'
 import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, PageHead, Time } from '../ui/basics.tsx'
@@ -94,12 +95,18 @@ export function ManagementKeys() {
 /** The key is only in this dialog's state and is lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
+  // If the answer was lost, the same request is sent again with this id and makes no second key.
+  const [id] = useState(() => newId())
   const [made, setMade] = useState<string | null>(null)
   const make = async (given: FormData) => {
-    const body = bodyOf(given)
-    const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
-    setMade(key)
-    await client.invalidateQueries({ queryKey })
+    const body = { ...bodyOf(given), id }
+    try {
+      const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
+      setMade(key)
+    } finally {
+      // Also after an error: it may have been made, and only the answer was lost.
+      void client.invalidateQueries({ queryKey })
+    }
   }
   if (made !== null)
     return (

@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import { call, relayedAnswerWithinMs } from '../api/call.ts'
+import { newId } from '../api/new-id.ts'
 import { milliseconds } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
@@ -187,12 +188,18 @@ function Deliveries({ path, id }: { path: string; id: string }) {
 /** The secret is only in this dialog's state and is lost when it closes. */
 function Adding({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
+  // If the answer was lost, the same request is sent again with this id and adds no second webhook.
+  const [id] = useState(() => newId())
   const [secret, setSecret] = useState<string | null>(null)
   const add = async (given: FormData) => {
-    const body = { url: textOf(given, 'url') ?? '', events: given.getAll('events').map(String) }
-    const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
-    setSecret(made.secret)
-    await client.invalidateQueries({ queryKey: ['webhooks'] })
+    const body = { url: textOf(given, 'url') ?? '', events: given.getAll('events').map(String), id }
+    try {
+      const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
+      setSecret(made.secret)
+    } finally {
+      // Also after an error: it may have been added, and only the answer was lost.
+      void client.invalidateQueries({ queryKey: ['webhooks'] })
+    }
   }
   if (secret !== null)
     return (

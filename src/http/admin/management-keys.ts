@@ -4,14 +4,25 @@
 import { z } from 'zod'
 import { keyState } from '../../accounts/api-key.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
-import { issueManagementKey, type ManagementKey } from '../../accounts/management-key.ts'
+import {
+  issueManagementKey,
+  issueManagementKeyOnce,
+  type IssuedManagementKey,
+  type ManagementKey,
+  requestedKeyId,
+  type WantedManagementKey,
+} from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors.ts'
 import { type ConsoleRoute, iso, isoOrNull, operatorRoute } from '../console/route.ts'
-import { keyName, networkNames, time } from '../console/wire.ts'
+import { keyName, networkNames, requestId, time } from '../console/wire.ts'
+import type { HttpParts } from '../parts.ts'
 import { type AdminRoute, adminRoute, recordAct } from './route.ts'
 
 const createBody = z.strictObject({
   name: keyName,
+  id: requestId.describe(
+    'An id of yours for the request: the same one again makes no second key, and is refused.',
+  ),
   expires_at: time.nullable().optional(),
   networks: networkNames.nullable().optional(),
 })
@@ -60,23 +71,41 @@ export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
     summary: 'Make a key of the admin API; it is shown this once',
     status: 201,
     elevated: true,
+    errors: ['idempotency_conflict'],
     body: createBody,
   },
   async ({ parts, account, body }) => {
-    const { managementKeys, now } = parts
-    const { name, expires_at: expires, networks } = body
+    const { now } = parts
+    const { name, expires_at: expires, networks, id } = body
     const expiresAt = expires == null ? null : Date.parse(expires)
     if (expiresAt !== null && !(expiresAt > now())) throw wrong('expires_at', 'expires_at has passed.')
     const at = networks?.findIndex((text) => !isNetwork(text)) ?? -1
     if (at >= 0)
       throw wrong(`networks.${at}`, `networks.${at} must be an address or a range such as 10.0.0.0/8.`)
     const wanted = { account: account.id, name, expiresAt, networks: networks ?? null }
-    const { key, text } = await issueManagementKey(managementKeys, wanted, now())
+    const { key, text } = await issuedFor(parts, wanted, id)
     const shown = view(key, now())
     await recordAct({ parts, operator: account }, 'management_key.create', account.id, null, shown)
     return { ...shown, key: text }
   },
 )
+
+/** Throws `idempotency_conflict` if a request of the operator with this id has made a key. */
+async function issuedFor(
+  { managementKeys, now }: HttpParts,
+  wanted: WantedManagementKey,
+  id: string | undefined,
+): Promise<IssuedManagementKey> {
+  if (id === undefined) return issueManagementKey(managementKeys, wanted, now())
+  const made = await issueManagementKeyOnce(managementKeys, wanted, now(), id)
+  if (made) return made
+  const before = (await managementKeys.find(requestedKeyId(wanted.account, id)))!
+  throw new GatewayError('idempotency_conflict', {
+    message: `This request has made the management key ${JSON.stringify(before.name)} before. It was shown in that answer alone: if that was lost, revoke the key and make another.`,
+    param: 'id',
+    metadata: { key: before.id },
+  })
+}
 
 function view(key: ManagementKey, now: number) {
   return {

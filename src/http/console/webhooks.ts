@@ -5,6 +5,7 @@ import type { Account } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors.ts'
 import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+import { requestId } from './wire.ts'
 
 interface WebhookAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
   /** Whose webhooks they are. */
@@ -25,6 +26,9 @@ function webhookAct<Body = undefined>(
 const addBody = z.strictObject({
   url: z.string().min(1).max(2_048),
   events: z.array(z.enum(eventTypes)).min(1).max(eventTypes.length),
+  id: requestId.describe(
+    'An id of yours for the request: the same one again adds no second webhook, and is refused until the first is removed.',
+  ),
 })
 
 const mostDeliveries = 100
@@ -40,11 +44,11 @@ export const webhookActs: readonly WebhookAct[] = [
       path: 'webhooks',
       summary: 'Add a webhook; the secret that its messages are signed with is shown this once',
       status: 201,
-      errors: ['unsupported_parameter'],
+      errors: ['idempotency_conflict', 'unsupported_parameter'],
       body: addBody,
     },
     async ({ parts, account, body }) => {
-      const { webhook, secret } = await parts.webhooks.add(account.id, body)
+      const { webhook, secret } = await parts.webhooks.add(account.id, body, body.id)
       return { ...webhookView(webhook), secret }
     },
   ),

@@ -258,6 +258,46 @@ describe('a management key', () => {
     expect(json['data']).toMatchObject([{ what: 'management_key.revoke' }, { what: 'management_key.create' }])
   })
 
+  test('is made once for the id of a request, however often it is sent; each operator has its own ids', async () => {
+    const path = 'admin/management-keys'
+    const keys = async () => ((await admin('GET', 'management-keys')).json['data'] as Json[]).length
+    const before = await keys()
+    const wanted = { name: 'pressed twice', id: 'form-1' }
+    const answers = await Promise.all([wanted, wanted].map((body) => operator.post(path, body)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409])
+    const made = answers.find(({ status }) => status === 201)!.json
+    for (const body of [wanted, { ...wanted, name: 'renamed', networks: ['127.0.0.1'] }])
+      expect(await operator.post(path, body)).toMatchObject({
+        status: 409,
+        code: 'idempotency_conflict',
+        json: {
+          error: { message: expect.stringContaining('"pressed twice"'), metadata: { key: made['id'] } },
+        },
+      })
+    expect(await keys()).toBe(before + 1)
+    expect(await admin('GET', 'overview', undefined, String(made['key']))).toMatchObject({ status: 200 })
+    const acts = (await operator.get('admin/acts?limit=20')).json['data'] as Json[]
+    const created = acts.filter(
+      ({ what, after }) => what === 'management_key.create' && (after as Json)['id'] === made['id'],
+    )
+    expect(created).toHaveLength(1)
+    // An API key of the same request has another id: `weir keys revoke` takes both.
+    const apiKey = await operator.post('keys', wanted)
+    expect(apiKey.status).toBe(201)
+    expect(apiKey.json['id']).not.toBe(made['id'])
+    await command('accounts', 'create', '--email', 'olga@example.org')
+    await command('accounts', 'role', 'olga@example.org', 'operator')
+    const olga = await signedIn('olga@example.org')
+    expect(await olga.post(path, wanted)).toMatchObject({ status: 201 })
+    await command('accounts', 'role', 'olga@example.org', 'user')
+    // A revoked key still stands for its request. What was refused has made nothing: it can be corrected.
+    await admin('DELETE', `management-keys/${String(made['id'])}`)
+    expect(await operator.post(path, wanted)).toMatchObject({ status: 409 })
+    const corrected = { name: 'corrected', id: 'form-2' }
+    expect(await operator.post(path, { ...corrected, networks: ['home'] })).toMatchObject({ status: 400 })
+    expect(await operator.post(path, corrected)).toMatchObject({ status: 201 })
+  })
+
   test('gives nobody the access of an operator, which would outlive it', async () => {
     const email = 'mallory@example.org'
     const { json } = await operator.get('admin/accounts?q=owner@localhost')

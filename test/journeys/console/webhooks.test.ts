@@ -188,6 +188,37 @@ test('a test is sent now; redirects are not followed, and private addresses are 
     ])
 })
 
+test('a request with an id adds one webhook, however often it is sent, until that one is removed', async () => {
+  const { client } = await someone()
+  const hooks = async () => ((await client.get('webhooks')).json as { data: object[] }).data.length
+  const wanted = { url: at('/finn'), events: ['key.created'], id: 'form-1' }
+  const answers = await Promise.all([wanted, wanted].map((body) => client.post('webhooks', body)))
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409])
+  const made = answers.find(({ status }) => status === 201)!.json
+  for (const body of [wanted, { ...wanted, url: at('/other') }])
+    expect(await client.post('webhooks', body)).toMatchObject({
+      status: 409,
+      code: 'idempotency_conflict',
+      json: { error: { message: expect.stringContaining(at('/finn')), metadata: { webhook: made['id'] } } },
+    })
+  expect(await hooks()).toBe(1)
+  expect(await (await someone()).client.post('webhooks', wanted)).toMatchObject({ status: 201 })
+  // What was refused for another reason has added nothing: the same request can be corrected.
+  const corrected = { ...wanted, id: 'form-2' }
+  expect(await client.post('webhooks', { ...corrected, url: 'nowhere' })).toMatchObject({ status: 400 })
+  expect(await client.post('webhooks', corrected)).toMatchObject({ status: 201 })
+  // The last of twenty is named, not refused as one too many.
+  const last = { ...wanted, id: 'form-20' }
+  for (let nth = 3; nth < 20; nth++) await client.post('webhooks', { ...wanted, id: `form-${nth}` })
+  expect(await client.post('webhooks', last)).toMatchObject({ status: 201 })
+  expect(await client.post('webhooks', last)).toMatchObject({ status: 409 })
+  expect(await client.post('webhooks', { ...wanted, id: 'form-21' })).toMatchObject({ status: 400 })
+  expect(await client.send('DELETE', `webhooks/${String(made['id'])}`)).toMatchObject({ status: 200 })
+  const again = await client.post('webhooks', wanted)
+  expect(again.status).toBe(201)
+  expect(again.json['secret']).not.toBe(made['secret'])
+})
+
 test('the command line adds, lists, tests and removes', async () => {
   const { email } = await someone()
   const added = await commandIn(

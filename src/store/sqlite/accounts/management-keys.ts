@@ -27,7 +27,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
   constructor(database: Database) {
     this.#insert = database.prepare(
       `INSERT INTO management_key (id, account, name, hash, last_four, created_at, expires_at, revoked_at, networks)
-       VALUES (?,?,?,?,?,?,?,?,?)`,
+       VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
     )
     this.#find = database.prepare('SELECT * FROM management_key WHERE id = ?')
     this.#list = database.prepare(
@@ -39,8 +39,8 @@ export class SqliteManagementKeys implements ManagementKeyStore {
     )
   }
 
-  insert(key: ManagementKey): void {
-    writing(() =>
+  insert(key: ManagementKey): boolean {
+    const { changes } = writing(() =>
       this.#insert.run(
         key.id,
         key.account,
@@ -53,6 +53,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
         key.networks === null ? null : JSON.stringify(key.networks),
       ),
     )
+    return Number(changes) === 1
   }
 
   find(id: string): ManagementKey | undefined {

@@ -46,8 +46,11 @@ export class SqliteWebhooks implements WebhookStore {
     this.#sql = whenNeeded(() => statements(database))
   }
 
-  addWebhook({ id, account, url, events, sealed, createdAt }: WebhookRow): void {
-    writing(() => this.#sql().add.run(id, account, url, JSON.stringify(events), sealed, createdAt))
+  addWebhook({ id, account, url, events, sealed, createdAt }: WebhookRow): boolean {
+    const { changes } = writing(() =>
+      this.#sql().add.run(id, account, url, JSON.stringify(events), sealed, createdAt),
+    )
+    return Number(changes) === 1
   }
 
   findWebhook(id: string): WebhookRow | undefined {
@@ -108,7 +111,10 @@ export class SqliteWebhooks implements WebhookStore {
 function statements(database: Database) {
   const write = (sql: string): Statement => database.prepare(sql)
   return {
-    add: write('INSERT INTO webhook (id, account, url, events, sealed, created_at) VALUES (?,?,?,?,?,?)'),
+    add: write(
+      `INSERT INTO webhook (id, account, url, events, sealed, created_at) VALUES (?,?,?,?,?,?)
+       ON CONFLICT (id) DO NOTHING`,
+    ),
     find: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE id = ?'),
     list: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE account = ? ORDER BY created_at, id'),
     remove: write('DELETE FROM webhook WHERE id = ? AND account = ?'),
