@@ -72,11 +72,20 @@ export function decideGrant(
 function decideRepeated(account: string, grant: GrantCommand, prior: PriorGrant): Decision<GrantResult> {
   // The amount of an allowance or welcome may change with the program; each is still granted only once.
   const sameAmount = prior.amount === grant.amount || isAllowance(grant) || isWelcome(grant)
-  if (prior.account === account && prior.pool === grant.pool && sameAmount) return grantedBefore(prior.lot)
+  if (prior.account === account && prior.pool === grant.pool && sameAmount && hasSameEnd(grant, prior))
+    return grantedBefore(prior.lot)
   const whom = prior.account === account ? 'this account' : `the account ${prior.account}`
+  const end =
+    prior.expiresAt === null ? 'never expires' : `expires at ${new Date(prior.expiresAt).toISOString()}`
   throw new GatewayError('idempotency_conflict', {
-    message: `The source ${grant.source} has granted ${formatUsd(prior.amount)} USD (${prior.pool}) to ${whom} before.`,
+    message: `The source ${grant.source} has granted ${formatUsd(prior.amount)} USD (${prior.pool}) to ${whom} before. That lot ${end}.`,
+    metadata: { lot: prior.lot },
   })
+}
+
+/** Only operators choose the end. That of a payment or a period follows from settings, which may have changed since. */
+function hasSameEnd(grant: GrantCommand, prior: PriorGrant): boolean {
+  return grant.operator === undefined || expiryOf(grant, prior.grantedAt) === prior.expiresAt
 }
 
 function grantedBefore(lot: string): Decision<GrantResult> {

@@ -54,6 +54,8 @@ export interface PriorGrant {
   readonly account: string
   readonly pool: Pool
   readonly amount: Pico
+  readonly grantedAt: number
+  readonly expiresAt: number | null
 }
 
 /** The result type of each command. */

@@ -213,7 +213,7 @@ describe('credits', () => {
     })
   })
 
-  test('the same id grants once in the whole ledger; another account, pool or amount is a conflict', async () => {
+  test('the same id grants once in the whole ledger; another account, pool, amount or end is a conflict', async () => {
     const command = ['credits', 'grant', '--pool', 'welcome', '--id', 'invoice-7', '--account']
     const grant = (account: string) => json(machine, ...command, account, '--usd', '1')
     await json(machine, 'accounts', 'create', '--email', 'twice@example.org')
@@ -225,12 +225,17 @@ describe('credits', () => {
     expect(await run(machine, ...command, 'ada@example.org', '--usd', '1')).toMatchObject({
       code: 1,
       out: '',
-      err: `${has} the account ${id} before.\n`,
+      err: `${has} the account ${id} before. That lot never expires.\n`,
     })
     expect(await run(machine, ...command, 'twice@example.org', '--usd', '2')).toMatchObject({
       code: 1,
       out: '',
-      err: `${has} this account before.\n`,
+      err: `${has} this account before. That lot never expires.\n`,
+    })
+    const ending = ['--usd', '1', '--expires', '2027-01-31']
+    expect(await run(machine, ...command, 'twice@example.org', ...ending)).toMatchObject({
+      code: 1,
+      err: `${has} this account before. That lot never expires.\n`,
     })
   })
 

@@ -371,6 +371,40 @@ export function ledgerStoreConformance(
       }
     })
 
+    test.each([
+      // pool          the end of the first      of the second, a day later   is the second the same
+      ['purchased', null, null, true],
+      ['purchased', 'never', 'never', true],
+      ['purchased', null, 'never', false],
+      ['purchased', 'never', null, false],
+      ['purchased', noon + 9 * day, noon + 9 * day, true],
+      ['purchased', noon + 9 * day, noon + 8 * day, false],
+      ['purchased', noon + 9 * day, null, false],
+      ['welcome', null, 'never', true],
+      ['welcome', null, noon + 9 * day, false],
+      ['daily', null, null, true],
+    ] as const)(
+      'a grant of an operator to %s that ended at %p stands again with the end %p: %p',
+      async (pool, first, second, same) => {
+        const operator = { id: 'otto', note: null }
+        const ending = (expiresAt: typeof first) => grantOf('invoice', usd(1), { pool, expiresAt, operator })
+        const { lot } = await ledger.grant(ending(first))
+        now += day
+        const again = ledger.grant(ending(second))
+        if (same) expect(await again).toEqual({ lot, granted: false })
+        else
+          await expect(again).rejects.toMatchObject({
+            code: 'idempotency_conflict',
+            details: { metadata: { lot } },
+          })
+      },
+    )
+
+    test('a payment stands for its source whatever its end is by now', async () => {
+      const { lot } = await ledger.grant(grantOf('payment', usd(1), { expiresAt: now + 9 * day }))
+      expect(await ledger.grant(grantOf('payment', usd(1)))).toEqual({ lot, granted: false })
+    })
+
     test('the id of a refund or a correction stands for that one alone', async () => {
       const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
       const other = await ledger.grant(grantOf('pay_2', usd(10)))

@@ -124,6 +124,41 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await context.close()
   }, 60_000)
 
+  test('a grant whose answer was lost is booked once, and the form says that it was granted before', async () => {
+    const gerd = await Payer.of(console.weir, 'gerd')
+    const { context, page } = await console.visit()
+    await console.signIn(page)
+    await page.goto(`/console/operator/accounts/${gerd.account}`)
+    const path = `**/console/api/admin/accounts/${gerd.account}/grant`
+    await loseAnswer(page, path)
+    const grant = page.getByRole('button', { name: 'Grant', exact: true })
+    const amount = page.getByLabel('US dollars', { exact: true })
+    await amount.fill('3')
+    await grant.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute(path)
+    await grant.click()
+    await page.getByText('$3.00 was granted before').waitFor()
+    expect(await page.getByText('$3.00 granted.').count()).toBe(0)
+    expect(await gerd.purchased()).toBe('3')
+    // The form is another grant now.
+    await amount.fill('3')
+    await grant.click()
+    await page.getByText('$3.00 granted.').waitFor()
+    expect(await gerd.purchased()).toBe('6')
+    // With another end it is not the grant whose answer was lost.
+    await loseAnswer(page, path)
+    await amount.fill('3')
+    await grant.click()
+    await page.getByText('The gateway does not answer').waitFor()
+    await page.unroute(path)
+    await page.getByLabel('Expires', { exact: true }).fill('2999-01-01')
+    await grant.click()
+    await page.getByText('An earlier grant of this form was booked').waitFor()
+    expect(await gerd.purchased()).toBe('9')
+    await context.close()
+  }, 60_000)
+
   test('a subscription is granted and taken back', async () => {
     const bert = await Payer.of(console.weir, 'bert')
     const visit = await console.visit()

@@ -95,6 +95,8 @@ function history() {
         account: 'anna',
         pool: change.newLot.pool,
         amount: change.newLot.granted,
+        grantedAt: change.newLot.grantedAt,
+        expiresAt: change.newLot.expiresAt,
       })
     }
   }

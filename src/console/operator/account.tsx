@@ -126,7 +126,7 @@ function Grant({ path }: { path: string }) {
   const { error, busy, act } = useAct()
   // If the answer was lost, the same grant is sent again with this id and booked once.
   const [id, setId] = useState(() => newId())
-  const [granted, setGranted] = useState('')
+  const [done, setDone] = useState<{ amount: string; granted: boolean } | null>(null)
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = event.currentTarget
@@ -143,7 +143,8 @@ function Grant({ path }: { path: string }) {
     }
     void act(async () => {
       try {
-        await elevated(() => call('POST', `${path}/grant`, body))
+        const { granted } = await elevated(() => call<{ granted: boolean }>('POST', `${path}/grant`, body))
+        setDone({ amount, granted })
       } catch (thrown) {
         // The id stands for a grant whose answer was lost. What the form has now is another one.
         if (isConflict(thrown)) {
@@ -152,7 +153,6 @@ function Grant({ path }: { path: string }) {
         }
         throw thrown
       }
-      setGranted(amount)
       setId(newId())
       form.reset()
       await client.invalidateQueries({ queryKey: ['admin'] })
@@ -192,9 +192,13 @@ function Grant({ path }: { path: string }) {
               )}
             </Note>
           )}
-          {granted !== '' && error === null && (
+          {done && error === null && (
             <Note tone="good" role="status">
-              {t('{amount} granted.', { amount: usd(granted) })}
+              {done.granted
+                ? t('{amount} granted.', { amount: usd(done.amount) })
+                : t('{amount} was granted before: the earlier answer was lost, and nothing is added now.', {
+                    amount: usd(done.amount),
+                  })}
             </Note>
           )}
           <div>

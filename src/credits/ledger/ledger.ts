@@ -320,7 +320,10 @@ export interface LedgerCommands {
   checkpoint(command: CheckpointCommand): Promise<void>
   settle(command: SettleCommand): Promise<SettleResult>
   release(command: ReleaseCommand): Promise<SettleResult>
-  /** Rejects with `idempotency_conflict` if the source granted another amount, pool or account before. */
+  /**
+   * Rejects with `idempotency_conflict` if the source granted another amount, pool or account before, or an operator's
+   * grant ended at another time.
+   */
   grant(command: GrantCommand): Promise<GrantResult>
   /** Sets how much the account may owe. Zero removes the line; existing debt stays. */
   setCreditLine(account: string, most: Pico): Promise<void>

@@ -35,8 +35,7 @@ const creditLineBody = z.strictObject({
 const grantBody = z.strictObject({
   pool: z.enum(pools),
   usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
-  /** The same id never grants twice. */
-  id: requestId,
+  id: requestId.describe('An id of yours for the grant: the same one never grants twice.'),
   expires_at: z
     .union([z.literal('never'), z.iso.datetime({ offset: true })])
     .optional()
@@ -109,7 +108,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       id: 'grantCredit',
       summary: 'Grant credit',
       description:
-        'With an `id` of yours the same grant can be sent again: it is booked once, and another amount, pool or account under that id is 409 `idempotency_conflict`.',
+        'With an `id` of yours the same grant can be sent again: it is booked once, and the answer says `granted: false` from the second time on. Another amount, pool, expiry or account under that id is 409 `idempotency_conflict`, which says what was granted. The note of the first stays.',
       elevated: true,
       body: grantBody,
     },

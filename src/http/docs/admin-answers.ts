@@ -125,7 +125,9 @@ export const adminAnswers: Answers = {
   'GET accounts/:account': data(account.extend({ credits })),
   'POST accounts/:account/grant': z.strictObject({
     lot: z.string().nullable(),
-    granted: z.boolean().describe('False for an id that was used before.'),
+    granted: z
+      .boolean()
+      .describe('False if this grant was booked before, under the same id: nothing was added.'),
     pool: z.enum(pools),
     usd,
     credits,

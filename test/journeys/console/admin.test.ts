@@ -73,8 +73,21 @@ describe('an operator', () => {
     const grant = { pool: 'purchased', usd: '3.5', id: 'invoice-1' }
     const first = await admin('POST', `accounts/${id}/grant`, grant)
     expect(first).toMatchObject({ status: 200, json: { granted: true, usd: '3.5' } })
-    expect(await admin('POST', `accounts/${id}/grant`, grant)).toMatchObject({ json: { granted: false } })
-    expect(await admin('POST', `accounts/${id}/grant`, { ...grant, usd: '4' })).toMatchObject({ status: 409 })
+    const { lot } = first.json
+    for (const body of [grant, { ...grant, note: 'once more' }])
+      expect(await admin('POST', `accounts/${id}/grant`, body)).toMatchObject({
+        status: 200,
+        json: { granted: false, lot },
+      })
+    for (const other of [{ usd: '4' }, { expires_at: 'never' }, { expires_at: '2999-01-01T00:00:00Z' }])
+      expect(await admin('POST', `accounts/${id}/grant`, { ...grant, ...other })).toMatchObject({
+        status: 409,
+        error: {
+          code: 'idempotency_conflict',
+          message: expect.stringMatching(/has granted 3\.5 USD \(purchased\) .* That lot expires at 20/),
+          metadata: { lot },
+        },
+      })
     const { json: shown } = await admin('GET', `accounts/${id}`)
     expect(shown['data']).toMatchObject({ credits: { spendable: { api: '3.5' }, total_purchased: '3.5' } })
 

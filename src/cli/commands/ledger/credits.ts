@@ -11,8 +11,8 @@ import { amountOfUsd, futureDate, oneOf } from '../../values.ts'
 import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
 
 /**
- * Grants credit. The same --id never grants twice, so that a script may be run again; with another account or amount it
- * fails, so that two invoices are not taken for one.
+ * Grants credit. The same --id never grants twice, so that a script may be run again; with another account, amount, pool
+ * or end it fails, so that two invoices are not taken for one.
  */
 export async function grantCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()

@@ -33,6 +33,8 @@ export const operator: Readonly<Record<string, string>> = {
   'Grant credit': 'क्रेडिट दें',
   'Empty: as long as its pool lasts.': 'खाली: जब तक इसका पूल चले।',
   '{amount} granted.': '{amount} दिया गया।',
+  '{amount} was granted before: the earlier answer was lost, and nothing is added now.':
+    '{amount} पहले ही दिया जा चुका था: पिछला जवाब नहीं पहुँचा था, और अब कुछ नहीं जोड़ा गया।',
   'An earlier grant of this form was booked, though its answer was lost. Press again only if this one is to be booked as well.':
     'इस फ़ॉर्म से पहले दिया गया क्रेडिट दर्ज हो चुका था, हालाँकि उसका जवाब नहीं पहुँचा। दोबारा तभी दबाएँ जब यह राशि भी देनी हो।',
 

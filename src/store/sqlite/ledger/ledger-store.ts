@@ -63,7 +63,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
         calls,
         journal,
         sources: {
-          priorGrant: (source) => sql.lotBySource.get(source) ?? null,
+          priorGrant: (source) => priorGrantOf(sql.lotBySource.get(source)),
           logGrant: (...given) => logGrant(sql, ...given),
         },
         corrections: new Corrections(parts.database),
@@ -294,6 +294,21 @@ function written<T>(tables: Pick<Tables, 'journal' | 'calls'>, run: () => T): T 
   return value
 }
 
+type PriorGrantRow = Omit<PriorGrant, 'grantedAt' | 'expiresAt'> & {
+  readonly grantedAt: bigint
+  readonly expiresAt: bigint | null
+}
+
+function priorGrantOf(row: PriorGrantRow | null): PriorGrant | null {
+  return (
+    row && {
+      ...row,
+      grantedAt: Number(row.grantedAt),
+      expiresAt: row.expiresAt === null ? null : Number(row.expiresAt),
+    }
+  )
+}
+
 function logGrant(
   sql: ReturnType<typeof statements>,
   { account, pool, amount, source, operator }: GrantCommand,
@@ -307,8 +322,9 @@ function logGrant(
 
 function statements(database: Database) {
   return {
-    lotBySource: database.prepare<PriorGrant, [string]>(
-      'SELECT id AS lot, account, pool, granted AS amount FROM lot WHERE source = ?',
+    lotBySource: database.prepare<PriorGrantRow, [string]>(
+      `SELECT id AS lot, account, pool, granted AS amount, granted_at AS grantedAt, expires_at AS expiresAt
+       FROM lot WHERE source = ?`,
     ),
     expiring: database.prepare<{ account: string }, [number]>(
       'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= ? AND remaining > pinned',
