@@ -282,8 +282,9 @@ export const rows = {
     status: 409,
     type: 'conflict_error',
     retryable: false,
-    means: 'The Idempotency-Key was used before with another body.',
-    remedy: 'Use a new key for a new request.',
+    means: 'The Idempotency-Key, or the id of the request, stands for another request or has been used.',
+    remedy:
+      'Use a new one for a new request. If an answer was lost, look at what the first request has made.',
   },
   idempotency_in_progress: {
     status: 409,

@@ -71,7 +71,9 @@ async function onceForKey(
     case 'running':
       throw new GatewayError('idempotency_in_progress', { retryAfterMs })
     case 'conflict':
-      throw new GatewayError('idempotency_conflict')
+      throw new GatewayError('idempotency_conflict', {
+        message: 'The Idempotency-Key was used before with another body.',
+      })
     case 'lost':
       throw new GatewayError('idempotency_answer_lost', { metadata: { generation: claim.call } })
     default:
