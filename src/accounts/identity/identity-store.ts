@@ -47,8 +47,11 @@ export interface IdentityStore {
   setPassword(account: string, hash: string, at: number): Awaitable<void>
   /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
-  /** For the last operator, too: a command on the machine can appoint another. */
-  setRole(account: string, role: Role): Awaitable<void>
+  /**
+   * For the last operator, too: a command on the machine can appoint another. An account that becomes an operator has
+   * every session ended and every unused link voided: whoever got one while it was a user's would act as an operator.
+   */
+  setRole(account: string, role: Role, at: number): Awaitable<void>
   /**
    * Makes an account a user. Throws `invalid_request` for the last operator who is not suspended, also when operators
    * demote, suspend or delete each other in the same moment: nobody could appoint another in the console.

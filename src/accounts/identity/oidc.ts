@@ -157,7 +157,7 @@ export class Oidc {
     const [before, after] = ['user', 'operator'].map((role) => ({ role: role as Role }))
     const act = { at: now(), operator: `oidc:${settings.issuer}`, what: 'account.role', subject: account.id }
     await acts.record({ ...act, before, after })
-    await identities.setRole(account.id, 'operator')
+    await identities.setRole(account.id, 'operator', now())
     return (await accounts.findAccount(account.id))!
   }
 

@@ -153,16 +153,17 @@ export const accountRoutes: readonly AdminRoute[] = [
       path: 'accounts/:account/role',
       id: 'setRole',
       summary: 'Make an account an operator, or a user again',
-      description: 'With a management key: a user again.',
+      description:
+        'Who becomes an operator has to sign in again. Not with a management key, not even to make an operator a user again: it could sign in to the account then.',
       elevated: true,
       errors: ['elevation_required'],
       body: z.strictObject({ role }),
     },
     async (asked) => {
       const { parts, body } = asked
-      if (body.role === 'operator') requirePerson(asked)
+      requirePerson(asked)
       const before = await accountNamed(asked)
-      if (body.role === 'operator') await parts.identityStore.setRole(before.id, body.role)
+      if (body.role === 'operator') await parts.identityStore.setRole(before.id, body.role, parts.now())
       else await parts.identityStore.demote(before.id)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
       return accountView(await accountNamed(asked))

@@ -42,7 +42,7 @@ export function adminRoute<Body = undefined>(
  */
 export function requirePerson({ by }: Pick<AdminAsked<unknown>, 'by'>): void {
   if (by === 'session') return
-  const message = 'Operators are made, and given links, in the console or by a command (weir accounts).'
+  const message = 'Operators are made, unmade and given links in the console or by a command (weir accounts).'
   throw new GatewayError('elevation_required', { message })
 }
 

@@ -321,8 +321,9 @@ describe('a management key', () => {
     expect(await admin('POST', 'accounts', { email, role: 'operator' })).toMatchObject(refused)
     expect(await admin('POST', `accounts/${annaId}/role`, { role: 'operator' })).toMatchObject(refused)
     expect((await admin('GET', `accounts?q=${email}`)).json['data']).toEqual([])
+    // It could sign in to the account of whoever is a user again.
+    expect(await admin('POST', `accounts/${owner}/role`, { role: 'user' })).toMatchObject(refused)
     expect(await admin('POST', `accounts/${annaId}/link`, {})).toMatchObject({ status: 201 })
-    expect(await admin('POST', `accounts/${annaId}/role`, { role: 'user' })).toMatchObject({ status: 200 })
     expect(await operator.post(`admin/accounts/${owner}/link`, {})).toMatchObject({ status: 201 })
   })
 
@@ -334,18 +335,44 @@ describe('a management key', () => {
     expect(asPerson).toMatchObject({ status: 400, json: { error } })
     await command('accounts', 'role', 'anna@example.org', 'operator')
     await command('accounts', 'suspend', 'anna@example.org')
-    expect(await admin('POST', `accounts/${owner}/role`, { role: 'user' })).toMatchObject({
+    expect(await operator.post(`admin/accounts/${owner}/role`, { role: 'user' })).toMatchObject({
       status: 400,
-      error,
+      json: { error },
     })
     await command('accounts', 'resume', 'anna@example.org')
-    const atOnce = await Promise.all(
-      [annaId, owner].map((id) => admin('POST', `accounts/${id}/role`, { role: 'user' })),
-    )
-    expect(atOnce.map(({ status }) => status).toSorted()).toEqual([200, 400])
+    const anna = await signedIn('anna@example.org')
+    const atOnce = await Promise.all([
+      operator.post(`admin/accounts/${annaId}/role`, { role: 'user' }),
+      anna.post(`admin/accounts/${owner}/role`, { role: 'user' }),
+    ])
+    expect(atOnce.map(({ status }) => status).toSorted()[0]).toBe(200)
+    expect(atOnce.map(({ status }) => status).toSorted()[1]).not.toBe(200)
     await command('accounts', 'role', owner, 'operator')
     await command('accounts', 'role', 'anna@example.org', 'user')
-    expect(await admin('POST', `accounts/${owner}/role`, { role: 'operator' })).toMatchObject({ status: 403 })
+    operator = await signedIn('owner@localhost')
+    user = await signedIn('anna@example.org')
+  })
+
+  test('a session and a link of a user do not become those of an operator', async () => {
+    const email = 'promoted@example.org'
+    const { id } = await command('accounts', 'create', '--email', email)
+    const before = await signedIn(email)
+    expect(await before.get('session')).toMatchObject({ json: { role: 'user' } })
+    const link = await admin('POST', `accounts/${String(id)}/link`, {})
+    expect(await operator.post(`admin/accounts/${String(id)}/role`, { role: 'operator' })).toMatchObject({
+      status: 200,
+    })
+    expect(await before.get('admin/overview')).toMatchObject({ status: 401 })
+    expect(await before.get('session')).toMatchObject({ json: { account: null } })
+    const late = await new ConsoleClient(weir).follow(String(link.json['url']))
+    expect(late).toMatchObject({ status: 400, json: { error: { code: 'invalid_ticket' } } })
+    const after = await signedIn(email)
+    expect(await after.get('admin/overview')).toMatchObject({ status: 200 })
+    // The same role again ends nothing.
+    await operator.post(`admin/accounts/${String(id)}/role`, { role: 'operator' })
+    expect(await after.get('session')).toMatchObject({ json: { role: 'operator' } })
+    await operator.post(`admin/accounts/${String(id)}/role`, { role: 'user' })
+    expect(await after.get('admin/overview')).toMatchObject({ status: 403 })
   })
 
   test('S35 what a command changes is an act, as in the console', async () => {

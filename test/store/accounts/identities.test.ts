@@ -136,7 +136,7 @@ test('the role and the proof of an address are seen at once; the first proof cou
   expect(await accounts.findAccount(id)).toMatchObject({ role: 'user', verifiedAt: null })
   await identities.verifyEmail(id, noon)
   await identities.verifyEmail(id, noon + 1)
-  await identities.setRole(id, 'operator')
+  await identities.setRole(id, 'operator', noon)
   expect(await accounts.findAccount(id)).toMatchObject({ role: 'operator', verifiedAt: noon })
 })
 
@@ -259,7 +259,7 @@ describe('the last operator', () => {
     await accounts.resume(eve)
     await identities.deleteAccount(anna, noon)
     expect(async () => await identities.demote(eve)).toThrow(refusal)
-    await identities.setRole(eve, 'user')
+    await identities.setRole(eve, 'user', noon)
     expect(await accounts.findAccount(eve)).toMatchObject({ role: 'user' })
     expect(await identities.suspend(anna)).toBe(false)
   })
@@ -286,7 +286,7 @@ describe('the last operator', () => {
       const answers = await Promise.all(children.map(({ answer }) => answer()))
       expect(answers.toSorted()).toEqual([refusal, 'done'])
       for (const id of ids) {
-        await identities.setRole(id, 'operator')
+        await identities.setRole(id, 'operator', noon)
         await accounts.resume(id)
       }
     }

@@ -41,7 +41,7 @@ export async function setRole(context: Context, invocation: Invocation): Promise
   const role = oneOf('ROLE', invocation.args[1] ?? '', roles)
   const account = await withStore(context, async (store) => {
     const before = await accountOf(store, invocation.args[0] ?? '')
-    await store.identities.setRole(before.id, role)
+    await store.identities.setRole(before.id, role, context.io.clock())
     await recordAct(context, store, 'account.role', before.id, { role: before.role }, { role })
     return before
   })

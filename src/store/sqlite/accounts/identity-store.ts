@@ -71,12 +71,18 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     this.#change(this.#sql().verifyEmail, at, account)
   }
 
-  setRole(account: string, role: Role): void {
-    this.#change(this.#sql().setRole, role, account)
+  setRole(account: string, role: Role, at: number): void {
+    this.#together(() => {
+      const { changes } = this.#sql().setRole.run(role, account, role)
+      if (Number(changes) === 0 || role !== 'operator') return
+      this.#sql().endSessions.run(at, account, '')
+      for (const kind of ['link', 'invitation'] satisfies TicketKind[])
+        this.#sql().dropTickets.run(account, kind)
+    })
   }
 
   demote(account: string): void {
-    this.#unlessLastOperator(account, () => this.#sql().setRole.run('user' satisfies Role, account))
+    this.#unlessLastOperator(account, () => this.#sql().demote.run(account))
   }
 
   suspend(account: string): boolean {
@@ -270,7 +276,8 @@ function statements(database: Database) {
     setPassword: write('UPDATE account SET password = ?, password_changed_at = ? WHERE id = ?'),
     clearPassword: write('UPDATE account SET password = NULL WHERE id = ?'),
     verifyEmail: write('UPDATE account SET email_verified_at = coalesce(email_verified_at, ?) WHERE id = ?'),
-    setRole: write('UPDATE account SET role = ? WHERE id = ?'),
+    setRole: write('UPDATE account SET role = ? WHERE id = ? AND role <> ?'),
+    demote: write(`UPDATE account SET role = 'user' WHERE id = ?`),
     lastOperator: database.prepare<{ id: string }, [string]>(
       `SELECT id FROM account WHERE id = ?1 AND role = 'operator' AND deleted_at IS NULL AND NOT EXISTS
        (SELECT 1 FROM account WHERE role = 'operator' AND suspended = 0 AND deleted_at IS NULL AND id <> ?1)`,
