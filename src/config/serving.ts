@@ -53,7 +53,7 @@ export const limitSettings = z
     max_connections_upstream: whole('Requests to providers at one time', 4_096, 1, 65_336),
     arrived_bytes: whole(
       'How much of the answers of providers may wait to be worked through before further providers are asked',
-      16 * 1024 ** 2,
+      4 * 1024 ** 2,
       65_536,
       64 * 1024 ** 3,
     ),

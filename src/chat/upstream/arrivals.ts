@@ -17,7 +17,7 @@ const firstCalls = 128
 /** Offers with at most this expected per read, which are most of them, never wait. */
 const littleBytes = 16_384
 /** How long the expected size of a request counts, milliseconds; slower answers are not waited for. */
-const soonMs = 1_000
+const soonMs = 250
 const lookEveryMs = 50
 /** An answer that got no more bytes for this long has none waiting, milliseconds. */
 const quietMs = 100
