@@ -145,7 +145,7 @@ search: { backend: tavily }
     ['search: { backend: searxng }', 'search.base_url: is missing: searxng has no public address'],
     [
       'egress: { allow_hosts: ["http://a"] }',
-      'egress.allow_hosts[0]: must be host or host:port, not "http://a"',
+      'egress.allow_hosts[0]: must be host, host:port or gs://bucket, not "http://a"',
     ],
     [
       'test: { failpoint: "hold-decidid:17" }',

@@ -137,10 +137,16 @@ export const configSchema = z.strictObject({
       allow_hosts: note(
         z
           .array(
-            z.string().regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$/, 'must be host or host:port'),
+            z
+              .string()
+              .regex(
+                /^((\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?|gs:\/\/[a-z0-9._-]+)$/,
+                'must be host, host:port or gs://bucket',
+              ),
           )
           .default([]),
-        "Private addresses that users' requests may reach (MCP servers, images), as host or host:port",
+        "Private addresses that users' requests may reach (MCP servers, images), as host or host:port; as gs://bucket " +
+          'also files of Cloud Storage, which Google reads with the rights of the operator',
       ),
       file_bytes: whole(
         'The largest image or file that is fetched for a request',

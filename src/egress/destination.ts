@@ -48,10 +48,14 @@ export async function destinationOf(text: string, rules: DestinationRules): Prom
 /**
  * What the text alone shows, without asking a resolver: for addresses that a provider is sent and may fetch itself.
  * Gives the parsed URL; send its `href` on, never the text. Throws `url_not_allowed` for another scheme, user
- * information, and a private address or name.
+ * information, a private address or name, and a file of Cloud Storage whose bucket no entry `gs://bucket` allows:
+ * Google reads those with the rights of the operator.
  */
 export function checkUrl(text: string, rules: Omit<DestinationRules, 'resolve'>): URL {
-  return checkedByName(text, rules).url
+  const url = URL.parse(text)
+  if (url?.protocol !== 'gs:') return checkedByName(text, rules).url
+  if (url.username === '' && rules.allowHosts.includes(`gs://${url.host}`)) return url
+  throw notAllowed(rules.param, 'the operator does not allow this bucket')
 }
 
 /** Whether `egress.allow_hosts` names the host of this URL. */

@@ -57,6 +57,8 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
     const url = checkUrl(text, { allowHosts: this.#allowHosts, param })
     // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
     if (url.href !== text) replace(url.href)
+    // A file of Cloud Storage is not to be fetched: only Google reads it.
+    if (url.protocol === 'gs:') return
     ;(this.#addresses ??= []).push({ url: url.href, param })
   }
 

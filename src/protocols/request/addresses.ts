@@ -50,8 +50,8 @@ export function visitAddresses(body: JsonObject, place: Parts, visitor: AddressV
   visitObject(body, place, '', undefined, visitor)
 }
 
-/** Schemes that name no place in a network: inline bytes, and files that a provider keeps itself. */
-const placeless = /^(data|gs):/i
+/** The scheme that names no place: inline bytes. */
+const placeless = /^data:/i
 
 /** Text that some parser reads as an address: a scheme and slashes, `http:` without them, or two slashes alone. */
 const addressLike = /^(?:url:)?(?:[a-z][a-z0-9+.-]*:)?[\\/]{2}|^(?:url:)?(?:https?|ftp|file):/i

@@ -73,12 +73,32 @@ test.each([
   expect(refusal({ input: [{ [field]: [part] }] }, [], ofResponses)).toEqual(['url_not_allowed', param])
 })
 
-test.each(['https://example.com/x.png', 'data:image/png;base64,AAAA', 'gs://bucket/x.png'])(
-  '%s may go on',
-  (url) => {
-    expect(refusal(image(url))).toBeUndefined()
-  },
-)
+test.each(['https://example.com/x.png', 'data:image/png;base64,AAAA'])('%s may go on', (url) => {
+  expect(refusal(image(url))).toBeUndefined()
+})
+
+describe('a file of Cloud Storage, which Google reads with the rights of the operator,', () => {
+  test.each(['gs://bucket/x.png', 'GS://bucket/x.png', ' gs://bucket/x.png', 'gs://me@bucket.example/x'])(
+    'is refused as %j',
+    (url) => {
+      const refused = ['url_not_allowed', 'messages[0].content[1].image_url.url']
+      expect(refusal(image(url))).toEqual(refused)
+      expect(refusal(image(url), ['bucket', 'gs://buck', 'gs://bucket.example'])).toEqual(refused)
+    },
+  )
+
+  test('is refused as the id of a file', () => {
+    const part = { type: 'file', file: { file_id: 'gs://bucket/x.pdf' } }
+    expect(refusal(body(part))).toEqual(['url_not_allowed', 'messages[0].content[1].file.file_id'])
+  })
+
+  test('may go on where the operator allows its bucket, and nobody else fetches it', () => {
+    const request = image('GS://bucket/a/x.png')
+    const { addresses } = checkAddresses(request, ofChat, ['gs://bucket'])
+    expect(addresses).toEqual([])
+    expect(JSON.stringify(request)).toContain('"gs://bucket/a/x.png"')
+  })
+})
 
 test('a found page names where it is from, and nobody fetches it', () => {
   const page = { type: 'search_result', source: 'http://127.0.0.1/x', title: 'x', content: [] }
