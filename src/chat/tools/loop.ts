@@ -152,6 +152,7 @@ export class ToolLoop {
   async runApproved(approved: readonly ApprovedCall[]): Promise<StoppedBy | undefined> {
     if (approved.length === 0) return undefined
     const ran = await Promise.all(approved.map((approval) => this.#runApproval(approval)))
+    this.#loop.signal.throwIfAborted()
     this.#loop.conversation.addResults(ran)
     const next = await this.#begin()
     return next.kind === 'stopped' ? next.by : undefined
@@ -284,6 +285,7 @@ export class ToolLoop {
     return failed('no_budget', `it would cost more than ${what} leaves. Answer with what you have.`)
   }
 
+  /** Never rejects: a tool that runs when the call ends has a result as well. */
   #runOne({ offered, arguments: json }: CalledTool): Promise<ToolResult> {
     const { parts, call, signal } = this.#loop
     const { toolMs, totalMs } = parts.limits
@@ -295,7 +297,7 @@ export class ToolLoop {
         tool: offered.name,
         error,
       }),
-    )
+    ).catch(() => interrupted)
   }
 
   #ran(call: GatewayCall, result: ToolResult, isLast: boolean): void {
@@ -341,6 +343,12 @@ export class ToolLoop {
 /** The failure of a call beyond the request's limit. */
 const limitReached = 'max_tool_calls'
 const noCalls = 'this request allows no tool calls'
+
+/** Of a tool that ran when the call ended: whoever goes on with a stored answer has to know of it. */
+const interrupted = failed(
+  'interrupted',
+  'the call was over before the tool had answered: what it was to do may have been done.',
+)
 
 /** Searches that the provider ran itself in a round. */
 function searchesOf({ usage }: Outcome): number {

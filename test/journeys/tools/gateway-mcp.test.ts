@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
+import { eventually, receiptOf } from '../../support/call-gateway.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -15,7 +16,7 @@ const schema = { type: 'object', properties: { city: { type: 'string', const: 'P
 
 let server: TestMcpServer
 let description = 'The weather of a city'
-let weather: () => Record<string, unknown> = () => text('Rain in Pune')
+let weather: () => Record<string, unknown> | Promise<Record<string, unknown>> = () => text('Rain in Pune')
 let weir: ServedWeir
 let openai: OpenAI
 let anthropic: Anthropic
@@ -99,6 +100,41 @@ describe('responses', () => {
       expect(JSON.stringify(shown)).not.toContain(token)
       expect(JSON.stringify(shown.tools)).not.toContain('/mcp')
     }
+  })
+
+  test('a call that runs when the client leaves stays in the stored answer, which can be gone on from', async () => {
+    const called = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    weather = async () => {
+      called.resolve()
+      await released.promise
+      return text('Too late')
+    }
+    const { data, response } = await openai.responses
+      .create({ model: 'sim/tools', input: question, tools: [declared(freely)], stream: true })
+      .withResponse()
+    const events = data[Symbol.asyncIterator]()
+    const first = (await events.next()).value as { response: { id: string } }
+    await called.promise
+    data.controller.abort()
+    const ended = await eventually(
+      () => receiptOf(weir, response.headers.get('x-request-id')!),
+      (receipt) => receipt?.state === 'settled',
+    )
+    expect(ended).toMatchObject({ ending: 'client-gone' })
+    released.resolve()
+    const kept = await openai.responses.retrieve(first.response.id)
+    expect(kept.status).toBe('cancelled')
+    expect(itemOf(kept, 'mcp_call')).toMatchObject({
+      name: 'weather',
+      arguments: '{"city":"Pune"}',
+      output: null,
+      error: expect.stringContaining('may have been done'),
+      status: 'failed',
+    })
+    weather = () => text('Rain in Pune')
+    const next = (await ask({ previous_response_id: kept.id, input: 'And now?' }, freely)) as typeof kept
+    expect(next.status).toBe('completed')
   })
 
   test('a streamed answer tells what the tools do while they do it', async () => {

@@ -58,7 +58,7 @@ export const requestFields: Readonly<Record<string, string>> = {
   strict:
     'Asks only providers that honour every parameter, and refuses the call with 400 when there is none, instead of dropping one with a warning. `provider.require_parameters` means the same.',
   on_disconnect:
-    'When the client disconnects: `cancel` stops the call where that stops the provider, `finish` lets it come to its end. A provider that bills on after a disconnect is read to its end either way, and charged exactly.',
+    'When the client disconnects: `cancel` stops the call where that stops the provider, `finish` lets it come to its end. A provider that bills on after a disconnect is read to its end either way, and charged exactly. Tools that the gateway runs stop with the client, and no further round begins.',
   usage: '`{"include": true}` asks for the usage of a stream, as clients of OpenRouter do.',
 }
 
