@@ -38,12 +38,22 @@ export function isNetwork(text: string): boolean {
 
 function matches(address: ipaddr.IPv4 | ipaddr.IPv6, range: string): boolean {
   if (ipaddr.isValidCIDR(range)) {
-    const [network, bits] = ipaddr.parseCIDR(range)
+    const [network, bits] = rangeOf(range)
     return network.kind() === address.kind() && address.match([network, bits])
   }
   const single = parsedAddress(range)
   return single !== undefined && single.toNormalizedString() === address.toNormalizedString()
 }
+
+/** Parses a range; an IPv4 range written as IPv6 (`::ffff:10.0.0.0/104`) becomes IPv4. */
+function rangeOf(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
+  const [network, bits] = ipaddr.parseCIDR(range)
+  const isMapped = network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && bits >= mappedBits
+  return isMapped ? [network.toIPv4Address(), bits - mappedBits] : [network, bits]
+}
+
+/** What comes before the IPv4 address in an IPv6 address that stands for one. */
+const mappedBits = 96
 
 /** Parses an address; an IPv4 address written as IPv6 (`::ffff:10.0.0.1`) becomes IPv4. */
 function parsedAddress(address: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {

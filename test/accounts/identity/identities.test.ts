@@ -244,6 +244,10 @@ test.each([
   ['10.0.0.1', ['10.1'], false],
   ['8.0.0.1', ['010.0.0.1'], false],
   ['11.1.2.3', ['10/8', '11.0.0.0/8'], true],
+  ['10.1.2.3', ['::ffff:10.0.0.0/104'], true],
+  ['::ffff:10.1.2.3', ['::ffff:10.0.0.0/104'], true],
+  ['11.1.2.3', ['::ffff:10.0.0.0/104'], false],
+  ['10.1.2.3', ['::ffff:10.1.2.3'], true],
 ])('%p is within %p: %p', (address, ranges, within) => {
   expect(isWithin(address, ranges)).toBe(within)
 })
