@@ -11,14 +11,25 @@ export const pageLimit = z
   .pipe(z.number().min(1).max(200))
   .default(50)
 
+const repeated = 'It is there more than once.'
+const unknownName = 'It is not known here.'
+
 /** Throws `invalid_request` if a parameter is unknown, invalid or repeated. An empty one counts as absent. */
 export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
   const given = Object.create(null) as Record<string, string>
   for (const [name, value] of new URL(request.url).searchParams) {
-    if (name in given) throw wrong(name, 'It is there more than once.')
+    if (name in given) throw wrong(name, repeated)
     if (value !== '') given[name] = value
   }
   return parsed(schema, given)
+}
+
+/** Throws `invalid_request` for a parameter that is none of `names`, or is there more than once. */
+export function requireKnown(query: URLSearchParams, names: readonly string[]): void {
+  for (const name of query.keys()) {
+    if (!names.includes(name)) throw wrong(name, unknownName)
+    if (query.getAll(name).length > 1) throw wrong(name, repeated)
+  }
 }
 
 /** Parses a value with the schema. Throws `invalid_request` with the first fault and its field. */
@@ -28,10 +39,7 @@ export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown)
   const issue = read.error.issues[0]
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined
   const path = [...(issue?.path ?? []), ...(unknown === undefined ? [] : [unknown])]
-  throw wrong(
-    path.join('.'),
-    unknown === undefined ? (issue?.message ?? 'It is wrong.') : 'It is not known here.',
-  )
+  throw wrong(path.join('.'), unknown === undefined ? (issue?.message ?? 'It is wrong.') : unknownName)
 }
 
 function wrong(param: string, why: string): GatewayError {

@@ -77,6 +77,8 @@ describe('an account', () => {
     ['cursor=yesterday', 'cursor'],
     ['from=tomorrow', 'from'],
     [`model=${'x'.repeat(201)}`, 'model'],
+    ['modell=sim/echo', 'modell'],
+    ['model=sim/echo&model=sim/tools', 'model'],
   ])('is told which filter is wrong: %s', async (query, param) => {
     const { status, body } = await read<{ error: object }>(`/requests?${query}`)
     expect(status).toBe(400)

@@ -5,6 +5,7 @@ import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { RequestQuery, RequestReader } from '../../../observe/request-log.ts'
 import { asCaller } from '../../intake/answer.ts'
+import { requireKnown } from '../../intake/query.ts'
 import type { Route } from '../../route.ts'
 import { placeOf, requestList, requestWhole } from './request-views.ts'
 import type { HttpParts } from '../../parts.ts'
@@ -13,6 +14,8 @@ const defaultPage = 50
 const largestPage = 200
 /** No id, name or time is longer. */
 const maxFilterCharacters = 200
+
+const filters = ['key', 'model', 'code', 'from', 'until', 'cursor', 'limit']
 
 type Requests = Pick<HttpParts, 'requests' | 'ledger'>
 
@@ -35,6 +38,7 @@ export const getRequest: Route<Requests> = {
 /** The calls of the caller's account, newest first, filtered by the query. Throws `invalid_request`. */
 async function requestsOf({ account }: Caller, requests: RequestReader, request: Request) {
   const query = new URL(request.url).searchParams
+  requireKnown(query, filters)
   const asked = { ...filterOf(query), account: account.id, limit: limitOf(query) }
   return requestList(await requests.page(asked))
 }
