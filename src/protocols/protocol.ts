@@ -3,7 +3,7 @@
 import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
 import type { DeclaredTools, WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type { Progress } from '../conversation/progress.ts'
-import type { ChatRequest, JsonObject } from '../conversation/request.ts'
+import type { ChatRequest, JsonObject, ToolCall } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { DoneOrSteps } from '../json/steps.ts'
@@ -50,8 +50,8 @@ export interface Target<Quirks = unknown> {
    * catalog does not know.
    */
   readonly efforts?: Readonly<Record<string, string>> | undefined
-  /** The thought signature remembered for a tool call whose client dropped it. */
-  readonly rememberedSignature: (toolCallId: string) => string | undefined
+  /** The thought signature that this provider gave a tool call of the account's, whose client dropped it. */
+  readonly rememberedSignature: (call: Pick<ToolCall, 'id' | 'name'>) => string | undefined
   /** For reading the answer: the `toolNames` of the request that was lowered. */
   readonly toolNames?: Readonly<Record<string, string>>
 }

@@ -298,6 +298,7 @@ function recordTables(c: typeof columns) {
   const signature = c.table(
     'signature',
     {
+      /** A key of the account, the provider and the call. */
       toolCall: c.string('tool_call').primaryKey(),
       signature: c.string('signature').notNull(),
       expiresAt: c.time('expires_at').notNull(),

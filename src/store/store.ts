@@ -68,10 +68,10 @@ interface RequestLogWriter {
   readonly dropped: number
 }
 
-/** Thought signatures by tool-call id. */
+/** Thought signatures by a key of their tool call. */
 interface SignatureStore {
-  remember(toolCallId: string, signature: string): void
-  recall(toolCallId: string): Awaitable<string | undefined>
+  remember(key: string, signature: string): void
+  recall(key: string): Awaitable<string | undefined>
 }
 
 export interface RetentionFacts {

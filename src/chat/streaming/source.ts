@@ -3,6 +3,7 @@
 import type { ChatEvent } from '../../conversation/event.ts'
 import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
 import { pieceCharacters } from '../../conversation/pieces.ts'
+import type { ToolCall } from '../../conversation/request.ts'
 import { atOnce, type Steps } from '../../json/steps.ts'
 import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
 import { EventReader } from '../../protocols/framing/event-reader.ts'
@@ -15,7 +16,7 @@ const none: readonly Frame[] = []
 export interface SourceParts {
   readonly decoder: FrameDecoder
   readonly parser: StreamParser
-  readonly onSignature: (toolCallId: string, signature: string) => void
+  readonly onSignature: (call: Pick<ToolCall, 'id' | 'name'>, signature: string) => void
   /** Takes every event but texts; undefined where nobody wants the reasoning. */
   readonly thoughts?: { event(event: ContentEvent): void } | undefined
 }
@@ -129,7 +130,7 @@ export class AnswerSource {
 
   readonly #onContent = (event: ContentEvent): void => {
     if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined)
-      this.#parts.onSignature(event.id, event.thoughtSignature)
+      this.#parts.onSignature(event, event.thoughtSignature)
     if (event.kind !== 'text-delta') this.#parts.thoughts?.event(event)
     this.#output.event(event)
   }

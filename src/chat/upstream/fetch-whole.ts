@@ -15,6 +15,7 @@ import { inStep, littleCharacters } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
+import { remembering } from './signatures.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 import { losesThoughts, ownerOf } from './thoughts.ts'
 
@@ -80,13 +81,15 @@ function wholeAnswer(
   )
   if (result.fault) throw new AttemptFailed(result.fault)
   const delivered = new Delivered()
+  const owner = ownerOf(call, candidate)
+  const remember = remembering(parts.signatures, owner)
   for (const choice of result.choices) {
     delivered.addChoice(choice)
-    for (const { id, thoughtSignature } of choice.toolCalls)
-      if (thoughtSignature !== undefined) parts.signatures.remember(id, thoughtSignature)
+    for (const made of choice.toolCalls)
+      if (made.thoughtSignature !== undefined) remember(made, made.thoughtSignature)
     const [first] = choice.toolCalls
     if (first && choice.reasoning.length > 0 && losesThoughts(call))
-      parts.thoughts.keep(ownerOf(call, candidate), first, choice.reasoning)
+      parts.thoughts.keep(owner, first, choice.reasoning)
   }
   const context = contextOf(parts, call, candidate, warnings)
   return {

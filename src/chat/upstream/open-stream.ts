@@ -18,7 +18,8 @@ import { inStep, stepsOf, type Turns } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
-import { thoughtsOf } from './thoughts.ts'
+import { remembering } from './signatures.ts'
+import { ownerOf, thoughtsOf } from './thoughts.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface OpenedStream extends OpenStream {
@@ -94,7 +95,7 @@ function channelFor(
   const source = {
     decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, maxEventBytes),
     parser: outbound.parser(target, call.request.envelope.n),
-    onSignature: (id: string, signature: string) => parts.signatures.remember(id, signature),
+    onSignature: remembering(parts.signatures, ownerOf(call, candidate)),
     thoughts: thoughtsOf(parts, call, candidate),
   }
   if (emit) return new EventChannel(source, emit)

@@ -17,7 +17,7 @@ import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
 import { type SignatureMemory, withSignatures } from './signatures.ts'
-import type { Thoughts } from './thoughts.ts'
+import { ownerOf, type Thoughts } from './thoughts.ts'
 
 /** What requests to providers take. */
 export interface UpstreamParts extends LoweringParts {
@@ -59,7 +59,7 @@ export function prepare(
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const prepared = withSignatures(parts.signatures, (rememberedSignature) => {
+  const prepared = withSignatures(parts.signatures, ownerOf(call, candidate), (rememberedSignature) => {
     const target: Target = {
       model: offer.upstream,
       provider: provider.id,

@@ -31,13 +31,13 @@ const formats: ReadonlySet<string | null> = new Set([
   'xai-responses-v1',
 ])
 
-/** Whose reasoning it is: only the provider that made it can read it. */
-interface Owner {
+/** Whose reasoning or signature it is: only the provider that made it can read it. */
+export interface Owner {
   readonly account: string
   readonly provider: string
 }
 
-type NamedCall = Pick<ToolCall, 'id' | 'name'>
+export type NamedCall = Pick<ToolCall, 'id' | 'name'>
 
 interface Kept {
   /** Of the function that was called: some servers give the same ids to the calls of every answer. */

@@ -76,8 +76,8 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       sizeOfResponse: (account, id) => responses.sizeOf(account, id),
       conversation: (account, id, maxBytes) => responses.conversation(account, id, maxBytes),
       storedBytes: async (account) => (await responses.stored(account)).bytes(),
-      recallSignature: async (id) => signatures.recall(id),
-      rememberSignature: (id, signature) => signatures.remember(id, signature),
+      recallSignature: async (key) => signatures.recall(key),
+      rememberSignature: (key, signature) => signatures.remember(key, signature),
 
       freeCredit: (account) => shared.freeCredit.ensure(account),
       enter(caller, requestId) {

@@ -31,7 +31,7 @@ export interface LedgerRequests
   conversation: ResponseStore['conversation']
   /** What the account has stored, bytes. */
   storedBytes(account: string): Promise<number>
-  recallSignature(toolCallId: string): Promise<string | undefined>
+  recallSignature(key: string): Promise<string | undefined>
   freeCredit: FreeCredit['ensure']
   /** Admits a paid request; see RequestLimiter. */
   enter(caller: LimitedCaller, requestId: string): void
@@ -58,7 +58,7 @@ export interface LedgerNotifications {
   callEnded(row: RequestLogRow): void
   /** A call that was refused before it began; `model` is empty if it does not exist. */
   callRefused(row: RequestLogRow, model: string): void
-  rememberSignature(toolCallId: string, signature: string): void
+  rememberSignature(key: string, signature: string): void
 }
 
 /** What a worker starts with. */

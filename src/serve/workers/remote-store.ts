@@ -61,8 +61,8 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
       },
       responses: remoteResponses(link),
       signatures: {
-        remember: (id, signature) => link.notify('rememberSignature', id, signature),
-        recall: (id) => link.request('recallSignature', id).catch(() => undefined),
+        remember: (key, signature) => link.notify('rememberSignature', key, signature),
+        recall: (key) => link.request('recallSignature', key).catch(() => undefined),
       },
       ended: {
         append: (row) => link.notify('callEnded', row),

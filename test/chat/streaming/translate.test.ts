@@ -38,7 +38,8 @@ function sourceParts() {
     signatures,
     decoder: frameDecoder('sse', 10_000),
     parser: outbound.parser(targetOf(defaultQuirks)),
-    onSignature: (id: string, signature: string) => void signatures.push(`${id} ${signature}`),
+    onSignature: ({ id, name }: { id: string; name: string }, signature: string) =>
+      void signatures.push(`${id} ${name} ${signature}`),
   }
 }
 
@@ -124,7 +125,7 @@ describe('a source', () => {
     atOnce(
       new AnswerSource(parts, { event: () => undefined }).push(Buffer.from(delta({ tool_calls: [call] }))),
     )
-    expect(parts.signatures).toEqual(['call_a sig'])
+    expect(parts.signatures).toEqual(['call_a look sig'])
   })
 
   test('in a channel of its own leaves the writing to whoever takes the events', () => {

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
 import { prepare } from '../../../src/chat/upstream/prepare.ts'
-import type { SignatureMemory } from '../../../src/chat/upstream/signatures.ts'
+import { signatureKey, type SignatureMemory } from '../../../src/chat/upstream/signatures.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'
@@ -43,7 +43,8 @@ async function bodyWith(recall: SignatureMemory['recall']): Promise<string> {
 }
 
 test('a signature is in the request, whether it is there at once or comes later', async () => {
-  const atOnce = await bodyWith((id) => (id === 'call_1' ? 'c2lnbmVk' : undefined))
+  const own = signatureKey({ account: 'anna', provider: 'a' }, { id: 'call_1', name: 'look' })
+  const atOnce = await bodyWith((key) => (key === own ? 'c2lnbmVk' : undefined))
   expect(JSON.parse(atOnce).contents[1].parts[0].thoughtSignature).toBe('c2lnbmVk')
   let asked = 0
   const later = await bodyWith(async () => {

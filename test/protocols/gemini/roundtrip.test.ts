@@ -252,7 +252,7 @@ describe('the signature of a call', () => {
     ]
     const target = {
       ...targetOf(model),
-      rememberedSignature: (id: string) => (id === 'abc' ? remembered : undefined),
+      rememberedSignature: ({ id }: { id: string }) => (id === 'abc' ? remembered : undefined),
     }
     const { body } = outbound.lower(requestOf({ messages }), target)
     return (body['contents'] as { parts: JsonObject[] }[])[1]!.parts.map((part) => part['thoughtSignature'])

@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { InFlight } from '../../../src/chat/in-flight.ts'
+import { signatureKey } from '../../../src/chat/upstream/signatures.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { ledgerHandlers, type LedgerHandlers } from '../../../src/serve/workers/handlers.ts'
 import { type Remote, remoteOf } from '../../../src/serve/workers/remote-store.ts'
@@ -173,4 +174,12 @@ describe('across the link', () => {
     await remote.store.ledger.balance('anna')
     expect([own.size, inFlight.size]).toEqual([0, 0])
   })
+})
+
+test('a thought signature that one worker remembers is known to another, by its key alone', async () => {
+  const key = signatureKey({ account: 'acct_1', provider: 'a' }, { id: 'call_0', name: 'look' })
+  workerOf('w1').remote.store.signatures.remember(key, 'sig')
+  const { signatures } = workerOf('w2').remote.store
+  expect(await signatures.recall(key)).toBe('sig')
+  expect(await signatures.recall('call_0')).toBeUndefined()
 })

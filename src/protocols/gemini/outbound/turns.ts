@@ -13,6 +13,7 @@ import type {
 import { GatewayError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import { argumentsObject, type Warn, warnOfName } from '../../lowering.ts'
+import type { Target } from '../../protocol.ts'
 import type { WireNames } from '../../wire-names.ts'
 import { isMinted } from '../call-id.ts'
 import { mediaPart } from './media.ts'
@@ -28,7 +29,7 @@ import type { GeminiQuirks, Traits } from './quirks.ts'
 export interface TurnContext {
   readonly traits: Traits
   readonly quirks: GeminiQuirks
-  readonly rememberedSignature: (toolCallId: string) => string | undefined
+  readonly rememberedSignature: Target['rememberedSignature']
   readonly names: WireNames
   readonly warn: Warn
 }
@@ -160,7 +161,7 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
     const signature =
       call.thoughtSignature ??
       signatures.get(call.id) ??
-      context.rememberedSignature(call.id) ??
+      context.rememberedSignature(call) ??
       // Only the first of parallel calls has one; without it Gemini 3 refuses the whole request.
       (position === 0 && context.traits.signaturesRequired ? skippedSignature : undefined)
     return {

@@ -53,8 +53,9 @@ function lowerAssistant(
 ): JsonObject {
   const content = lowerContent(message.content, context)
   const calls = message.toolCalls.map((call): JsonObject => {
-    const known = call.thoughtSignature ?? context.rememberedSignature(call.id)
-    const signature = context.quirks.thoughtSignatures ? known : undefined
+    const signature = context.quirks.thoughtSignatures
+      ? (call.thoughtSignature ?? context.rememberedSignature(call))
+      : undefined
     return {
       id: ids(call.id),
       type: 'function',

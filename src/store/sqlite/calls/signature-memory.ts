@@ -1,5 +1,5 @@
-// Thought signatures by tool-call id, for clients that drop them. Kept in memory at once, in the file soon after, for
-// a limited time.
+// Thought signatures by a key of their tool call, for clients that drop them. Kept in memory at once, in the file soon
+// after, for a limited time.
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
@@ -34,21 +34,21 @@ export class SqliteSignatures implements BufferedRows {
   }
 
   /** Stores the signature of a tool call. Absurdly long ones are not stored. */
-  remember(toolCallId: string, signature: string): void {
+  remember(key: string, signature: string): void {
     if (signature.length > largestSignature) return
-    this.#cache.set(toolCallId, signature)
+    this.#cache.set(key, signature)
     if (this.#waiting.size < waitingSignatures) {
-      this.#waiting.set(toolCallId, { signature, expiresAt: this.#clock() + this.#livesMs })
+      this.#waiting.set(key, { signature, expiresAt: this.#clock() + this.#livesMs })
     }
   }
 
   /** undefined if unknown or expired. Never throws: the call can continue without it. */
-  recall(toolCallId: string): string | undefined {
-    const cached = this.#cache.get(toolCallId)
+  recall(key: string): string | undefined {
+    const cached = this.#cache.get(key)
     if (cached !== undefined) return cached
     try {
-      const stored = this.#select.get(toolCallId, this.#clock())?.signature
-      if (stored !== undefined) this.#cache.set(toolCallId, stored)
+      const stored = this.#select.get(key, this.#clock())?.signature
+      if (stored !== undefined) this.#cache.set(key, stored)
       return stored
     } catch {
       return undefined
@@ -60,9 +60,9 @@ export class SqliteSignatures implements BufferedRows {
   }
 
   write(): void {
-    for (const [id, { signature, expiresAt }] of this.#waiting) {
+    for (const [key, { signature, expiresAt }] of this.#waiting) {
       try {
-        this.#insert.run(id, signature, expiresAt)
+        this.#insert.run(key, signature, expiresAt)
       } catch (error) {
         // A row that the database refuses must not undo the charge in the same transaction.
         if (isOutage(error)) throw error
