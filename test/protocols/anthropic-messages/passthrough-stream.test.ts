@@ -110,6 +110,20 @@ test('of several events that tell its end, a later one adds to what was told bef
   expect(last).toContain('"usage":{"output_tokens":2,"output_tokens_details":{"thinking_tokens":1},')
 })
 
+test('the client is told what is charged: a later count takes back nothing, and an earlier one goes on as it is', () => {
+  const counting = (usage: object) =>
+    frame({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage })
+  const { channel } = channelAfter(
+    start +
+      counting({ input_tokens: 3, output_tokens: 10, more: null }) +
+      counting({ input_tokens: 0, output_tokens: 0 }) +
+      frame({ type: 'message_stop' }),
+  )
+  expect(channel.progress.usage).toMatchObject({ input: 3, output: 10 })
+  const last = Buffer.concat([...channel.finish(channel.progress.usage!, bill, undefined)]).toString()
+  expect(last).toContain('"usage":{"input_tokens":3,"output_tokens":10,"more":null,"cost"')
+})
+
 test.each([
   ["a tool of the provider's own", block('server_tool_use')],
   [

@@ -270,18 +270,107 @@ describe('usage', () => {
     })
   })
 
-  test('takes an explicit zero for an answer and a missing field for none', () => {
-    const cached = {
-      input_tokens: 9,
-      cache_read_input_tokens: 4,
-      cache_creation_input_tokens: 2,
-      output_tokens: 1,
-    }
+  const cached = {
+    input_tokens: 9,
+    cache_read_input_tokens: 4,
+    cache_creation_input_tokens: 2,
+    output_tokens: 1,
+  }
+  const searched = (web_search_requests: number) => ({ server_tool_use: { web_search_requests } })
+  const thought = (thinking_tokens: number) => ({ output_tokens_details: { thinking_tokens } })
+
+  test.each<[string, object[], object]>([
+    [
+      'takes back nothing of the output',
+      [{ output_tokens: 10 }, { output_tokens: 0 }],
+      { input: 9, output: 10 },
+    ],
+    ['grows', [{ output_tokens: 10 }, { output_tokens: 12 }, { output_tokens: 11 }], { output: 12 }],
+    ['takes back nothing of the prompt', [{ input_tokens: 0, output_tokens: 3 }], { input: 9, output: 3 }],
+    [
+      'with zeros alone takes back nothing',
+      [{ ...cached, input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 }],
+      { input: 9, cacheRead: 4, cacheWrite5m: 2 },
+    ],
+    ['keeps what it leaves out', [{ output_tokens: 3 }], { input: 9, cacheRead: 4, cacheWrite5m: 2 }],
+    [
+      'may move input to the cache, which is not counted twice',
+      [{ input_tokens: 1, cache_read_input_tokens: 12, output_tokens: 3 }],
+      { input: 1, cacheRead: 12, cacheWrite5m: 2, output: 3 },
+    ],
+    [
+      'with a smaller prompt moves nothing to the cache',
+      [
+        { input_tokens: 20, output_tokens: 3 },
+        { input_tokens: 5, cache_read_input_tokens: 6 },
+      ],
+      { input: 20, cacheRead: 4, cacheWrite5m: 2, output: 3 },
+    ],
+    [
+      'takes back no thinking',
+      [
+        { output_tokens: 10, ...thought(6) },
+        { output_tokens: 11, ...thought(0) },
+      ],
+      { output: 5, reasoning: 6 },
+    ],
+    ['takes back no search', [searched(2), searched(0)], { toolCalls: { web_search: 2 } }],
+    ['includes the searches before it', [searched(1), searched(2)], { toolCalls: { web_search: 2 } }],
+    [
+      'that is no count takes back nothing',
+      [{ output_tokens: 10 }, { input_tokens: -1, output_tokens: 'many' }],
+      { input: 9, output: 10 },
+    ],
+    [
+      'may count the last round alone at the top level',
+      [{ input_tokens: 2, output_tokens: 5, iterations: [{ ...cached, input_tokens: 20 }, cached] }],
+      { input: 29, cacheRead: 8, cacheWrite5m: 4, output: 2 },
+    ],
+    [
+      'takes back no round',
+      [{ iterations: [cached, cached] }, { iterations: [cached] }],
+      { input: 18, cacheRead: 8, cacheWrite5m: 4, output: 2 },
+    ],
+  ])('is cumulative: a later count %s', (_, deltas, expected) => {
     const first = { ...start, message: { ...start.message, usage: cached } }
-    const counted = collect(
-      parse(first, stopped('end_turn', { input_tokens: 0, output_tokens: 3 }), stop),
-    ).usage
-    expect(counted).toMatchObject({ input: 0, cacheRead: 4, cacheWrite5m: 2, output: 3 })
+    const counted = collect(parse(first, ...deltas.map((usage) => stopped('end_turn', usage)), stop)).usage
+    expect(counted).toMatchObject(expected)
+    expect(counted).not.toHaveProperty('uncounted')
+  })
+
+  test.each([
+    [{ cache_creation_input_tokens: 0, cache_read_input_tokens: 10 }, { cacheRead: 10 }],
+    [
+      { cache_creation_input_tokens: 6, cache_read_input_tokens: 4 },
+      { cacheRead: 4, cacheWrite1h: 6 },
+    ],
+    [{ cache_creation_input_tokens: 0 }, { cacheWrite5m: 2, cacheWrite1h: 8 }],
+    [{ cache_creation_input_tokens: 10 }, { cacheWrite5m: 2, cacheWrite1h: 8 }],
+    [{ cache_creation_input_tokens: 12 }, { cacheWrite5m: 4, cacheWrite1h: 8 }],
+  ])('counts no cache write twice that was split before %p', (later, expected) => {
+    const split = { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 8 }
+    const first = { ...start, message: { usage: { cache_creation_input_tokens: 10, cache_creation: split } } }
+    const counted = collect(parse(first, stopped('end_turn', later), stop)).usage
+    const none = { cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0 }
+    expect(counted).toMatchObject({ ...none, ...expected })
+  })
+
+  test('counts a search that has found something, although a later count does not name it', () => {
+    const found = {
+      type: 'web_search_tool_result',
+      tool_use_id: 's',
+      content: [{ type: 'web_search_result', url: 'https://example.com', title: 'Rivers' }],
+    }
+    const events = parse(
+      start,
+      open(0, { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'rivers' } }),
+      close(0),
+      open(1, found),
+      close(1),
+      stopped('end_turn'),
+      stop,
+    )
+    expect(collect(events).usage).toMatchObject({ output: 7, toolCalls: { web_search: 1 } })
   })
 
   test('keeps the split of a one-hour cache when the total grows after it', () => {

@@ -253,8 +253,8 @@ function addSearch(before: ParserState): Step {
   const state = { ...before, searches: before.searches + 1 }
   const { usage, searches } = state
   if (usage === undefined || count(usage.server_tool_use?.web_search_requests) >= searches) return [state, []]
-  const counted = { ...usage, server_tool_use: { web_search_requests: searches } }
-  return [state, [{ kind: 'usage', usage: usageOf(counted) }]]
+  const counted = { ...usage, server_tool_use: { ...usage.server_tool_use, web_search_requests: searches } }
+  return [{ ...state, usage: counted }, [{ kind: 'usage', usage: usageOf(counted) }]]
 }
 
 /** The steps of the provider's own search, carried along as reasoning. */

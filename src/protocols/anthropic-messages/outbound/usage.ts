@@ -12,11 +12,59 @@ import {
 import type { WireCounters, WireUsage } from './schema.ts'
 
 /**
- * Merges a stream's counters with those of its next event, field by field: later values replace earlier ones,
- * including zeros. Only `message_start` has the 5-minute and 1-hour split, so missing fields are kept.
+ * Merges a stream's counters with those of its next event, field by field. They are cumulative: later values replace
+ * earlier ones unless they are smaller. Only `message_start` has the 5-minute and 1-hour split, so missing fields are
+ * kept.
  */
 export function mergeUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
-  return { ...before, ...after }
+  return { ...joined(before, after), ...keptCounters(before, after) }
+}
+
+const promptFields = [
+  'input_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'cache_creation',
+] as const
+
+/**
+ * The earlier values of fields whose later ones are smaller. The prompt is compared as a whole: a later event may say
+ * that tokens of the input came from the cache, and to keep the input as well would count them twice. So are rounds: the
+ * top level of the last event may count the last round alone.
+ */
+export function keptCounters(before: WireUsage | undefined, after: WireUsage): Partial<WireUsage> {
+  if (before === undefined) return {}
+  const earlier = spentOf(before)
+  const later = spentOf(joined(before, after))
+  const promptShrinks = promptOf(later) < promptOf(earlier)
+  const completionShrinks = later.completion < earlier.completion
+  const fields: (keyof WireUsage)[] = []
+  if (promptShrinks) fields.push(...promptFields)
+  if (completionShrinks) fields.push('output_tokens')
+  if (later.thinking < earlier.thinking) fields.push('output_tokens_details')
+  if ((promptShrinks || completionShrinks) && before.iterations !== undefined) fields.push('iterations')
+  return {
+    ...Object.fromEntries(fields.map((field) => [field, before[field]])),
+    ...keptSearches(before, after),
+  }
+}
+
+/** The fields of both. A split that is more than the later total would count what it has lost once more. */
+function joined(before: WireUsage | undefined, after: WireUsage): WireUsage {
+  const split = before?.cache_creation
+  const written = counter(after.cache_creation_input_tokens)
+  if (split === undefined || written === undefined || after.cache_creation !== undefined)
+    return { ...before, ...after }
+  const long = Math.min(written, count(split.ephemeral_1h_input_tokens))
+  const short = Math.min(written - long, count(split.ephemeral_5m_input_tokens))
+  const cache_creation = { ephemeral_1h_input_tokens: long, ephemeral_5m_input_tokens: short }
+  return { ...before, ...after, cache_creation }
+}
+
+function keptSearches(before: WireUsage, { server_tool_use: later }: WireUsage): Partial<WireUsage> {
+  const searches = count(before.server_tool_use?.web_search_requests)
+  if (later === undefined || count(later.web_search_requests) >= searches) return {}
+  return { server_tool_use: { ...later, web_search_requests: searches } }
 }
 
 /**
@@ -25,11 +73,8 @@ export function mergeUsage(before: WireUsage | undefined, after: WireUsage): Wir
  * shorter account, the top level holds.
  */
 export function usageOf(wire: WireUsage): Usage {
-  const top = bucketsOf(wire)
-  const rounds = (wire.iterations ?? []).map(bucketsOf)
-  const summed = rounds.reduce(add, emptyBuckets)
-  const spent = total(summed) >= total(top) && rounds.length > 0 ? summed : top
-  const thinking = Math.min(spent.completion, Math.max(summed.thinking, top.thinking))
+  const spent = spentOf(wire)
+  const { thinking } = spent
   const serviceTier = serviceTierOf(wire.service_tier)
   const searches = count(wire.server_tool_use?.web_search_requests)
   const usage: Usage = {
@@ -44,9 +89,18 @@ export function usageOf(wire: WireUsage): Usage {
     ...(serviceTier && { serviceTier }),
   }
   return withUncounted(usage, {
-    prompt: counter(wire.input_tokens) ?? positive(total(spent) - spent.completion),
+    prompt: counter(wire.input_tokens) ?? positive(promptOf(spent)),
     completion: counter(wire.output_tokens) ?? positive(spent.completion),
   })
+}
+
+/** What was consumed, with the thinking of all rounds. */
+function spentOf(wire: WireUsage): Buckets {
+  const top = bucketsOf(wire)
+  const rounds = (wire.iterations ?? []).map(bucketsOf)
+  const summed = rounds.reduce(add, emptyBuckets)
+  const spent = total(summed) >= total(top) && rounds.length > 0 ? summed : top
+  return { ...spent, thinking: Math.min(spent.completion, Math.max(summed.thinking, top.thinking)) }
 }
 
 function positive(tokens: number): number | undefined {
@@ -98,6 +152,10 @@ function add(a: Buckets, b: Buckets): Buckets {
   }
 }
 
+function promptOf(buckets: Buckets): number {
+  return buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h
+}
+
 function total(buckets: Buckets): number {
-  return buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h + buckets.completion
+  return promptOf(buckets) + buckets.completion
 }

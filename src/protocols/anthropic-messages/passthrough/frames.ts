@@ -7,6 +7,8 @@ import type { Frame } from '../../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { costFields } from '../inbound/answer-fields.ts'
+import { readUsage, type WireUsage } from '../outbound/schema.ts'
+import { keptCounters, mergeUsage } from '../outbound/usage.ts'
 
 /** A whole message of the provider with the gateway's additions. */
 export function forwardedMessage(message: JsonObject, bill: Bill, context: AnswerContext): JsonObject {
@@ -25,6 +27,8 @@ export class MessageFrames {
   readonly #context: AnswerContext
   /** The event that ends the answer and carries its usage. */
   #last: JsonObject = {}
+  /** All counters so far. */
+  #usage: WireUsage | undefined
   /** Anything after the end is not part of the answer and not counted. */
   #ended = false
   /** The index of the block that is open. */
@@ -58,7 +62,7 @@ export class MessageFrames {
           ...this.#last,
           ...event,
           delta: joined(this.#last.delta, event.delta),
-          usage: joined(this.#last.usage, event.usage),
+          usage: { ...joined(this.#last.usage, event.usage), ...this.#kept(event.usage) },
         }
         return []
       case 'message_stop':
@@ -88,8 +92,18 @@ export class MessageFrames {
     ]
   }
 
+  /** What counters of the answer so far must not be replaced by smaller ones. */
+  #kept(counted: Json | undefined): JsonObject {
+    const usage = readUsage(counted)
+    if (usage === undefined) return {}
+    const kept = keptCounters(this.#usage, usage)
+    this.#usage = mergeUsage(this.#usage, usage)
+    return kept as JsonObject
+  }
+
   #start(event: JsonObject): Frame {
     const message = isObject(event.message) ? event.message : {}
+    this.#usage = readUsage(message.usage)
     return named({ ...event, message: { ...message, model: this.#context.model, ...this.#context.extra } })
   }
 }
