@@ -1,5 +1,7 @@
 // Makes names and ids unique.
 
+import { createHash } from 'node:crypto'
+
 export class FreeNames {
   /** Where the search ended, by stem. */
   readonly #last = new Map<string, number>()
@@ -36,4 +38,15 @@ export function freeName(
     return name.slice(0, longest - tail.length) + tail
   }
   return names.of(name.slice(0, longest - longestTail), nameOf, isTaken)
+}
+
+/**
+ * An id for a tool call whose provider gave it none, or that of another call: the same whenever the answer is read again.
+ * `seed` is the answer's own id, `place` says where in it the call is.
+ */
+export function mintedId(seed: string, ...place: readonly number[]): string {
+  const digest = createHash('sha256')
+    .update([seed, ...place].join('/'))
+    .digest('hex')
+  return `call_${digest.slice(0, 24)}`
 }

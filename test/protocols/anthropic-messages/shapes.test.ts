@@ -3,10 +3,13 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
+import type { JsonObject } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { inbound } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
+import { mintedId } from '../../../src/protocols/free-names.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
+import { assistant, chat, result, user } from '../../support/conversation.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
 import { target } from './support.ts'
 
@@ -255,6 +258,84 @@ describe('a tool call', () => {
     expect(
       events.filter((event) => event.kind === 'tool-call-delta').map((event) => event.arguments),
     ).toEqual(['{}'])
+  })
+
+  describe.each<[string, (...blocks: object[]) => ChatEvent[]]>([
+    [
+      'streamed',
+      (...blocks) =>
+        parse(
+          start,
+          ...blocks.flatMap((block, at) => [open(at, block), close(at)]),
+          stopped('tool_use'),
+          stop,
+        ),
+    ],
+    ['whole', (...content) => [...outbound.whole({ id: 'm', content, stop_reason: 'tool_use' }, target())]],
+  ])('in a %s answer', (_, read) => {
+    const use = (id: unknown, n: number) => ({ type: 'tool_use', id, name: 'f', input: { n } })
+    const callsOf = (...blocks: object[]) => collect(read(...blocks)).choices[0]!.toolCalls
+
+    test('with the id of another gets one of its own, the same whenever the answer is read', () => {
+      const calls = callsOf(use('a', 1), use('b', 2), use('a', 3), use('a', 4))
+      expect(calls.map(({ id, arguments: json }) => [id, json])).toEqual([
+        ['a', '{"n":1}'],
+        ['b', '{"n":2}'],
+        [mintedId('m', 2), '{"n":3}'],
+        [mintedId('m', 3), '{"n":4}'],
+      ])
+    })
+
+    test.each(['', null, 7, undefined])('with the id %p gets one', (id) => {
+      expect(callsOf(use(id, 1), use(id, 2)).map((call) => call.id)).toEqual([
+        mintedId('m', 0),
+        mintedId('m', 1),
+      ])
+    })
+
+    test('gets an id that Claude takes back, with its result', () => {
+      const { toolCalls } = collect(read(use('a', 1), use('a', 2))).choices[0]!
+      const results = toolCalls.map(({ id }) => result(id, `of ${id}`))
+      const messages = [user('Look.'), assistant('', { content: [], toolCalls }), ...results]
+      const { body } = outbound.lower(chat({ messages }), target())
+      const [, said, given] = body['messages'] as { content: JsonObject[] }[]
+      const ids = ['a', mintedId('m', 1)]
+      expect(said!.content.map(({ id }) => id as string)).toEqual(ids)
+      expect(given!.content.map((block) => block['tool_use_id'] as string)).toEqual(ids)
+    })
+
+    test('without a name is a broken answer', () => {
+      expect(read({ type: 'tool_use', id: 'a', input: {} }).at(-1)).toMatchObject({
+        kind: 'error',
+        fault: { kind: 'broken' },
+      })
+    })
+
+    test("has an id apart from those of the provider's own tools, which stay as they are", () => {
+      const events = read(
+        { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'rivers' } },
+        { type: 'web_search_tool_result', tool_use_id: 's', content: [] },
+        use('a', 1),
+        use('a', 2),
+        { type: 'server_tool_use', id: 't', name: 'web_search', input: { query: 'seas' } },
+        { type: 'web_search_tool_result', tool_use_id: 't', content: [] },
+      )
+      const { toolCalls, reasoning } = collect(events).choices[0]!
+      expect(toolCalls.map(({ id }) => id)).toEqual(['a', mintedId('m', 1)])
+      const work = reasoning.map(({ data }) => JSON.parse(data!) as JsonObject)
+      expect(work.map(({ id, tool_use_id }) => id ?? tool_use_id)).toEqual(['s', 's', 't', 't'])
+    })
+  })
+
+  test('has an id of its own answer, where neither has one', () => {
+    const read = () =>
+      outbound.whole(
+        { content: [{ type: 'tool_use', name: 'f', input: {} }], stop_reason: 'tool_use' },
+        target(),
+      )
+    const [one, other] = [read(), read()].map((events) => collect(events).choices[0]!.toolCalls[0]!.id)
+    expect(one).toStartWith('call_')
+    expect(one).not.toBe(other)
   })
 
   test('whose arguments come whole with its start has them', () => {

@@ -6,6 +6,7 @@ import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude
 import { count } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
 import { entryOf, isJson, isObject, parseJson } from '../../json.ts'
+import { mintedId } from '../../free-names.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
@@ -31,6 +32,10 @@ type OpenBlock =
 
 interface ParserState extends BlockState<OpenBlock> {
   readonly ended: boolean
+  /** What ids of calls are made from: the answer's own id, where it has one. */
+  readonly seed: string
+  /** The ids of the calls so far. All states of an answer share it: a copy for each call would cost their square. */
+  readonly callIds: Set<string>
   readonly reasonings: number
   /** What the provider's own search looks for. */
   readonly query: string
@@ -43,23 +48,27 @@ interface ParserState extends BlockState<OpenBlock> {
 
 type Step = readonly [ParserState, readonly ChatEvent[]]
 
-const initialState: ParserState = {
-  ended: false,
-  open: {},
-  textLength: 0,
-  calls: 0,
-  reasonings: 0,
-  query: '',
-  searches: 0,
-  brokenCall: false,
-  usage: undefined,
-  stopReason: undefined,
+function initialState(): ParserState {
+  return {
+    ended: false,
+    seed: crypto.randomUUID(),
+    callIds: new Set(),
+    open: {},
+    textLength: 0,
+    calls: 0,
+    reasonings: 0,
+    query: '',
+    searches: 0,
+    brokenCall: false,
+    usage: undefined,
+    stopReason: undefined,
+  }
 }
 
 /** Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. */
 export function streamParser(): StreamParser {
   return stateParser(
-    initialState,
+    initialState(),
     (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
     (state) =>
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
@@ -96,7 +105,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
 
 /** What these events of a whole answer mean together. */
 function eventsOf(wire: readonly unknown[]): readonly ChatEvent[] {
-  const [state, events] = stepAll(initialState, wire)
+  const [state, events] = stepAll(initialState(), wire)
   return state.ended ? events : [...events, ...fail(state, 'the answer has no stop reason')[1]]
 }
 
@@ -123,11 +132,9 @@ function stepEvent(state: ParserState, event: unknown): Step {
     case 'message_start': {
       const { message } = event as JsonObject
       if (!isObject(message)) return fail(state, 'message_start has no message')
-      const [next, counted] = withUsage(state, message.usage)
-      return [
-        next,
-        [{ kind: 'message-start', id: named(message.id), model: named(message.model) }, ...counted],
-      ]
+      const id = named(message.id)
+      const [next, counted] = withUsage({ ...state, seed: id || state.seed }, message.usage)
+      return [next, [{ kind: 'message-start', id, model: named(message.model) }, ...counted]]
     }
     case 'content_block_start': {
       const { index, content_block } = event as JsonObject
@@ -206,22 +213,7 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
       if (block.name === answerTool) {
         return [withOpen(state, index, { kind: 'answer', json: '', input: block.input }), []]
       }
-      if (block.id === '' || block.name === '') return fail(state, 'a tool call has no id or no name')
-      const call = state.calls
-      const next = withOpen(state, index, { kind: 'call', call, json: '', input: block.input })
-      return [
-        { ...next, calls: call + 1 },
-        [
-          {
-            kind: 'tool-call-start',
-            choice: 0,
-            call,
-            id: block.id,
-            name: block.name,
-            thoughtSignature: undefined,
-          },
-        ],
-      ]
+      return startCall(state, index, block)
     }
     case 'server_tool_use': {
       const { id, name, input } = block
@@ -246,6 +238,19 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
     default:
       return [withOpen(state, index, { kind: 'foreign' }), []]
   }
+}
+
+function startCall(state: ParserState, index: number, { id: theirs, name, input }: WireBlock): Step {
+  if (name === '') return fail(state, 'a tool call has no name')
+  const { calls: call, callIds, seed } = state
+  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
+  const id = theirs === '' || callIds.has(theirs) ? mintedId(seed, call) : theirs
+  callIds.add(id)
+  const next = withOpen(state, index, { kind: 'call', call, json: '', input })
+  return [
+    { ...next, calls: call + 1 },
+    [{ kind: 'tool-call-start', choice: 0, call, id, name, thoughtSignature: undefined }],
+  ]
 }
 
 /** A search with results is billed even if nothing else of the answer arrives. */

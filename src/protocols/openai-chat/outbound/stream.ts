@@ -1,10 +1,10 @@
 // Parses chat completions: streams, and whole bodies.
 
-import { createHash } from 'node:crypto'
 import type { ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { fault } from '../../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../../json.ts'
+import { mintedId } from '../../free-names.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
@@ -168,11 +168,6 @@ function usageEvents(chunk: JsonObject, quirks: OpenAIChatQuirks, tier?: string)
 
 function contextOf(state: StreamState, choice: number, quirks: OpenAIChatQuirks) {
   return { choice, quirks, mintId: (call: number) => mintedId(state.seed, choice, call) }
-}
-
-/** A generated call id: stable for an answer, different between answers. */
-function mintedId(seed: string, choice: number, call: number): string {
-  return `call_${createHash('sha256').update(`${seed}/${choice}/${call}`).digest('hex').slice(0, 24)}`
 }
 
 function choiceIndex(entry: JsonObject, position: number): number {

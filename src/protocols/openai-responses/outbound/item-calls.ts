@@ -1,6 +1,5 @@
 // The calls of a response by the positions of their items. Finding one takes constant time.
 
-import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { type CallContext, type CallState, continueCall } from '../../openai/calls.ts'
@@ -42,9 +41,4 @@ export class ItemCalls {
   #count(id: string, by: number): void {
     if (id !== '') this.#ids.set(id, (this.#ids.get(id) ?? 0) + by)
   }
-}
-
-/** An id for a call without one, or with one that is taken: always the same for the same answer. */
-export function mintedId(seed: string, call: number): string {
-  return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
 }
