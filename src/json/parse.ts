@@ -1,15 +1,17 @@
 // JSON.parse in steps. The native parser does the work, on runs of members of about 64 kB; only the containers that are
 // larger than that are walked through here.
 
+import { noNames, type OpaqueNames, parseExact, parseOpaque } from './exact.ts'
 import { type Steps, stepCharacters } from './steps.ts'
 
 /**
  * What JSON.parse makes of the text, and a SyntaxError where that throws one. The nesting of the text must be bounded
- * before (`shapeFault`): each level of a large container costs another look at its beginning.
+ * before (`shapeFault`): each level of a large container costs another look at its beginning. Long integers are exact
+ * inside of the `opaque` objects, as in `parseOpaque`.
  */
-export function* parseSteps(text: string): Steps<unknown> {
-  if (text.length <= stepCharacters) return JSON.parse(text)
-  return yield* new Parser(text).run()
+export function* parseSteps(text: string, opaque: OpaqueNames = noNames): Steps<unknown> {
+  if (text.length <= stepCharacters) return parseOpaque(text, opaque)
+  return yield* new Parser(text, opaque).run()
 }
 
 type Container = unknown[] | Record<string, unknown>
@@ -21,6 +23,8 @@ interface Open {
   afterComma: boolean
   /** What the parent calls it; unused in arrays. */
   readonly key: string
+  /** Whether it is, or is in, an opaque object. */
+  readonly isOpaque: boolean
 }
 
 const quote = 0x22
@@ -34,14 +38,16 @@ const closeBrace = 0x7d
 
 class Parser {
   readonly #text: string
+  readonly #opaque: OpaqueNames
   readonly #open: Open[] = []
   #at = 0
   /** The next quote at or behind the position it was looked for from. */
   #nextQuote = -1
   #root: unknown
 
-  constructor(text: string) {
+  constructor(text: string, opaque: OpaqueNames) {
     this.#text = text
+    this.#opaque = opaque
   }
 
   *run(): Steps<unknown> {
@@ -77,7 +83,8 @@ class Parser {
       return
     }
     const members = this.#text.slice(this.#at, run.end)
-    const read = JSON.parse(isArray ? `[${members}]` : `{${members}}`) as Container
+    const whole = isArray ? `[${members}]` : `{${members}}`
+    const read = (open.isOpaque ? parseExact(whole) : parseOpaque(whole, this.#opaque)) as Container
     const count = addTo(container, read)
     if (count === 0 && (open.afterComma || run.kind === 'more')) throw this.#unexpected()
     this.#at = run.end
@@ -100,10 +107,9 @@ class Parser {
   *#value(key: string): Steps<void> {
     switch (this.#codeHere()) {
       case openBracket:
+        return this.#begin([], key, false)
       case openBrace:
-        this.#open.push({ container: this.#codeHere() === openBracket ? [] : {}, afterComma: false, key })
-        this.#at++
-        return
+        return this.#begin({}, key, this.#opaque.has(key))
       case quote:
         return this.#add(yield* this.#string(), key)
       default: {
@@ -113,6 +119,12 @@ class Parser {
         this.#add(JSON.parse(word), key)
       }
     }
+  }
+
+  #begin(container: Container, key: string, isOpaque: boolean): void {
+    const inside = this.#open.at(-1)?.isOpaque === true
+    this.#open.push({ container, afterComma: false, key, isOpaque: isOpaque || inside })
+    this.#at++
   }
 
   /** Gives a finished value to the container it is in. */
