@@ -2,6 +2,7 @@
 
 import type { ApprovedCall, ToolResult } from '../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../conversation/request.ts'
+import { parseExact } from '../../json/exact.ts'
 import type { GatewayTool, OpenedTools, ToolContext } from '../tool.ts'
 import { McpConnection, type McpServer, type RawTool } from './connection.ts'
 import { asksFirst, type CheckedDeclaration, fits } from './declaration.ts'
@@ -177,11 +178,11 @@ function itemOf(label: string, { tools, error }: Listing): JsonObject {
   }
 }
 
-/** Some models write nothing where there are no arguments. */
+/** Some models write nothing where there are no arguments. Integers stay as written: they may be ids beyond 2^53. */
 function argumentsOf(text: string): Record<string, unknown> | undefined {
   if (text.trim() === '') return {}
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parseExact(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
   } catch {
     return undefined

@@ -180,6 +180,23 @@ describe('what a call of a tool gives', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
+  test('an integer beyond 2^53 reaches the server as the model wrote it', async () => {
+    const bodies: string[] = []
+    using server = mcpServer({
+      tools: [echo],
+      http: async (request) => {
+        bodies.push(await request.clone().text())
+        return undefined
+      },
+    })
+    await using source = await opened({ server_url: server.url })
+    const written = '{"id":1234567890123456789,"in":[{"id":-9007199254740993}],"small":7}'
+    await source
+      .tool('echo')
+      .run(written, { signal: AbortSignal.timeout(5_000), deadlineAt: performance.now() + 5_000 })
+    expect(bodies.find((body) => body.includes('tools/call'))).toContain(`"arguments":${written}`)
+  })
+
   test('calls at once share one connection, a session that ended is begun anew, and the last is ended', async () => {
     let sessions = 0
     let ended = false
