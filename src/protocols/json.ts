@@ -1,6 +1,7 @@
 // Reads untrusted JSON.
 
 import type { JsonObject } from '../conversation/request.ts'
+import { type OpaqueNames, parseExact, parseOpaque } from '../json/exact.ts'
 import { shapeFault } from '../json/shape.ts'
 
 export function isObject(value: unknown): value is JsonObject {
@@ -19,13 +20,32 @@ export function entryOf<T>(table: Readonly<Record<string, T>>, word: string): T 
 
 /** Parses a text; undefined if it is not JSON, or its shape is not safe to parse. */
 export function parseJson(text: string): unknown {
+  return parsedBy(JSON.parse, text)
+}
+
+/** As `parseJson`, for arguments and results of tools: long integers are exact, and no numbers to `typeof`. */
+export function parseToolJson(text: string): unknown {
+  return parsedBy(parseExact, text)
+}
+
+/** As `parseJson`, for an answer or an event of a provider: long integers in arguments of calls are exact. */
+export function parseAnswer(text: string): unknown {
+  return parsedBy((json) => parseOpaque(json, opaqueInAnswers), text)
+}
+
+function parsedBy(parse: (text: string) => unknown, text: string): unknown {
   if (shapeFault(text) !== undefined) return undefined
   try {
-    return JSON.parse(text)
+    return parse(text)
   } catch {
     return undefined
   }
 }
+
+/** The arguments of calls where a protocol writes them as an object. */
+export const opaqueInAnswers: OpaqueNames = new Set(['input', 'args', 'arguments'])
+/** The same in histories, and results (`response`); `arguments` of an MCP request are for the gateway to read. */
+export const opaqueInRequests: OpaqueNames = new Set(['input', 'args', 'response'])
 
 /** Whether a text is valid JSON: arguments cut by the token limit are not. */
 export function isJson(text: string): boolean {

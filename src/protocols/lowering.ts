@@ -10,7 +10,7 @@ import type {
   ReasoningDetail,
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
-import { isObject, parseJson } from './json.ts'
+import { isObject, parseToolJson } from './json.ts'
 import type { Target, Warning } from './protocol.ts'
 
 /** Reports to the client, once, what is not honoured. */
@@ -185,7 +185,7 @@ export function isBlank(text: string): boolean {
 
 /** The arguments of a call as an object, for protocols that do not take JSON text. */
 export function argumentsObject(text: string, param: string, warn: Warn): JsonObject {
-  const parsed = parseJson(isBlank(text) ? '{}' : text)
+  const parsed = parseToolJson(isBlank(text) ? '{}' : text)
   if (parsed === null) return {}
   if (isObject(parsed)) return parsed
   // The protocol only takes objects, and the model should see what it wrote.

@@ -79,6 +79,8 @@ describe('a body', () => {
     ['{"a":{"b":{}},"a":1}', 'a'],
     ['{"a":[0,[1,2,{"":0,"":1}]]}', 'a[1][2].'],
     ['{"\\"":1,"\\u0022":2}', '"'],
+    ['{"input":{"id":1234567890123456789,"ids":[-1234567890123456789]},"a":1,"a":2}', 'a'],
+    ['{"input":{"id":1234567890123456789,"id":1}}', 'input.id'],
     [`{${Array.from({ length: 5000 }, (_, at) => `"k${at}":${at}`).join(',')},"k7":0}`, 'k7'],
   ])('S20 %.60s has a key twice: %s', (text, param) => {
     expect(refusalOf(() => parseJson(text, 8))).toEqual(invalid(`the key ${param} twice`))
@@ -90,6 +92,13 @@ describe('a body', () => {
     '{"a":[{"x":1}],"b":{"x":{"x":1},"y":{"x":1}}}',
   ])('S20 %s has none twice', (text) => {
     expect(parseJson(text, 8)).toEqual(JSON.parse(text))
+  })
+
+  test('keeps long integers in arguments and results of tools, and reads numbers elsewhere', () => {
+    const text = '{"seed":1234567890123456789,"input":{"id":1234567890123456789}}'
+    const json = parseJson(text, 8)
+    expect(JSON.stringify(json)).toBe('{"seed":1234567890123456800,"input":{"id":1234567890123456789}}')
+    expect(json['seed']).toBe(1234567890123456800)
   })
 
   test('S20 no body of 10 MB holds the loop, whatever it is made of', () => {
@@ -104,6 +113,7 @@ describe('a body', () => {
       escaped: `{"a":{${Array.from({ length: 99_000 }, (_, at) => `"\\u0061${at % 90_000}":0`).join(',')}}}`,
       colons: `{"a"${':'.repeat(size)}}`,
       ends: `{"a":1}${'}'.repeat(size)}`,
+      integers: `{"input":{"a":[${'1234567890123456789,'.repeat(190_000)}0]}}`,
     }
     for (const [name, text] of Object.entries(bodies)) {
       const began = performance.now()

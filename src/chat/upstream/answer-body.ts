@@ -3,9 +3,11 @@
 import type { Awaitable } from '../../awaitable.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { decodeSteps } from '../../json/decode.ts'
+import { type OpaqueNames, parseOpaque } from '../../json/exact.ts'
 import { parseSteps } from '../../json/parse.ts'
 import { shapeFault, shapeFaultSteps } from '../../json/shape.ts'
 import { stepCharacters } from '../../json/steps.ts'
+import { opaqueInAnswers } from '../../protocols/json.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { BodyReader } from '../streaming/relay.ts'
 import { littleCharacters, Turns } from '../streaming/turns.ts'
@@ -17,29 +19,39 @@ const smallBodyBytes = 65_536
 
 /**
  * The JSON of an answer. Throws, or rejects with, AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
- * any other and is not charged. `most` bounds the number of objects, arrays and items.
+ * any other and is not charged. `most` bounds the number of objects, arrays and items. Long integers are exact inside of
+ * objects with an `opaque` name.
  */
 export function parsedAnswer(
   response: Response,
   text: string,
   turns: Turns,
   most = mostValues,
+  opaque = opaqueInAnswers,
 ): Awaitable<unknown> {
-  if (text.length > littleCharacters) return parsedInSteps(response, text, turns, most)
+  if (text.length > littleCharacters) return parsedInSteps(response, text, turns, most, opaque)
   refuseShape(shapeFault(text, most))
   try {
-    return JSON.parse(text) as unknown
+    return parseOpaque(text, opaque)
   } catch {
     throw notJson(response, text)
   }
 }
 
-async function parsedInSteps(response: Response, text: string, turns: Turns, most: number): Promise<unknown> {
+async function parsedInSteps(
+  response: Response,
+  text: string,
+  turns: Turns,
+  most: number,
+  opaque: OpaqueNames,
+): Promise<unknown> {
   // The runtime's own parser is the fastest, but takes the whole text in one step.
   const isOneStep = text.length <= stepCharacters
   refuseShape(isOneStep ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most)))
   try {
-    return await (isOneStep ? turns.run(() => JSON.parse(text) as unknown) : turns.through(parseSteps(text)))
+    return await (isOneStep
+      ? turns.run(() => parseOpaque(text, opaque))
+      : turns.through(parseSteps(text, opaque)))
   } catch {
     throw notJson(response, text)
   }

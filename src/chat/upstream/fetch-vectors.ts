@@ -6,6 +6,7 @@ import {
   defaultEmbeddingQuirks,
 } from '../../protocols/embeddings/embeddings.ts'
 import { GatewayError } from '../../errors.ts'
+import { noNames } from '../../json/exact.ts'
 import type { Target, Warning } from '../../protocols/protocol.ts'
 import type { EmbeddingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
@@ -63,7 +64,7 @@ export async function fetchVectors(
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
     const text = await boundedText(response, most, request, limits.gapMs, turns)
     request.read()
-    const parsed = await parsedAnswer(response, text, turns, Number.POSITIVE_INFINITY)
+    const parsed = await parsedAnswer(response, text, turns, Number.POSITIVE_INFINITY, noNames)
     const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length

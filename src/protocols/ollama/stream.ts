@@ -4,7 +4,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
 import { counter, disjoint } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
-import { entryOf, isObject, parseJson } from '../json.ts'
+import { entryOf, isObject, parseAnswer } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import { faultIn } from './fault.ts'
@@ -25,7 +25,7 @@ type Step = readonly [OllamaState, readonly ChatEvent[]]
 export function streamParser(): StreamParser {
   return stateParser(
     initial(),
-    (state, frame) => (state.ended ? [state, []] : stepValue(state, parseJson(frame.data))),
+    (state, frame) => (state.ended ? [state, []] : stepValue(state, parseAnswer(frame.data))),
     (state) =>
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
   )

@@ -25,6 +25,16 @@ describe('a whole answer', () => {
     expect(await parsed(quoted)).toEqual({ text: '['.repeat(5_000) })
   })
 
+  test('keeps long integers in arguments of calls, and reads numbers elsewhere, however long it is', async () => {
+    const big = '1234567890123456789'
+    for (const filler of ['', 'x'.repeat(20_000), 'x'.repeat(200_000)]) {
+      const text = `{"filler":"${filler}","usage":${big},"calls":[{"input":{"id":${big}}},{"arguments":{"id":${big}}}]}`
+      const answer = await parsed(text)
+      expect(answer).toHaveProperty('usage', Number(big))
+      expect(JSON.stringify(answer)).toBe(text.replace(big, String(Number(big))))
+    }
+  })
+
   test('that its protocol cannot read has failed, as a stream then is broken', () => {
     const reading = () =>
       readWhole(() => {

@@ -4,7 +4,7 @@ import type { Annotation, FinishReason } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { completionTokens, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import { isObject, parseJson } from '../../json.ts'
+import { isObject, parseToolJson } from '../../json.ts'
 import type { Bill } from '../../protocol.ts'
 
 /** The `usage` object: cached tokens separate from the input, reasoning included in the output, and the cost. */
@@ -119,6 +119,6 @@ function detailsOf(code: string, param: string | null): JsonObject {
 
 /** The arguments of a call as an object; if they are not one (cut by the token limit, or no JSON), as text. */
 export function inputOf(text: string): JsonObject {
-  const input = parseJson(text)
+  const input = parseToolJson(text)
   return isObject(input) ? input : { invalid_arguments: text }
 }

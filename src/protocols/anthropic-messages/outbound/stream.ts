@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
 import { count } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
-import { entryOf, isJson, isObject, parseJson } from '../../json.ts'
+import { entryOf, isJson, isObject, parseAnswer, parseJson } from '../../json.ts'
 import { mintedId } from '../../free-names.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
@@ -122,7 +122,7 @@ function stepAll(before: ParserState, wire: readonly unknown[]): Step {
 
 function stepFrame(state: ParserState, frame: Frame): Step {
   if (frame.data === '' || frame.data === '[DONE]') return [state, []]
-  const event = parseJson(frame.data)
+  const event = parseAnswer(frame.data)
   return event === undefined ? fail(state, 'a stream event is not JSON') : stepEvent(state, event)
 }
 

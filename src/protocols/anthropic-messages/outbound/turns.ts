@@ -11,7 +11,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { isObject, parseJson } from '../../json.ts'
+import { isObject, parseToolJson } from '../../json.ts'
 import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
 import type { ModelTraits } from '../../claude/models.ts'
@@ -262,7 +262,7 @@ function reasoningBlock(detail: ReasoningDetail, compaction: boolean): JsonObjec
 
 function inputOf(text: string, param: string, warn: Warn): JsonObject {
   if (isBlank(text)) return {}
-  const input = parseJson(text)
+  const input = parseToolJson(text)
   if (isObject(input)) return input
   // The API only takes objects, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')

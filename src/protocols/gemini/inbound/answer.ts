@@ -5,7 +5,7 @@ import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
 import { errorTable, type RenderedError } from '../../../errors.ts'
-import { isObject, parseJson } from '../../json.ts'
+import { isObject, parseToolJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { isFilterReason } from '../finish-reasons.ts'
 import { carriedBy } from '../signatures.ts'
@@ -98,7 +98,7 @@ export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
 }
 
 function callPart(id: string, name: string, json: string, signature: string | undefined): JsonObject {
-  const args = parseJson(json === '' ? '{}' : json)
+  const args = parseToolJson(json === '' ? '{}' : json)
   return {
     functionCall: { id, name, args: isObject(args) ? args : { invalid_arguments: json } },
     ...(signature === undefined ? {} : { thoughtSignature: signature }),

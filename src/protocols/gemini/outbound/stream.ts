@@ -3,7 +3,9 @@
 
 import type { BlockedPrompt, ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { Usage } from '../../../conversation/usage.ts'
+import { parseOpaque } from '../../../json/exact.ts'
 import { fault } from '../../faults.ts'
+import { opaqueInAnswers } from '../../json.ts'
 import type { StreamParser, Texts } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextRuns } from '../../framing/text-runs.ts'
@@ -228,7 +230,7 @@ function isOneText({ candidates = [] }: Chunk): boolean {
 /** The parsed JSON; undefined if it is not JSON. The decoder has checked its shape. */
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseOpaque(text, opaqueInAnswers)
   } catch {
     return undefined
   }

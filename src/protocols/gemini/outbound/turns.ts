@@ -11,7 +11,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { isObject, parseJson } from '../../json.ts'
+import { isObject, parseToolJson } from '../../json.ts'
 import { argumentsObject, type Warn, warnOfName } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
 import type { WireNames } from '../../wire-names.ts'
@@ -242,7 +242,7 @@ function responseOf(text: string, result: ToolMessage | undefined): Json {
   // A call without a result would be refused.
   if (result === undefined) return { error: 'No result was given for this call.' }
   if (result.isError) return { error: text }
-  const output = parseJson(text)
+  const output = parseToolJson(text)
   return isObject(output) ? output : { result: text }
 }
 
