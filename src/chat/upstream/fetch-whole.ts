@@ -82,11 +82,11 @@ function wholeAnswer(
   if (result.fault) throw new AttemptFailed(result.fault)
   const delivered = new Delivered()
   const owner = ownerOf(call, candidate)
-  const remember = remembering(parts.signatures, owner)
   for (const choice of result.choices) {
     delivered.addChoice(choice)
     for (const made of choice.toolCalls)
-      if (made.thoughtSignature !== undefined) remember(made, made.thoughtSignature)
+      if (made.thoughtSignature !== undefined)
+        remembering(parts.signatures, owner)(made, made.thoughtSignature)
     const [first] = choice.toolCalls
     if (first && choice.reasoning.length > 0 && losesThoughts(call))
       parts.thoughts.keep(owner, first, choice.reasoning)

@@ -73,7 +73,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
 
   setRole(account: string, role: Role, at: number): void {
     this.#together(() => {
-      const { changes } = this.#sql().setRole.run(role, account, role)
+      const { changes } = this.#sql().setRole.run(role, account)
       if (Number(changes) === 0 || role !== 'operator') return
       this.#sql().endSessions.run(at, account, '')
       for (const kind of ['link', 'invitation'] satisfies TicketKind[])
@@ -82,7 +82,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   }
 
   demote(account: string): void {
-    this.#unlessLastOperator(account, () => this.#sql().demote.run(account))
+    this.#unlessLastOperator(account, () => this.#sql().setRole.run('user' satisfies Role, account))
   }
 
   suspend(account: string): boolean {
@@ -276,8 +276,7 @@ function statements(database: Database) {
     setPassword: write('UPDATE account SET password = ?, password_changed_at = ? WHERE id = ?'),
     clearPassword: write('UPDATE account SET password = NULL WHERE id = ?'),
     verifyEmail: write('UPDATE account SET email_verified_at = coalesce(email_verified_at, ?) WHERE id = ?'),
-    setRole: write('UPDATE account SET role = ? WHERE id = ? AND role <> ?'),
-    demote: write(`UPDATE account SET role = 'user' WHERE id = ?`),
+    setRole: write('UPDATE account SET role = ?1 WHERE id = ?2 AND role <> ?1'),
     lastOperator: database.prepare<{ id: string }, [string]>(
       `SELECT id FROM account WHERE id = ?1 AND role = 'operator' AND deleted_at IS NULL AND NOT EXISTS
        (SELECT 1 FROM account WHERE role = 'operator' AND suspended = 0 AND deleted_at IS NULL AND id <> ?1)`,
