@@ -2,7 +2,7 @@
 // what they complain of, is noted.
 
 import axe from 'axe-core'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 
 export const browserPath =
   Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
@@ -89,13 +89,16 @@ export async function withAuthenticator(page: Page): Promise<void> {
   })
 }
 
-/** The gateway gets what is sent to these addresses, and the page gets no answer. */
-export function loseAnswer(page: Page, addresses: string): Promise<unknown> {
-  return page.route(addresses, async (route) => {
+/** Presses a button: the gateway gets what it sends to this address, and the page, which says so, gets no answer. */
+export async function pressInVain(page: Page, button: Locator, address: string): Promise<void> {
+  await page.route(address, async (route) => {
     if (route.request().method() !== 'POST') return route.continue()
     await route.fetch()
     return route.abort()
   })
+  await button.click()
+  await page.getByText('The gateway does not answer').waitFor()
+  await page.unroute(address)
 }
 
 /** What a visit must not have: to be compared with `clean`. */
