@@ -16,21 +16,9 @@ import type { Outbound, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { withDialect } from '../../src/providers/provider.ts'
-import { chat, lookup } from '../support/conversation.ts'
+import { chat, lookup, webSearch } from '../support/conversation.ts'
 import { cases, framesOf } from '../support/recordings.ts'
 import { answersOf, recordedHosts, spokenBy } from './recorded-hosts.ts'
-
-const plain: WebSearchDeclaration = {
-  kind: 'web-search',
-  param: 'tools[0]',
-  engine: 'auto',
-  contextSize: 'medium',
-  location: undefined,
-  allowedDomains: [],
-  blockedDomains: [],
-  maxUses: undefined,
-  rest: {},
-}
 
 const berlin = { city: 'Berlin', country: 'DE', timezone: 'Europe/Berlin' }
 
@@ -62,7 +50,7 @@ function lowered(
   more: Partial<ChatRequest> = {},
 ) {
   const { outbound, target } = spoken(id, model)
-  const { body } = outbound.lower(chat({ ...more, webSearch: { ...plain, ...search } }), target)
+  const { body } = outbound.lower(chat({ ...more, webSearch: { ...webSearch, ...search } }), target)
   const fields = [
     'tools',
     'max_tool_calls',
@@ -80,7 +68,7 @@ function able(
   more: Partial<ChatRequest> = {},
 ) {
   const { outbound, target } = spoken(id, model)
-  return outbound.ownSearch?.({ ...plain, ...search }, chat(more), target)
+  return outbound.ownSearch?.({ ...webSearch, ...search }, chat(more), target)
 }
 
 describe('what a provider is asked', () => {

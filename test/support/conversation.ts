@@ -1,5 +1,6 @@
 // Requests to lower and targets to lower them for, everything at rest but what a test names.
 
+import type { WebSearchDeclaration } from '../../src/conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
   ChatRequest,
@@ -55,6 +56,19 @@ export const lookup: FunctionTool = {
   parameters: undefined,
   strict: undefined,
   cache: undefined,
+}
+
+/** A request's wish to search, with nothing about how. */
+export const webSearch: WebSearchDeclaration = {
+  kind: 'web-search',
+  param: 'tools[0]',
+  engine: 'auto',
+  contextSize: 'medium',
+  location: undefined,
+  allowedDomains: [],
+  blockedDomains: [],
+  maxUses: undefined,
+  rest: {},
 }
 
 /** What makes a protocol's targets: `usual` is what its tests take for granted. */

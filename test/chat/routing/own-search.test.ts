@@ -12,21 +12,9 @@ import type { Price } from '../../../src/credits/price.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import type { Envelope } from '../../../src/protocols/protocol.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
-import { chat, lookup } from '../../support/conversation.ts'
+import { chat, lookup, webSearch } from '../../support/conversation.ts'
 import { routeTo } from '../routes.ts'
 import { envelope, modelOf, price } from '../support.ts'
-
-const search: WebSearchDeclaration = {
-  kind: 'web-search',
-  param: 'tools[0]',
-  engine: 'auto',
-  contextSize: 'medium',
-  location: undefined,
-  allowedDomains: [],
-  blockedDomains: [],
-  maxUses: undefined,
-  rest: {},
-}
 
 const perSearch: Partial<Price> = { perCall: { web_search: usd('0.01') } }
 
@@ -39,7 +27,7 @@ function candidate(id: string, upstream: string, costs: Partial<Price> = perSear
 const claude = candidate('anthropic', 'claude-sonnet-4-5')
 const gpt = candidate('openai', 'gpt-5.2')
 /** A declaration of the search, and of nothing else. */
-const alone: Asked = { declared: { declarations: [search] } }
+const alone: Asked = { declared: { declarations: [webSearch] } }
 const flash = candidate('gemini', 'gemini-2.5-flash')
 const llama = candidate('groq', 'llama-3.3-70b-versatile')
 
@@ -54,7 +42,7 @@ interface Asked {
 function asked(candidates: readonly Candidate[], more: Asked = {}) {
   const mcp = { kind: 'mcp', param: 'tools[1]', serverLabel: 'files', declaration: {} } as const
   const declared: DeclaredTools = {
-    declarations: [{ ...search, ...more.search }, mcp],
+    declarations: [{ ...webSearch, ...more.search }, mcp],
     maxCalls: undefined,
     approved: [],
     history: [],

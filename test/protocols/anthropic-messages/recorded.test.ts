@@ -9,21 +9,11 @@ import { outbound } from '../../../src/protocols/anthropic-messages/outbound/out
 import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
 import { testStreams } from '../../support/stream-promises.ts'
 import { isWork } from '../../../src/protocols/claude/server-tools.ts'
-import { assistant, chat, user } from '../../support/conversation.ts'
+import { assistant, chat, user, webSearch } from '../../support/conversation.ts'
 import { target as anyTarget } from './support.ts'
 
 const target = anyTarget()
-const search: WebSearchDeclaration = {
-  kind: 'web-search',
-  param: 'tools',
-  engine: 'native',
-  contextSize: 'medium',
-  location: undefined,
-  allowedDomains: [],
-  blockedDomains: [],
-  maxUses: undefined,
-  rest: {},
-}
+const search: WebSearchDeclaration = { ...webSearch, engine: 'native' }
 const parser = () => outbound.parser(target)
 
 const all = ['anthropic', 'vertex-anthropic', 'bedrock-invoke-anthropic'].flatMap(cases)

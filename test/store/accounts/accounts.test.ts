@@ -2,11 +2,11 @@
 
 import { afterEach, expect, test } from 'bun:test'
 import { mintKey, type ApiKey } from '../../../src/accounts/api-key.ts'
-import type { RequestLogRow } from '../../../src/observe/request-log.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { logRowOf } from '../calls/support.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []
@@ -160,42 +160,21 @@ test('a revocation is effective at once here, and within a second in another pro
   expect((await here.findKey(key.id))?.expiresAt).toBe(noon + 9)
 })
 
-const row: RequestLogRow = {
-  requestId: 'r1',
-  at: noon,
-  account: 'anna',
-  key: 'k',
-  model: 'sim/echo',
-  provider: 'sim',
-  stream: true,
-  status: 200,
-  code: null,
-  ending: 'finished',
-  promptTokens: 3,
-  completionTokens: 4,
-  cost: 2n ** 60n,
-  attempts: 1,
-  firstByteMs: 12,
-  totalMs: 30,
-  detail: null,
-  contents: null,
-}
-
 test('rows that are waiting when the store closes are written, and a row the database refuses harms no call', async () => {
   const dataDir = freshDir()
   const store = await openStore(dataDir, { clock: () => noon })
   await store.ledger.grant(grantOf('g', usd(1)))
-  store.requestLog.append({ ...row, cost: 'broken' as unknown as bigint })
-  for (let n = 1; n < 128; n++) store.requestLog.append({ ...row, requestId: `r${n}` })
+  store.requestLog.append(logRowOf('r0', { cost: 'broken' as unknown as bigint }))
+  for (let n = 1; n < 128; n++) store.requestLog.append(logRowOf(`r${n}`))
   expect((await store.ledger.hold(holdOf('c'))).kind).toBe('held')
   expect(store.requestLog.dropped).toBe(1)
-  store.requestLog.append(row)
+  store.requestLog.append(logRowOf('r1'))
   store.signatures.remember('call_1', 'sig')
   await store.close()
   const again = await open(dataDir)
   const { rows } = await again.requests.page({ limit: 200 })
   expect(rows).toHaveLength(128)
-  expect(rows[0]).toMatchObject(row)
+  expect(rows[0]).toMatchObject(logRowOf('r1'))
   expect(again.signatures.recall('call_1')).toBe('sig')
 })
 

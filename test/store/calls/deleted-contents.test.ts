@@ -6,6 +6,7 @@ import type { RequestLogRow } from '../../../src/observe/request-log.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { day, noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { logRowOf } from './support.ts'
 
 let dir: TempDir
 let store: Store
@@ -29,27 +30,14 @@ async function opened(): Promise<{ anna: string; bert: string }> {
 }
 
 function rowOf(account: string, nth: number, more: Partial<RequestLogRow> = {}): RequestLogRow {
-  return {
-    requestId: `${account}-${nth}`,
+  return logRowOf(`${account}-${nth}`, {
     at: noon + nth,
     account,
-    key: 'k',
-    model: 'sim/echo',
-    provider: 'sim',
-    stream: true,
-    status: 200,
-    code: null,
-    ending: 'finished',
-    promptTokens: 3,
-    completionTokens: 4,
     cost: 5n,
-    attempts: 1,
-    firstByteMs: 12,
-    totalMs: 30,
     detail: '{"message":"you said hello"}',
     contents: '{"request":"hello"}',
     ...more,
-  }
+  })
 }
 
 /** How many rows of the account there are, and how many of them have contents. */

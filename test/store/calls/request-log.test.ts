@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
-import type { RequestLogRow, RequestQuery } from '../../../src/observe/request-log.ts'
+import type { RequestQuery } from '../../../src/observe/request-log.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
@@ -11,6 +11,7 @@ import { grantOf, holdOf, noon } from '../../credits/support.ts'
 import { until } from '../../chat/lab.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { processorMs } from '../../support/processor-time.ts'
+import { logRowOf } from './support.ts'
 
 const dirs: TempDir[] = []
 const stores: Store[] = []
@@ -31,31 +32,10 @@ async function open(dataDir = freshDir()): Promise<Store> {
   return store
 }
 
-const row: RequestLogRow = {
-  requestId: 'r1',
-  at: noon,
-  account: 'anna',
-  key: 'k',
-  model: 'sim/echo',
-  provider: 'sim',
-  stream: true,
-  status: 200,
-  code: null,
-  ending: 'finished',
-  promptTokens: 3,
-  completionTokens: 4,
-  cost: 2n ** 60n,
-  attempts: 1,
-  firstByteMs: 12,
-  totalMs: 30,
-  detail: null,
-  contents: null,
-}
-
 test('a store closes although another process has the database locked', async () => {
   const dataDir = freshDir()
   const { requestLog, close } = await openStore(dataDir, { clock: () => noon, serveAs: 'server' })
-  requestLog.append(row)
+  requestLog.append(logRowOf('r1'))
   const other = new Database(`${dataDir}/weir.db`)
   other.run('BEGIN IMMEDIATE')
   await close()
@@ -68,15 +48,8 @@ test('rows are written soon and come back whole, by id only to their account', a
   const { ledger, requestLog, requests } = await open()
   await ledger.grant(grantOf('g', usd(1)))
   const detail = JSON.stringify({ available: '0.1' })
-  requestLog.append(row)
-  requestLog.append({
-    ...row,
-    requestId: 'r2',
-    account: 'berta',
-    code: 'overloaded',
-    detail,
-    firstByteMs: 1.6,
-  })
+  requestLog.append(logRowOf('r1'))
+  requestLog.append(logRowOf('r2', { account: 'berta', code: 'overloaded', detail, firstByteMs: 1.6 }))
   // Each commit would write the pages of four indexes for them.
   await ledger.hold(holdOf('c'))
   expect(await requests.find('r1', 'anna')).toBeUndefined()
@@ -84,7 +57,7 @@ test('rows are written soon and come back whole, by id only to their account', a
     () => requests.find('r1', 'anna'),
     (found) => found !== undefined,
   )
-  expect(await requests.find('r1', 'anna')).toMatchObject(row)
+  expect(await requests.find('r1', 'anna')).toMatchObject(logRowOf('r1'))
   expect(await requests.find('r2')).toMatchObject({ account: 'berta', detail, firstByteMs: 2 })
   expect(await requests.find('r2', 'anna')).toBeUndefined()
 })
@@ -92,7 +65,7 @@ test('rows are written soon and come back whole, by id only to their account', a
 test('enough rows ride on the next commit', async () => {
   const { ledger, requestLog, requests } = await open()
   await ledger.grant(grantOf('g', usd(1)))
-  for (let n = 0; n < 128; n++) requestLog.append({ ...row, requestId: `r${n}` })
+  for (let n = 0; n < 128; n++) requestLog.append(logRowOf(`r${n}`))
   await ledger.hold(holdOf('c'))
   expect((await requests.page({ limit: 200 })).rows).toHaveLength(128)
 })
@@ -110,7 +83,7 @@ test.each([
     const { ledger, requestLog, requests } = await open()
     await ledger.grant(grantOf('g', usd(1)))
     for (let n = 0; n < 128; n++)
-      requestLog.append({ ...row, requestId: `r${n}`, at: noon + n, ...(n === place ? broken : {}) })
+      requestLog.append(logRowOf(`r${n}`, { at: noon + n, ...(n === place ? broken : {}) }))
     await ledger.hold(holdOf('c'))
     expect(requestLog.dropped).toBe(1)
     const { rows } = await requests.page({ limit: 200 })
@@ -124,15 +97,15 @@ async function filled(scan: number) {
   const dataDir = freshDir()
   const store = await openStore(dataDir, { clock: () => noon })
   for (let n = 0; n < 60; n++) {
-    store.requestLog.append({
-      ...row,
-      requestId: `r${n}`,
-      at: noon + Math.floor(n / 3),
-      key: n % 2 === 0 ? 'even' : 'odd',
-      model: n % 4 === 0 ? 'sim/pattern' : 'sim/echo',
-      code: n % 6 === 0 ? 'overloaded' : null,
-      account: n === 59 ? 'berta' : 'anna',
-    })
+    store.requestLog.append(
+      logRowOf(`r${n}`, {
+        at: noon + Math.floor(n / 3),
+        key: n % 2 === 0 ? 'even' : 'odd',
+        model: n % 4 === 0 ? 'sim/pattern' : 'sim/echo',
+        code: n % 6 === 0 ? 'overloaded' : null,
+        account: n === 59 ? 'berta' : 'anna',
+      }),
+    )
   }
   await store.close()
   const database = openDatabase(dataDir, noon)

@@ -7,6 +7,7 @@ import type { WebSearchDeclaration } from '../../../src/conversation/gateway-too
 import { openSearch, type SearchSettings } from '../../../src/tools/search/open.ts'
 import { PageReader, UnreadablePage } from '../../../src/tools/search/page/page-reader.ts'
 import type { GatewayTool } from '../../../src/tools/tool.ts'
+import { webSearch } from '../../support/conversation.ts'
 
 let asked: string[] = []
 let answer: (request: Request) => Response | Promise<Response> = () => new Response('')
@@ -47,15 +48,7 @@ async function tool(
   } = {},
 ): Promise<GatewayTool> {
   const declaration: WebSearchDeclaration = {
-    kind: 'web-search',
-    param: 'tools[0]',
-    engine: 'auto',
-    contextSize: 'medium',
-    location: undefined,
-    allowedDomains: [],
-    blockedDomains: [],
-    maxUses: undefined,
-    rest: {},
+    ...webSearch,
     ...more.declared,
   }
   const nothingElse = { declarations: [], maxCalls: undefined, approved: [], history: [] }

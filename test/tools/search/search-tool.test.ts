@@ -6,6 +6,7 @@ import type { WebSearchDeclaration } from '../../../src/conversation/gateway-too
 import { GatewayError } from '../../../src/errors.ts'
 import { openSearch, type SearchSettings } from '../../../src/tools/search/open.ts'
 import type { GatewayTool, ToolCaller } from '../../../src/tools/tool.ts'
+import { webSearch } from '../../support/conversation.ts'
 
 const settings: SearchSettings = {
   backend: 'none',
@@ -17,18 +18,6 @@ const settings: SearchSettings = {
   pages: undefined,
   allowHosts: [],
   now: () => Date.UTC(2026, 10, 22),
-}
-
-const plain: WebSearchDeclaration = {
-  kind: 'web-search',
-  param: 'tools[0]',
-  engine: 'auto',
-  contextSize: 'medium',
-  location: undefined,
-  allowedDomains: [],
-  blockedDomains: [],
-  maxUses: undefined,
-  rest: {},
 }
 
 const caller: ToolCaller = {
@@ -46,7 +35,10 @@ async function toolFor(
   more: { mode?: 'live' | 'test'; settings?: Partial<SearchSettings> } = {},
 ): Promise<GatewayTool> {
   const search = openSearch({ ...settings, ...more.settings })
-  const source = search.open({ ...plain, ...declared }, nothingElse, { ...caller, mode: more.mode ?? 'test' })
+  const source = search.open({ ...webSearch, ...declared }, nothingElse, {
+    ...caller,
+    mode: more.mode ?? 'test',
+  })
   const { tools } = await source.open()
   return tools.find(({ preferredName }) => preferredName === 'web_search')!
 }
@@ -167,7 +159,7 @@ describe('the wishes of the request', () => {
     [{ rest: { recency: 'decade' } }, 'tools[0].recency'],
     [{ engine: 'altavista' }, 'tools[0].engine'],
   ] as const)('%j is refused, and the field is named', (declared, param) => {
-    const error = errorOf(() => openSearch(settings).open({ ...plain, ...declared }, nothingElse, caller))
+    const error = errorOf(() => openSearch(settings).open({ ...webSearch, ...declared }, nothingElse, caller))
     expect(error).toMatchObject({ code: 'invalid_request', details: { param } })
   })
 })
@@ -194,7 +186,7 @@ describe('arguments that are none', () => {
 
 describe('who searches', () => {
   test('a live key without a backend gets an error that names the setting', () => {
-    const open = () => openSearch(settings).open(plain, nothingElse, { ...caller, mode: 'live' })
+    const open = () => openSearch(settings).open(webSearch, nothingElse, { ...caller, mode: 'live' })
     const error = errorOf(open)
     expect(error).toMatchObject({ code: 'unsupported_parameter', details: { param: 'tools[0]' } })
     expect(error.message).toContain('search.backend')
@@ -210,7 +202,7 @@ describe('who searches', () => {
   test('a backend that is not the configured one is refused by name', () => {
     const search = openSearch({ ...settings, backend: 'tavily', apiKey: 'k' })
     const open = (engine: string) => () =>
-      search.open({ ...plain, engine }, nothingElse, { ...caller, mode: 'live' })
+      search.open({ ...webSearch, engine }, nothingElse, { ...caller, mode: 'live' })
     expect(errorOf(open('brave')).message).toContain('search.backend is tavily')
     expect(errorOf(open('native')).message).toContain('no web search of its own')
   })
