@@ -8,6 +8,8 @@ import { otherCore } from './processes.ts'
 export interface Load {
   readonly url: string
   readonly key: string
+  /** Beside those of every call. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly body: object
   readonly connections: number
   readonly seconds: number
@@ -72,6 +74,9 @@ wrk.method = "POST"
 wrk.body = ${JSON.stringify(JSON.stringify(load.body))}
 wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = ${JSON.stringify(`Bearer ${load.key}`)}
+${Object.entries(load.headers ?? {})
+  .map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`)
+  .join('\n')}
 ${load.pauseMs > 0 ? `function delay() return math.floor(-${load.pauseMs} * math.log(1 - math.random()) + 0.5) end` : ''}
 function done(summary, latency, requests)
   local e = summary.errors
