@@ -1,7 +1,9 @@
-// The README's proxy configurations, run by the real proxies: streams come through as they are made, below a path too.
+// The README's proxy configurations, run by the real proxies: streams come through as they are made, below a path too,
+// and clients have the addresses that they come from.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
 import { resolve } from 'node:path'
 import OpenAI from 'openai'
 import { freePort, type RunningWeir, startWeir } from '../support/run-weir.ts'
@@ -50,7 +52,7 @@ const proxies: readonly Proxy[] = [
 
 let weir: RunningWeir
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await startWeir({ config: 'server: { trusted_proxies: [127.0.0.1] }' })
 }, 30_000)
 afterAll(() => weir?.stop())
 
@@ -100,7 +102,27 @@ describe.each(proxies.filter(({ program }) => Bun.which(program) !== null))('beh
     },
     30_000,
   )
+
+  test.each(['/v1', '/weir/v1'])('%s sees clients at their own addresses', async (path) => {
+    const owner = ['--account', 'owner@localhost']
+    const { stdout } = await weir.command('keys', 'create', ...owner, '--networks', '10.1.0.0/16')
+    const claimed = { authorization: `Bearer ${stdout.trim()}`, 'x-forwarded-for': '10.1.2.3' }
+    expect(await statusFrom('127.0.0.2', `${origin}${path}/key`, claimed)).toBe(403)
+    expect(await statusFrom('127.0.0.1', `${weir.origin}/v1/key`, claimed)).toBe(200)
+  })
 })
+
+/** The status of a GET from an address of this machine. */
+function statusFrom(localAddress: string, url: string, headers: Record<string, string>): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const got = request(url, { localAddress, headers }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode ?? 0)
+    })
+    got.on('error', reject)
+    got.end()
+  })
+}
 
 async function answering(url: string, child: Bun.Subprocess, log: string): Promise<void> {
   const deadline = performance.now() + 20_000
