@@ -40,6 +40,8 @@ export { type Store, StoreOpenError } from './store.ts'
 const serverBusyTimeoutMs = 50
 const cutMessage =
   'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
+const unwritableMessage =
+  'the database cannot be written, so calls are refused; this is logged once a minute while it lasts'
 const usageMessage = 'what a call used could not be added to its day; it is tried again'
 /** How long a stop tries to write the rows of the request log while another process has the database locked. */
 const logPatienceMs = 1_000
@@ -156,6 +158,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     committed: (head) => anchors.committed(head),
     log,
     lost: options.lost,
+    // A command that fails says so itself.
+    unwritable: serveAs === undefined ? undefined : reporter(notice),
   })
 
   const retention = new Retention(database, times)
@@ -230,6 +234,17 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
         lock?.release()
       }
     },
+  }
+}
+
+/** Reports a database that cannot be written: it is tried again several times a second, and reported once a minute. */
+function reporter(notice: StoreOptions['notice']): (error: unknown) => void {
+  let reportedAt = Number.NEGATIVE_INFINITY
+  return (error) => {
+    const now = performance.now()
+    if (now - reportedAt < 60_000) return
+    reportedAt = now
+    notice?.(unwritableMessage, { error })
   }
 }
 

@@ -140,6 +140,7 @@ describe('garbage in the place of', () => {
     const text = readFileSync(path, 'latin1')
     const end = text.indexOf('\0')
     writeFileSync(path, `${text.slice(0, end)}${'0'.repeat(8)}garbage${text.slice(end + 15)}`, 'latin1')
+    notices = []
     const next = await open(dataDir, 'next')
     expect(await next.ledger.call('anna', 'a')).toMatchObject({ state: 'settled', charged: usd(1) })
     expect(notices).toMatchObject([{ message: expect.stringContaining('settles.spill') }])

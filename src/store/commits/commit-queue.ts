@@ -15,6 +15,7 @@ import {
   type GroupLimits,
   type Need,
   outcomeOf,
+  type QueueEvents,
   type SpillTarget,
   type Transactions,
   unavailable,
@@ -36,15 +37,15 @@ const mostPutOff = 64
  * power cut leaves all of them up to one, and none after it.
  *
  * What a power cut can take is what no sync had covered: at most the groups since the beginning of the sync under way, or
- * the holds of the last two milliseconds.
- * Nobody has had an answer to any of it, except that a hold was *decided* (`decide`): its provider may have been asked,
- * and nothing has been passed on to its client. So it costs the operator what the provider bills for a question whose
- * answer nobody has seen, and never a charge for an answer that was delivered.
+ * the holds of the last two milliseconds. Nobody has had an answer to any of it, except that a hold was *decided*
+ * (`decide`): its provider may have been asked, and nothing passed on to its client. So it costs the operator what the
+ * provider bills for a question whose answer nobody has seen, and never a charge for an answer that was delivered.
  */
 export class CommitQueue {
   readonly #transactions: Transactions
   readonly #limits: GroupLimits
   readonly #durability: Durability
+  readonly #unwritable: QueueEvents['unwritable']
   readonly #gathering: Gathering
   readonly #spill = new SpillKeeper()
   /** Commands that the spill file has, committed and not durable yet. */
@@ -61,10 +62,10 @@ export class CommitQueue {
   #closing = false
   #closed = false
 
-  /** `lost` is called when a sync has failed: nothing is answered from then on, and the process has to end. */
-  constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = uncaught) {
+  constructor(transactions: Transactions, limits: GroupLimits, { lost, unwritable }: QueueEvents = {}) {
     this.#transactions = transactions
     this.#limits = limits
+    this.#unwritable = unwritable
     this.#gathering = new Gathering(
       () => this.#queue.length,
       limits,
@@ -77,7 +78,7 @@ export class CommitQueue {
         this.#goOn()
         return this.#gathering.isUnderWay
       },
-      failed: lost,
+      failed: lost ?? uncaught,
     })
   }
 
@@ -172,7 +173,7 @@ export class CommitQueue {
         () => this.#transactions.commit([], write),
         () => undefined,
         (error) => {
-          if (this.#faultOf(error) !== 'busy') this.#outage()
+          if (this.#faultOf(error) !== 'busy') this.#outage(error)
         },
       ),
     )
@@ -311,7 +312,7 @@ export class CommitQueue {
     if (fault !== 'bug') {
       const money = group.filter((entry) => entry.record !== null)
       this.#queue.unshift(...money)
-      if (money.length === group.length) this.#outage()
+      if (money.length === group.length) this.#outage(error)
       else for (const entry of group) if (entry.record === null) this.#putOff(entry)
       return
     }
@@ -388,8 +389,9 @@ export class CommitQueue {
   }
 
   /** Refuses the admissions, keeps the rest, and tries again four times a second. */
-  #outage(): void {
+  #outage(error?: unknown): void {
     this.#down = true
+    if (error !== undefined) this.#unwritable?.(error)
     this.#busySince = null
     const admissions = this.#queue.filter((entry) => entry.record === undefined)
     this.#queue = this.#queue.filter((entry) => entry.record !== undefined)
@@ -411,6 +413,7 @@ export class CommitQueue {
         },
         (error) => {
           // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
+          this.#unwritable?.(error)
           if (this.#faultOf(error) === 'bug') this.#transactions.forget()
         },
       )
@@ -433,10 +436,7 @@ export class CommitQueue {
   }
 
   #afterRetry(): void {
-    if (this.#down) {
-      this.#outage()
-      return
-    }
+    if (this.#down) return this.#outage()
     this.#clearSpill()
   }
 

@@ -64,6 +64,17 @@ export interface Transactions {
   close(): void
 }
 
+/** What the queue tells of its disk. */
+export interface QueueEvents {
+  /**
+   * Called when a sync has failed: nothing is answered from then on, and the process has to end. Left out, the error is
+   * thrown where nobody catches it.
+   */
+  readonly lost?: ((error: unknown) => void) | undefined
+  /** Called when the database cannot be written, and again with each try that fails. */
+  readonly unwritable?: ((error: unknown) => void) | undefined
+}
+
 /** Where commands are kept when the disk is full. */
 export interface SpillTarget {
   append(record: unknown): void

@@ -1,7 +1,7 @@
 // What the ledger on SQLite is made of.
 
 import type { Database } from 'bun:sqlite'
-import type { GroupLimits } from '../../commits/group.ts'
+import type { GroupLimits, QueueEvents } from '../../commits/group.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
 import type { Head } from '../audit/anchors.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
@@ -13,7 +13,7 @@ export interface BufferedRows {
   committed(): void
 }
 
-export interface LedgerParts {
+export interface LedgerParts extends QueueEvents {
   readonly database: Database
   readonly path: string
   readonly time: LedgerClockParts
@@ -30,6 +30,4 @@ export interface LedgerParts {
   readonly committed: (head: Head) => void
   /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */
   readonly log?: Pick<LogSync, 'sync'> | undefined
-  /** Called when that has failed: the process has to end. Left out, the error is thrown where nobody catches it. */
-  readonly lost?: ((error: unknown) => void) | undefined
 }

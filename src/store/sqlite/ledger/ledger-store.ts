@@ -264,7 +264,7 @@ function tablesOf(parts: LedgerParts): Tables {
     },
   }
   const transactions = new SqliteTransactions(database, hooks, parts.log)
-  return { ...tables, transactions, group: new CommitQueue(transactions, parts.limits, parts.lost) }
+  return { ...tables, transactions, group: new CommitQueue(transactions, parts.limits, parts) }
 }
 
 /** Drops what was read of the file when another process has written since. */
