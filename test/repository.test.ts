@@ -19,9 +19,9 @@ const files = [...new Bun.Glob('{src,test,bench,drizzle,.ci}/**').scanSync({ cwd
 const climbs = /(['"`]|\}\/|"\)\/)(\.\.(?:\/\.\.|['"`],\s*['"`]\.\.)*)(?=[/'"`])/g
 /** Climbs that start at the repository's own folder. */
 const climbsFromRoot = /(?:\broot\b|\bcwd\(\))\)?,\s*['"`]\.\.|\$\{root\}\/\.\./g
-/** Files of the machine that are opened by their absolute path; the kernel's own are the same everywhere. */
+/** Files of the machine that are opened by their absolute path; the kernel's own, and the list of users, are everywhere. */
 const opensAbsolute =
-  /\b(?:read(?:File|dir|TextFile)(?:Sync)?|createReadStream|exists(?:Sync)?|stat(?:Sync)?|cp(?:Sync)?|copyFile(?:Sync)?|file|from|import|join|resolve)\s*\(?\s*['"`](\/(?!proc\/|sys\/|dev\/)[\w.-]+\/[^'"`]*)['"`]/g
+  /\b(?:read(?:File|dir|TextFile)(?:Sync)?|createReadStream|exists(?:Sync)?|stat(?:Sync)?|cp(?:Sync)?|copyFile(?:Sync)?|file|from|import|join|resolve)\s*\(?\s*['"`](\/(?!proc\/|sys\/|dev\/|etc\/passwd\b)[\w.-]+\/[^'"`]*)['"`]/g
 
 /** Each path in the text of a file of the repository that leads out of it. */
 function leaving(file: string, text: string): string[] {

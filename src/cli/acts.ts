@@ -1,6 +1,7 @@
 // Records acts at the command line. Whoever can run it on the data directory is an operator, identified by the system's
 // user name.
 
+import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import type { Context } from './context.ts'
 import type { CommandStore } from './with-store.ts'
@@ -22,11 +23,22 @@ export function commandLineOperator(): string {
   return `cli:${systemUser()}`
 }
 
-/** A container may run as a user id without a name. */
+/**
+ * Bun's `userInfo` gives what the variable USER says, which anybody sets, and cron, services and containers leave out. A
+ * container may run as a user id without a name.
+ */
 function systemUser(): string {
+  const id = process.getuid?.()
+  const name = (id === undefined ? undefined : nameOf(id)) ?? userInfo().username
+  return name === '' || name === 'unknown' ? String(id ?? 'unknown') : name
+}
+
+/** The name of a user in this machine's own list; users of a directory service are not in it. */
+function nameOf(id: number): string | undefined {
   try {
-    return userInfo().username
+    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return users.map((line) => line.split(':')).find(([, , userId]) => userId === String(id))?.[0]
   } catch {
-    return String(process.getuid?.() ?? 'unknown')
+    return undefined
   }
 }
