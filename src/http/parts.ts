@@ -18,6 +18,7 @@ import type { StatementReader } from '../credits/ledger/statements.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
+import type { CallMetrics } from '../observe/metrics.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
@@ -124,6 +125,8 @@ export interface RecordParts {
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly statements: StatementReader
+  /** What ended calls come to since the start. */
+  readonly metrics: Pick<CallMetrics, 'text'>
 }
 
 export interface WebhookParts {

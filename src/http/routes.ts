@@ -13,7 +13,7 @@ import { createTopUp, getTopUp } from './payments/top-ups.ts'
 import { redeemVoucher } from './payments/vouchers.ts'
 import type { Route } from './route.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
-import { getHealth, getReadiness, listErrors } from './service/health.ts'
+import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
 import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account/account.ts'
 import { getRequest, listRequests } from './v1/account/requests.ts'
@@ -92,6 +92,7 @@ export const api: readonly Route[] = [
   listProviders,
   listErrors,
   getReadiness,
+  getMetrics,
 ]
 
 const toConsole = () => new Response(null, { status: 302, headers: { location: '/console' } })

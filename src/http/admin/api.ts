@@ -38,7 +38,7 @@ export async function adminApi(parts: HttpParts, request: Request, requestId: st
  * `network_not_allowed` for a key used from another network, and `operator_required` if its account is no longer an
  * operator.
  */
-async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
+export async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
   const { managementKeys, accounts, site, now } = parts
   const text = bearerOf(request.headers)
   const id = managementKeyIdOf(text)

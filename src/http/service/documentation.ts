@@ -121,6 +121,27 @@ export const health: Operation = {
   schemas: { Alive: aliveSchema },
 }
 
+export const metrics: Operation = {
+  id: 'getMetrics',
+  tag: 'Service',
+  summary: 'Get the figures for Prometheus',
+  description:
+    'Calls that have ended since the start of the process, by provider, model and error code, with their tokens, cost and times; calls in flight, and whether calls can be served. Of all workers together; names of models beyond the first thousand count as `other`.',
+  security: 'management',
+  answers: {
+    200: {
+      description: 'The figures, in the text format.',
+      content: {
+        'text/plain': {
+          schema: { type: 'string' },
+          example: 'weir_calls_total{provider="sim",model="sim/echo",code=""} 2\n',
+        },
+      },
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, 'account_suspended', 'operator_required'],
+}
+
 export const readiness: Operation = {
   id: 'getReadiness',
   tag: 'Service',

@@ -1,4 +1,4 @@
-// GET /healthz and GET /readyz for whatever monitors the process, and GET /v1/errors.
+// GET /healthz, GET /readyz and GET /metrics for whatever monitors the process, and GET /v1/errors.
 
 import { errorReference } from '../../errors.ts'
 import type { Route } from '../route.ts'
@@ -30,6 +30,14 @@ export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
   takesNoHost: true,
   takesNoTurn: true,
   operation: async () => (await import('./documentation.ts')).readiness,
+}
+
+/** The code is loaded with the first request, as all that operators ask for. */
+export const getMetrics: Route = {
+  method: 'GET',
+  path: '/metrics',
+  handle: async (parts, { request }) => (await import('../admin/metrics.ts')).metrics(parts, request),
+  operation: async () => (await import('./documentation.ts')).metrics,
 }
 
 export const listErrors: Route<Pick<HttpParts, 'publicUrl'>> = {

@@ -1,11 +1,13 @@
 // The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
 import { InFlight } from '../../chat/in-flight.ts'
+import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import { crossOrigin } from '../../http/intake/cors.ts'
 import { Limiter } from '../../http/intake/paid/limits.ts'
 import { RunningCalls } from '../../http/mcp/running-calls.ts'
 import { createRoutes } from '../../http/routes.ts'
+import { CallMetrics } from '../../observe/metrics.ts'
 import { auditing } from '../../store/audit-beside.ts'
 import { catalogFileState } from './catalog-file-state.ts'
 import type { GatewayParts } from './gateway-parts.ts'
@@ -48,11 +50,12 @@ export function createGateway(parts: GatewayParts): Gateway {
   const { config, store, log, clock } = parts
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
+  const metrics = new CallMetrics(formatUsd)
   const identity = identityParts(parts)
   const mcp = mcpOf(config, store, clock)
   const shared: Shared = {
     limiter: new Limiter(requestLimits(config), inFlight, clock),
-    ended: endedCalls(store.requestLog, notifications),
+    ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
     mcp,
   }
@@ -68,6 +71,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     ...serving.parts,
     ...identity,
     ...recordParts(parts, serving),
+    metrics,
     ...paymentParts(parts),
     webhooks: notifications.webhooks,
     testWebhook: notifications.testWebhook,
@@ -99,19 +103,22 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 }
 
-/** Writes rows of the request log, and shows them to the watch of accounts. */
+/** Writes rows of the request log, counts them, and shows them to the watch of accounts. */
 function endedCalls(
   rows: GatewayParts['store']['requestLog'],
   { watch }: Pick<Notifications, 'watch'>,
+  metrics: CallMetrics,
 ): EndedCalls {
   return {
     append(row) {
       watch.callEnded(row)
       rows.append(row)
+      metrics.count(row)
     },
     appendRefused(row, model) {
       watch.callEnded(row)
       rows.appendRefused(row, model)
+      metrics.count(row, model)
     },
   }
 }

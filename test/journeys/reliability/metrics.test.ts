@@ -1,0 +1,50 @@
+// GET /metrics: what Prometheus reads of a gateway, with one process or with workers.
+
+import { describe, expect, test } from 'bun:test'
+import { startWeir } from '../../support/run-weir.ts'
+
+const counted = 'weir_calls_total{provider="sim",model="sim/echo",code=""}'
+
+describe.each([['1'], ['2']])('with %s processes that serve', (workers) => {
+  test.if(process.platform === 'linux' || workers === '1')(
+    'an operator reads of all calls together; a key that makes calls reads nothing',
+    async () => {
+      await using weir = await startWeir({ args: ['--workers', workers] })
+      const get = (key?: string) =>
+        fetch(
+          `${weir.origin}/metrics`,
+          key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
+        )
+      for (let call = 0; call < 4; call++) {
+        const answer = await fetch(`${weir.baseUrl}/chat/completions`, {
+          method: 'POST',
+          // A connection of its own, so that both workers have calls.
+          headers: {
+            authorization: `Bearer ${weir.key}`,
+            'content-type': 'application/json',
+            connection: 'close',
+          },
+          body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
+        })
+        expect(answer.status).toBe(200)
+      }
+      const management = await weir.command('keys', 'create', '--account', 'owner@localhost', '--management')
+      const key = management.stdout.trim()
+      const deadline = performance.now() + 5_000
+      let text = ''
+      while (!text.includes(`${counted} 4`) && performance.now() < deadline) {
+        const answer = await get(key)
+        expect(answer.status).toBe(200)
+        expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+        text = await answer.text()
+      }
+      expect(text).toContain(`${counted} 4`)
+      expect(text).toContain('weir_ready 1\n')
+      expect(text).toContain('weir_calls_in_flight 0\n')
+      expect(text).not.toContain(weir.key)
+      expect(await (await get(weir.key)).json()).toMatchObject({ error: { code: 'invalid_api_key' } })
+      expect((await get()).status).toBe(401)
+    },
+    30_000,
+  )
+})

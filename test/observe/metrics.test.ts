@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'bun:test'
+import { formatUsd } from '../../src/credits/money.ts'
+import { CallMetrics } from '../../src/observe/metrics.ts'
+import type { RequestLogRow } from '../../src/observe/request-log.ts'
+
+function rowOf(changed: Partial<RequestLogRow> = {}): RequestLogRow {
+  return {
+    requestId: 'req_1',
+    at: 0,
+    account: 'acct_1',
+    key: 'key_1',
+    model: 'lab/a',
+    provider: 'lab',
+    stream: false,
+    status: 200,
+    code: null,
+    ending: 'finished',
+    promptTokens: 7,
+    completionTokens: 2,
+    cost: 7_500_000n,
+    attempts: 1,
+    firstByteMs: 90,
+    totalMs: 400,
+    detail: null,
+    contents: null,
+    ...changed,
+  }
+}
+
+function linesOf(metrics: CallMetrics): string[] {
+  return metrics.text([]).split('\n')
+}
+
+describe('metrics of calls', () => {
+  test('calls, tokens and costs add up by provider and model; the cost is exact', () => {
+    const metrics = new CallMetrics(formatUsd)
+    metrics.count(rowOf())
+    metrics.count(rowOf())
+    metrics.count(rowOf({ code: 'upstream_error', status: 502, cost: 0n, firstByteMs: null }))
+    expect(linesOf(metrics)).toEqual(
+      expect.arrayContaining([
+        '# TYPE weir_calls_total counter',
+        'weir_calls_total{provider="lab",model="lab/a",code=""} 2',
+        'weir_calls_total{provider="lab",model="lab/a",code="upstream_error"} 1',
+        'weir_tokens_total{provider="lab",model="lab/a",kind="prompt"} 21',
+        'weir_tokens_total{provider="lab",model="lab/a",kind="completion"} 6',
+        'weir_cost_usd_total{provider="lab",model="lab/a"} 0.000015',
+        'weir_call_duration_seconds_count{provider="lab"} 3',
+        'weir_first_byte_seconds_count{provider="lab"} 2',
+      ]),
+    )
+  })
+
+  test('each bucket of a histogram has all that are below its bound', () => {
+    const metrics = new CallMetrics(formatUsd)
+    for (const totalMs of [50, 100, 400, 900_000]) metrics.count(rowOf({ totalMs }))
+    const lines = linesOf(metrics).filter((line) => line.startsWith('weir_call_duration_seconds'))
+    const bucket = (le: string) => `weir_call_duration_seconds_bucket{provider="lab",le="${le}"}`
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        `${bucket('0.1')} 2`,
+        `${bucket('0.25')} 2`,
+        `${bucket('0.5')} 3`,
+        `${bucket('600')} 3`,
+        `${bucket('+Inf')} 4`,
+        'weir_call_duration_seconds_sum{provider="lab"} 900.55',
+      ]),
+    )
+  })
+
+  test('a refused call has no provider, and neither tokens nor times', () => {
+    const metrics = new CallMetrics(formatUsd)
+    metrics.count(rowOf({ provider: null, code: 'model_not_found', model: 'made/up' }), '')
+    expect(linesOf(metrics).filter((line) => line !== '' && !line.startsWith('#'))).toEqual([
+      'weir_calls_total{provider="",model="",code="model_not_found"} 1',
+    ])
+  })
+
+  test('names are quoted, and those of many models count as one', () => {
+    const metrics = new CallMetrics(formatUsd)
+    metrics.count(rowOf({ model: 'lab/"\\\n' }))
+    expect(metrics.text([])).toContain(String.raw`model="lab/\"\\\n",code=""} 1`)
+    for (let n = 0; n < 1_500; n++) metrics.count(rowOf({ model: `lab/${n}` }))
+    const lines = linesOf(metrics).filter((line) => line.startsWith('weir_calls_total{'))
+    expect(lines).toHaveLength(1_001)
+    expect(lines).toContain('weir_calls_total{provider="lab",model="other",code=""} 501')
+  })
+})
