@@ -52,6 +52,10 @@ search: { backend: tavily }
     ['server: { port: 70000 }', 'server.port: must be at most 65535, not 70000'],
     ['server: { port: 1.5 }', 'server.port: must be a whole number, not 1.5'],
     ['server: 5', 'server: must be a mapping, not 5'],
+    ['server: { workers: two }', 'server.workers: must be a whole number, or auto, not "two"'],
+    ['server: { workers: 100 }', 'server.workers: must be at most 64, not 100'],
+    ['secrets: { master_key: 5 }', 'secrets.master_key: must be text, or a list of it'],
+    ['providers: { openai: { api_key: 5 } }', 'providers.openai.api_key: must be text, or a list of it'],
     ['models: { a: 1 }', 'models: must be a list, not {"a":1}'],
     ['subscriptions: { secret: whsec_ }', 'subscriptions.secret: must have a key in base64 behind whsec_'],
     [

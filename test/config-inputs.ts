@@ -15,7 +15,7 @@ export interface Machine {
   readonly env?: ConfigInputs['env']
   readonly flags?: ConfigInputs['flags']
   readonly readFile?: ConfigInputs['readFile']
-  /** Paths of directories. */
+  /** Paths of directories, and of files that are only looked for. */
   readonly directories?: readonly string[]
 }
 

@@ -36,6 +36,27 @@ describe('which source wins', () => {
   })
 })
 
+describe('a file that ends in .yml', () => {
+  const path = '/home/me/weir.yml'
+  const machine = { files: { [path]: 'server: { port: 5 }' }, directories: [path] }
+
+  test('is not read, which is said', () => {
+    const found = loaded(machine)
+    expect(found.config.server.port).toBe(8787)
+    expect(found.warnings).toEqual([
+      { name: 'weir.yml', problem: 'is not read: name it weir.yaml, or give it with --config' },
+    ])
+  })
+
+  test('is read where it is named, and not missed beside weir.yaml', () => {
+    expect(loaded({ ...machine, flags: { config: 'weir.yml' } }).config.server.port).toBe(5)
+    expect(loaded({ ...machine, yaml: 'server: { port: 6 }' })).toMatchObject({
+      config: { server: { port: 6 } },
+      warnings: [],
+    })
+  })
+})
+
 describe('a setting that had another name', () => {
   const retention = (inputs: Parameters<typeof loaded>[0]) => {
     const found = loaded(inputs)

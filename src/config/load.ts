@@ -81,6 +81,7 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
 }
 
 const usualFile = 'weir.yaml'
+const mistakenFile = 'weir.yml'
 
 /** Reads the file that the flag or the environment names, or weir.yaml where there is one. */
 function readConfigFile(draft: Draft, inputs: ConfigInputs): string | undefined {
@@ -96,6 +97,8 @@ function readConfigFile(draft: Draft, inputs: ConfigInputs): string | undefined 
       return file
     }
     if (named !== undefined) fault('does not exist')
+    else if (inputs.exists(writtenPath(mistakenFile, inputs)))
+      draft.warn(mistakenFile, `is not read: name it ${usualFile}, or give it with --config`)
   } catch (thrown) {
     fault(`cannot be read: ${reasonOf(thrown)}`)
   }

@@ -27,7 +27,9 @@ export const providerSchema = z.strictObject({
     'Its address up to and including the version segment; the protocol appends the rest',
   ),
   api_key: note(
-    z.union([secret.transform((key) => [key]), z.array(secret)]).default([]),
+    z
+      .union([secret.transform((key) => [key]), z.array(secret)], { error: 'must be text, or a list of it' })
+      .default([]),
     'Its key, or a list of keys used in turn: text, ${ENVIRONMENT_NAME} or file:/path',
     { secret: true },
   ),

@@ -29,7 +29,9 @@ export const configSchema = z.strictObject({
       host: note(listenHost.default('127.0.0.1'), 'The address to listen on', { aliases: ['WEIR_HOST'] }),
       port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
       workers: note(
-        z.union([z.literal('auto'), wholeBetween(1, 64)]).default(1),
+        z
+          .union([z.literal('auto'), wholeBetween(1, 64)], { error: 'must be a whole number, or auto' })
+          .default(1),
         'Processes that serve calls, beside one that keeps the ledger where there are several (Linux); `auto` is one for ' +
           'each core but one, at most 4',
       ),
@@ -124,7 +126,11 @@ export const configSchema = z.strictObject({
   secrets: z
     .strictObject({
       master_key: note(
-        z.union([masterKey.transform((key) => [key]), z.array(masterKey)]).default([]),
+        z
+          .union([masterKey.transform((key) => [key]), z.array(masterKey)], {
+            error: 'must be text, or a list of it',
+          })
+          .default([]),
         'Encrypts what accounts entrust to the gateway (tokens of MCP servers): at least 32 random characters, as from ' +
           '`openssl rand -base64 32`; of a list the first encrypts and all decrypt. Without it nothing secret is taken',
         { secret: true },
