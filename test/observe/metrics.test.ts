@@ -2,29 +2,18 @@ import { describe, expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
 import { CallMetrics } from '../../src/observe/metrics.ts'
 import type { RequestLogRow } from '../../src/observe/request-log.ts'
+import { logRowOf } from '../store/calls/support.ts'
 
 function rowOf(changed: Partial<RequestLogRow> = {}): RequestLogRow {
-  return {
-    requestId: 'req_1',
-    at: 0,
-    account: 'acct_1',
-    key: 'key_1',
+  const tokens = { promptTokens: 7, completionTokens: 2, cost: 7_500_000n }
+  return logRowOf('r', {
     model: 'lab/a',
     provider: 'lab',
-    stream: false,
-    status: 200,
-    code: null,
-    ending: 'finished',
-    promptTokens: 7,
-    completionTokens: 2,
-    cost: 7_500_000n,
-    attempts: 1,
+    ...tokens,
     firstByteMs: 90,
     totalMs: 400,
-    detail: null,
-    contents: null,
     ...changed,
-  }
+  })
 }
 
 function linesOf(metrics: CallMetrics): string[] {
