@@ -117,6 +117,6 @@ test('a text completion without a stop reason has failed', () => {
 })
 
 test('a whole answer with a call that cannot be read ends once', () => {
-  const message = { tool_calls: [{ id: '', function: { name: 'f', arguments: '{}' } }] }
+  const message = { tool_calls: [{ id: 'c', function: { name: '', arguments: '{}' } }] }
   expect(read('cohere', { message, finish_reason: 'TOOL_CALL' }).fault?.kind).toBe('broken')
 })

@@ -43,8 +43,8 @@ export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
 
 const toolUse = () =>
   z.object({
-    toolUseId: z.string(),
-    name: z.string(),
+    toolUseId: z.string().catch(''),
+    name: z.string().catch(''),
     /** `server_tool_use` for what Amazon runs itself. */
     type: text,
     input: z.unknown().optional(),

@@ -6,6 +6,7 @@ import { exceptionPrefix } from '../framing/aws-event-stream.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../claude/content-blocks.ts'
 import { fault } from '../faults.ts'
 import { entryOf, isObject, parseJson } from '../json.ts'
+import { mintedId } from '../free-names.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import { faultOfException } from '../aws-fault.ts'
@@ -37,6 +38,10 @@ type Block =
 
 interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
+  /** What ids of calls are made from. Answers have no id of their own. */
+  readonly seed: string
+  /** The ids of the calls so far, in one set for all states of an answer. */
+  readonly callIds: Set<string>
   readonly reasonings: number
   /** Where the last text block began: sources may follow in a block without text. */
   readonly lastText: number
@@ -48,23 +53,27 @@ interface BedrockState extends BlockState<Block> {
 
 type Step = readonly [BedrockState, readonly ChatEvent[]]
 
-const initialState: BedrockState = {
-  ended: false,
-  open: {},
-  textLength: 0,
-  calls: 0,
-  reasonings: 0,
-  brokenCall: false,
-  lastText: 0,
-  stopReason: undefined,
-  stopSequence: undefined,
-  metadata: false,
+function initial(): BedrockState {
+  return {
+    ended: false,
+    seed: crypto.randomUUID(),
+    callIds: new Set(),
+    open: {},
+    textLength: 0,
+    calls: 0,
+    reasonings: 0,
+    brokenCall: false,
+    lastText: 0,
+    stopReason: undefined,
+    stopSequence: undefined,
+    metadata: false,
+  }
 }
 
 /** Parses a stream. The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
 export function parserOf(context: ParseContext): StreamParser {
   return stateParser(
-    initialState,
+    initial(),
     (state, frame) => {
       if (state.ended) return [state, []]
       const name = frame.event ?? ''
@@ -89,7 +98,7 @@ export function parseWhole(body: unknown, context: ParseContext): readonly ChatE
     ...(answer.stopReason == null ? [] : [['messageStop', answer] as const]),
     ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
   ]
-  let state = initialState
+  let state = initial()
   const events = wire.flatMap(([name, event]) => {
     const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, name, event, context)
     state = next
@@ -179,14 +188,17 @@ function startBlock(
     return [withOpen(state, index, { kind: 'foreign' }), []]
   }
   if (toolUse.name === answerTool) return [withOpen(state, index, { kind: 'answer', json: '' }), []]
-  if (toolUse.toolUseId === '' || toolUse.name === '')
-    return failed(state, 'a tool call has no id or no name')
-  const call = state.calls
+  if (toolUse.name === '') return failed(state, 'a tool call has no name')
+  const { calls: call, callIds, seed } = state
+  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
+  const id =
+    toolUse.toolUseId === '' || callIds.has(toolUse.toolUseId) ? mintedId(seed, call) : toolUse.toolUseId
+  callIds.add(id)
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice: 0,
     call,
-    id: toolUse.toolUseId,
+    id,
     name: entryOf(toolNames, toolUse.name) ?? toolUse.name,
     thoughtSignature: undefined,
   }

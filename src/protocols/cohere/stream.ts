@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
 import { CollectedText } from '../collected-text.ts'
 import { entryOf, isObject, parseJson } from '../json.ts'
+import { mintedId } from '../free-names.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import type { Frame } from '../framing/sse.ts'
@@ -28,6 +29,9 @@ import { usageOf } from './usage.ts'
 /** The text and the lists grow with the stream. */
 interface CohereState {
   readonly ended: boolean
+  /** What ids of calls are made from: the answer's own id, where it has one. */
+  readonly seed: string
+  readonly callIds: Set<string>
   readonly text: CollectedText
   readonly textLength: number
   /** Where each block begins in the text, by index. */
@@ -46,6 +50,8 @@ type Step = readonly [CohereState, readonly ChatEvent[]]
 function initial(): CohereState {
   return {
     ended: false,
+    seed: crypto.randomUUID(),
+    callIds: new Set(),
     text: new CollectedText(),
     textLength: 0,
     bases: {},
@@ -131,7 +137,7 @@ function stepEvent(state: CohereState, event: unknown): Step {
 /** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
 const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => Step | undefined>> = {
   'message-start': (state, { id }) => [
-    state,
+    { ...state, seed: textOf(id) || state.seed },
     [{ kind: 'message-start', id: typeof id === 'string' ? id : undefined, model: undefined }],
   ],
   'tool-plan-delta': (state, event) => {
@@ -228,8 +234,12 @@ function lastBase(state: CohereState): number {
 // ---- calls ------------------------------------------------------------------------------------------------
 
 function startCall(state: CohereState, index: number, started: CallStart): Step {
-  if (started.id === '' || started.name === '') return failed(state, 'a tool call has no id or no name')
+  if (started.name === '') return failed(state, 'a tool call has no name')
   const call = state.calls.length
+  const { callIds, seed } = state
+  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
+  const id = started.id === '' || callIds.has(started.id) ? mintedId(seed, call) : started.id
+  callIds.add(id)
   state.calls.push(index)
   state.arguments.push('')
   const [next, made] = addArguments(state, index, started.arguments)
@@ -237,7 +247,7 @@ function startCall(state: CohereState, index: number, started: CallStart): Step 
     kind: 'tool-call-start',
     choice: 0,
     call,
-    id: started.id,
+    id,
     name: started.name,
     thoughtSignature: undefined,
   }
