@@ -32,7 +32,8 @@ export interface Sampling {
   readonly frequencyPenalty?: number
   readonly presencePenalty?: number
   readonly repetitionPenalty?: number
-  readonly seed?: number
+  /** Beyond 2^53 as it is written. */
+  readonly seed?: number | { readonly rawJSON: string }
   readonly stop?: readonly string[]
   readonly logitBias?: Readonly<Record<string, number>>
   readonly logprobs?: boolean

@@ -2,19 +2,24 @@
 // They become objects of JSON.rawJSON, which JSON.stringify writes back, and `typeof` does not call numbers. So they
 // may only be where the gateway reads nothing.
 
-/** Names of members whose objects the gateway passes on without reading them. */
-export type OpaqueNames = ReadonlySet<string>
+/** Names of members that the gateway passes on without reading them. */
+export interface OpaqueNames {
+  /** Exact in everything inside of them. Other values of these names are read. */
+  readonly objects: ReadonlySet<string>
+  /** Exact themselves. */
+  readonly integers: ReadonlySet<string>
+}
 
-export const noNames: OpaqueNames = new Set()
+export const noNames: OpaqueNames = { objects: new Set(), integers: new Set() }
 
 /** As JSON.parse, but every long integer inside of an object or array is exact. */
 export function parseExact(text: string): unknown {
   return hasLongInteger(text) ? plainIfRaw(parseRaw(text)) : JSON.parse(text)
 }
 
-/** As JSON.parse, but long integers are exact inside of objects with one of these names, and numbers elsewhere. */
+/** As JSON.parse, but long integers are exact in members with one of these names, and numbers elsewhere. */
 export function parseOpaque(text: string, names: OpaqueNames): unknown {
-  return names.size > 0 && hasLongInteger(text) ? plainOutside(parseRaw(text), names) : JSON.parse(text)
+  return names !== noNames && hasLongInteger(text) ? plainOutside(parseRaw(text), names) : JSON.parse(text)
 }
 
 /** Whether a value is such an integer, and so no object to look into. */
@@ -28,12 +33,17 @@ const json = JSON as unknown as {
   isRawJSON(value: unknown): boolean
 }
 
-interface RawInteger {
-  readonly rawJSON: string
+// As an interface it would not count as JSON to the type checker.
+export type RawInteger = { readonly rawJSON: string }
+
+/** The number that is meant, rounded where it is beyond 2^53; undefined for what is no number. */
+export function numberOf(value: unknown): number | undefined {
+  if (isRaw(value)) return Number(value.rawJSON)
+  return typeof value === 'number' ? value : undefined
 }
 
 /** Only a text with this is parsed with a reviver, which takes five times as long. Fractions do not count. */
-function hasLongInteger(text: string): boolean {
+export function hasLongInteger(text: string): boolean {
   return /[:[,\s-]\d{16}/.test(text)
 }
 
@@ -63,14 +73,9 @@ function plainOutside(value: unknown, names: OpaqueNames): unknown {
   return value
 }
 
-function isOpaque(name: string, member: unknown, names: OpaqueNames): boolean {
-  return (
-    names.has(name) &&
-    typeof member === 'object' &&
-    member !== null &&
-    !Array.isArray(member) &&
-    !isRaw(member)
-  )
+function isOpaque(name: string, member: unknown, { objects, integers }: OpaqueNames): boolean {
+  if (typeof member !== 'object' || member === null) return false
+  return isRaw(member) ? integers.has(name) : !Array.isArray(member) && objects.has(name)
 }
 
 function plainIfRaw(value: unknown): unknown {

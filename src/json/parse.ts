@@ -109,7 +109,7 @@ class Parser {
       case openBracket:
         return this.#begin([], key, false)
       case openBrace:
-        return this.#begin({}, key, this.#opaque.has(key))
+        return this.#begin({}, key, this.#opaque.objects.has(key))
       case quote:
         return this.#add(yield* this.#string(), key)
       default: {

@@ -43,9 +43,37 @@ function parsedBy(parse: (text: string) => unknown, text: string): unknown {
 }
 
 /** The arguments of calls where a protocol writes them as an object. */
-export const opaqueInAnswers: OpaqueNames = new Set(['input', 'args', 'arguments'])
-/** The same in histories, and results (`response`); `arguments` of an MCP request are for the gateway to read. */
-export const opaqueInRequests: OpaqueNames = new Set(['input', 'args', 'response'])
+export const opaqueInAnswers: OpaqueNames = {
+  objects: new Set(['input', 'args', 'arguments']),
+  integers: new Set(),
+}
+
+/**
+ * The same in histories, and results (`response`); `arguments` of an MCP request are for the gateway to read. Schemas of
+ * tools and answers by the names of all protocols and inference servers, and what those give to a chat template.
+ */
+export const opaqueInRequests: OpaqueNames = {
+  objects: new Set([
+    'input',
+    'args',
+    'response',
+    'parameters',
+    'parametersJsonSchema',
+    'parameters_json_schema',
+    'input_schema',
+    'schema',
+    'json_schema',
+    'responseSchema',
+    'response_schema',
+    'responseJsonSchema',
+    'response_json_schema',
+    'guided_json',
+    'structured_outputs',
+    'structural_tag',
+    'chat_template_kwargs',
+  ]),
+  integers: new Set(['seed']),
+}
 
 /** Whether a text is valid JSON: arguments cut by the token limit are not. */
 export function isJson(text: string): boolean {

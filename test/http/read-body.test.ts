@@ -94,11 +94,12 @@ describe('a body', () => {
     expect(parseJson(text, 8)).toEqual(JSON.parse(text))
   })
 
-  test('keeps long integers in arguments and results of tools, and reads numbers elsewhere', () => {
-    const text = '{"seed":1234567890123456789,"input":{"id":1234567890123456789}}'
-    const json = parseJson(text, 8)
-    expect(JSON.stringify(json)).toBe('{"seed":1234567890123456800,"input":{"id":1234567890123456789}}')
-    expect(json['seed']).toBe(1234567890123456800)
+  test('keeps long integers in arguments, results and schemas of tools, and reads numbers elsewhere', () => {
+    const kept =
+      '"seed":1234567890123456789,"input":{"id":1234567890123456789},"parameters":{"maximum":9223372036854775807}'
+    const json = parseJson(`{"n":1234567890123456789,${kept}}`, 8)
+    expect(JSON.stringify(json)).toBe(`{"n":1234567890123456800,${kept}}`)
+    expect(json['n']).toBe(1234567890123456800)
   })
 
   test('S20 no body of 10 MB holds the loop, whatever it is made of', () => {

@@ -7,7 +7,7 @@ import { parseSteps } from '../../src/json/parse.ts'
 import { atOnce, stepCharacters } from '../../src/json/steps.ts'
 import { stringifySteps } from '../../src/json/stringify.ts'
 
-const names = new Set(['args'])
+const names = { objects: new Set(['args']), integers: new Set(['seed']) }
 const big = '1234567890123456789'
 const rounded = '1234567890123456800'
 
@@ -45,13 +45,14 @@ describe('parsing with exact integers', () => {
 
 describe('parsing with opaque members', () => {
   test.each([
-    [`{"seed":${big},"args":{"id":${big}}}`, `{"seed":${rounded},"args":{"id":${big}}}`],
+    [`{"max":${big},"args":{"id":${big}}}`, `{"max":${rounded},"args":{"id":${big}}}`],
+    [`{"seed":${big},"in":{"seed":[${big}]}}`, `{"seed":${big},"in":{"seed":[${rounded}]}}`],
     [
       `{"a":[{"args":{"in":[{"id":-${big}}]}},${big}]}`,
       `{"a":[{"args":{"in":[{"id":-${big}}]}},${rounded}]}`,
     ],
     // Only objects are passed on unread: a list called `input` holds messages.
-    [`{"args":[${big},{"seed":${big}}]}`, `{"args":[${rounded},{"seed":${rounded}}]}`],
+    [`{"args":[${big},{"max":${big}}]}`, `{"args":[${rounded},{"max":${rounded}}]}`],
     [`{"args":${big}}`, `{"args":${rounded}}`],
     [`{"__proto__":{"n":${big}}}`, `{"__proto__":{"n":${rounded}}}`],
   ])('%s', (text, expected) => {
@@ -66,7 +67,7 @@ describe('parsing with opaque members', () => {
   })
 
   test('a number outside is one to typeof', () => {
-    expect(parseOpaque(`{"seed":${big},"args":{"id":${big}}}`, names)).toMatchObject({ seed: Number(big) })
+    expect(parseOpaque(`{"max":${big},"args":{"id":${big}}}`, names)).toMatchObject({ max: Number(big) })
     expect(isRaw((parseExact(`[${big}]`) as unknown[])[0])).toBe(true)
     expect(isRaw({ rawJSON: big })).toBe(false)
   })

@@ -2,6 +2,7 @@
 // keyword. Unsupported keywords are dropped with a warning.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { numberOf } from '../../json/exact.ts'
 import { isObject } from '../json.ts'
 
 export interface Subset {
@@ -244,7 +245,7 @@ function impliedType(schema: JsonObject): string {
   if (schema['properties'] !== undefined) return 'object'
   if (schema['items'] !== undefined || schema['prefixItems'] !== undefined) return 'array'
   const values = Array.isArray(schema['enum']) ? schema['enum'] : [schema['const']]
-  if (values.some((value) => typeof value === 'number')) return 'number'
+  if (values.some((value) => numberOf(value) !== undefined)) return 'number'
   if (values.some((value) => typeof value === 'boolean')) return 'boolean'
   return 'string'
 }
@@ -252,19 +253,14 @@ function impliedType(schema: JsonObject): string {
 /** Exclusive limits as inclusive ones: exact for integers, approximate for other numbers. */
 function boundsOf(schema: JsonObject): JsonObject {
   const step = schema['type'] === 'integer' ? 1 : 0
-  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
+  const above = numberOf(schema['exclusiveMinimum'])
+  const below = numberOf(schema['exclusiveMaximum'])
   const result: JsonObject = {}
-  if (typeof above === 'number') {
-    result['minimum'] = Math.max(
-      above + step,
-      typeof minimum === 'number' ? minimum : Number.NEGATIVE_INFINITY,
-    )
+  if (above !== undefined) {
+    result['minimum'] = Math.max(above + step, numberOf(schema['minimum']) ?? Number.NEGATIVE_INFINITY)
   }
-  if (typeof below === 'number') {
-    result['maximum'] = Math.min(
-      below - step,
-      typeof maximum === 'number' ? maximum : Number.POSITIVE_INFINITY,
-    )
+  if (below !== undefined) {
+    result['maximum'] = Math.min(below - step, numberOf(schema['maximum']) ?? Number.POSITIVE_INFINITY)
   }
   return result
 }

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isRaw } from '../../json/exact.ts'
 import type { RawTool } from './connection.ts'
 import { plain } from './fault.ts'
 
@@ -144,7 +145,7 @@ function isObject(value: unknown): value is JsonObject {
 /** Servers may list a schema's members in a different order each time. */
 function sorted(value: Json): Json {
   if (Array.isArray(value)) return value.map(sorted)
-  if (!isObject(value)) return value
+  if (!isObject(value) || isRaw(value)) return value
   const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
   return Object.fromEntries(members.map(([key, each]) => [key, sorted(each as Json)]))
 }

@@ -1,5 +1,5 @@
-// An integer beyond 2^53 in arguments of calls is the same at both ends, whatever protocols they speak: rounded, it would
-// name another record.
+// An integer beyond 2^53 in arguments of calls, schemas and seeds is the same at both ends, whatever protocols they speak:
+// rounded, it would name another record, or be out of bounds.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { post } from '../../support/call-gateway.ts'
@@ -77,33 +77,45 @@ interface Client {
   readonly again: string
   /** The call in an answer, as it is written there. */
   readonly call: string
+  /** A schema for the answer, where `ask` has none. */
+  readonly form: (schema: string) => string
 }
 
 const schema = '{"type":"object","properties":{}}'
+/** Limits and values as generators of schemas write them for integers of 64 bits. */
+const bounded =
+  '{"type":"object","properties":{"id":{"type":"integer","maximum":9223372036854775807,"enum":[1234567890123456789]}},"required":["id"],"additionalProperties":false}'
 const clients: Record<string, Client> = {
   'chat completions': {
     path: '/chat/completions',
     ask: `"tools":[{"type":"function","function":{"name":"look","parameters":${schema}}}],"messages":[{"role":"user","content":"go"}]`,
     again: `"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look","arguments":${quoted}}}]},{"role":"tool","tool_call_id":"call_1","content":"done"}]`,
     call: `"arguments":${quoted}`,
+    form: (schema) =>
+      `"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":${schema}}},"messages":[{"role":"user","content":"go"}]`,
   },
   responses: {
     path: '/responses',
     ask: `"tools":[{"type":"function","name":"look","parameters":${schema}}],"input":"go"`,
     again: `"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"call_1","name":"look","arguments":${quoted}},{"type":"function_call_output","call_id":"call_1","output":"done"}]`,
     call: `"arguments":${quoted}`,
+    form: (schema) => `"text":{"format":{"type":"json_schema","name":"a","schema":${schema}}},"input":"go"`,
   },
   messages: {
     path: '/messages',
     ask: `"max_tokens":99,"tools":[{"name":"look","input_schema":${schema}}],"messages":[{"role":"user","content":"go"}]`,
     again: `"max_tokens":99,"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"look","input":${args}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"done"}]}]`,
     call: `"input":${args}`,
+    form: (schema) =>
+      `"max_tokens":99,"output_config":{"format":{"type":"json_schema","schema":${schema}}},"messages":[{"role":"user","content":"go"}]`,
   },
   gemini: {
     path: 'gemini',
     ask: `"tools":[{"functionDeclarations":[{"name":"look","parameters":${schema}}]}],"contents":[{"role":"user","parts":[{"text":"go"}]}]`,
     again: `"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"name":"look","args":${args}}}]},{"role":"user","parts":[{"functionResponse":{"name":"look","response":{"found":1234567890123456789}}}]}]`,
     call: `"args":${args}`,
+    form: (schema) =>
+      `"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":${schema}},"contents":[{"role":"user","parts":[{"text":"go"}]}]`,
   },
 }
 
@@ -206,5 +218,43 @@ describe('a long integer is exact', () => {
     await answerOf(provider, client, long)
     expect(asked).toContain(providers[provider]!.history)
     if (name === 'gemini') expect(asked).toMatch(/found\\?":1234567890123456789/)
+  })
+
+  test.each(pairs)('in the schemas that %s is sent for a client of %s', async (provider, name) => {
+    streams = false
+    filler = 'found it'
+    const client = clients[name]!
+    for (const fields of [client.ask.replace(schema, bounded), client.form(bounded)]) {
+      const long = fields.replace('"go"', JSON.stringify('go '.repeat(40_000)))
+      for (const each of [fields, long]) {
+        await answerOf(provider, client, each)
+        expect(asked).toContain('9223372036854775807')
+        expect(asked).not.toContain('9223372036854776')
+        // Older Geminis know enumerations of texts only.
+        if (provider !== 'gemini') expect(asked).toContain('[1234567890123456789]')
+      }
+    }
+  })
+
+  test.each(['openai-chat', 'gemini', 'ollama', 'cohere'])(
+    'in the seed that %s is sent',
+    async (provider) => {
+      streams = false
+      const seed = '9223372036854775807'
+      const { 'chat completions': chat, gemini } = clients
+      await answerOf(provider, chat!, `"seed":${seed},${chat!.again}`)
+      expect(asked).toContain(`"seed":${seed}`)
+      await answerOf(provider, gemini!, `"generationConfig":{"seed":-${seed}},${gemini!.ask}`)
+      expect(asked).toContain(`"seed":-${seed}`)
+    },
+  )
+
+  test('but not as anything else', async () => {
+    const body = (seed: string) =>
+      `{"model":"openai-chat/m","seed":${seed},${clients['chat completions']!.ask}}`
+    for (const seed of ['1.5', '"7"', '{"rawJSON":"7"}', '[1234567890123456789]']) {
+      const { status, text } = await post(weir, body(seed), { path: '/chat/completions' })
+      expect([status, text]).toEqual([400, expect.stringContaining('"param":"seed"')])
+    }
   })
 })

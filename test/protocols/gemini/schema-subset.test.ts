@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../../src/conversation/request.ts'
+import { parseExact } from '../../../src/json/exact.ts'
 import { toSubset } from '../../../src/protocols/gemini/schema-subset.ts'
 
 describe('translated', () => {
@@ -32,6 +33,12 @@ describe('translated', () => {
       { enum: ['a', null], type: 'string' },
       { type: 'string', enum: ['a'], nullable: true },
       [],
+    ],
+    [
+      'exclusive bounds beyond 2^53',
+      parseExact('{"exclusiveMaximum":9007199254740995,"enum":[9007199254740993]}') as JsonObject,
+      { type: 'number', maximum: 9007199254740996 },
+      ['enum'],
     ],
     [
       'exclusive bounds of integers',

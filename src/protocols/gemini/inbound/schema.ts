@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { gatewayShape } from '../../request/gateway-fields.ts'
+import { seed } from '../../request/seed.ts'
 import { filterReasons } from '../finish-reasons.ts'
 
 const text = z.string()
@@ -45,7 +46,7 @@ const generationConfig = z.looseObject({
   temperature: number.nullish(),
   topP: number.nullish(),
   topK: number.nullish(),
-  seed: z.number().nullish(),
+  seed: seed.nullish(),
   stopSequences: z.array(text).nullish(),
   maxOutputTokens: z.int().min(1).nullish(),
   candidateCount: z.int().min(1).nullish(),

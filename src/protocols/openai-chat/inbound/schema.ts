@@ -6,12 +6,11 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/effort.ts'
 import { gatewayShape } from '../../request/gateway-fields.ts'
+import { seed } from '../../request/seed.ts'
 
 const text = z.string()
 const flag = z.boolean()
 const name = z.string().min(1).max(256)
-/** A whole number; seeds may exceed what a double holds exactly, which is harmless. */
-const wholeNumber = z.number().refine(Number.isInteger, 'must be a whole number').meta({ type: 'integer' })
 const countFrom = (least: number) => z.int().min(least)
 const json = z.looseObject({})
 
@@ -204,7 +203,7 @@ export const chatCompletionRequest = z.looseObject({
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   repetition_penalty: z.number().min(0).max(2).nullish(),
-  seed: wholeNumber.nullish(),
+  seed: seed.nullish(),
   stop: z.union([text, z.array(text).max(64)]).nullish(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
   logprobs: maybe.flag,
