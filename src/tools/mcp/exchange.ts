@@ -9,6 +9,7 @@ import type { Resolve } from '../../egress/destination.ts'
 import { GatewayError } from '../../errors.ts'
 import { shapeFault } from '../../json/shape.ts'
 import { McpFault } from './fault.ts'
+import { withExactText } from './result.ts'
 
 /** Limit of requests per connection: a server could make the library repeat them endlessly. */
 const mostRequests = 500
@@ -148,7 +149,7 @@ export class Exchange {
       const text = new TextDecoder().decode(await boundedBytes(response, this.#egress.answerBytes, signal))
       const fault = shapeFault(text)
       if (fault !== undefined) throw this.#fault(`sent an answer that ${fault}`)
-      return text
+      return withExactText(text)
     } catch (error) {
       throw this.#asFault(error)
     }
@@ -165,7 +166,7 @@ export class Exchange {
       onEvent: (event) => {
         const fault = shapeFault(event.data)
         if (fault !== undefined) throw new McpFault(`the server sent an answer that ${fault}`)
-        written.push(asText(event))
+        written.push(asText({ ...event, data: withExactText(event.data) }))
       },
       onRetry: (ms) => written.push(`retry: ${ms}\n\n`),
     })

@@ -3,6 +3,7 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client'
 import type { ToolImage } from '../../conversation/gateway-tools.ts'
 import type { Json } from '../../conversation/request.ts'
+import { hasLongInteger, parseExact } from '../../json/exact.ts'
 import { plain } from './fault.ts'
 
 /** Longer texts are cut, characters: the caller pays for everything the model reads, in every round. */
@@ -28,11 +29,34 @@ const imageSignatures: readonly (readonly [mediaType: string, signature: RegExp]
   ['image/webp', /^RIFF[^]{4}WEBP/],
 ]
 
-export function callResult({ content, structuredContent, isError }: CallToolResult): CallResult {
+/** Where a result has its structured content as exact text: the library reads integers beyond 2^53 as doubles. */
+const exactText = 'weir/structured-content'
+
+/** A message of a server on its way to the library, so that `callResult` can tell long integers exactly. */
+export function withExactText(message: string): string {
+  if (!message.includes('"structuredContent"') || !hasLongInteger(message)) return message
+  const read = parsed(message)
+  const { result } = read
+  if (typeof result?.structuredContent !== 'object') return message
+  const _meta = { ...result._meta, [exactText]: JSON.stringify(result.structuredContent) }
+  return JSON.stringify({ ...read, result: { ...result, _meta } })
+}
+
+/** The library complains of what is no JSON. */
+function parsed(message: string): { readonly result?: CallToolResult } {
+  try {
+    return { ...(parseExact(message) as object) }
+  } catch {
+    return {}
+  }
+}
+
+export function callResult({ content, structuredContent, isError, _meta }: CallToolResult): CallResult {
   const images: ToolImage[] = []
   const texts = (content ?? []).map((block) => textOf(block, images)).filter((text) => text !== '')
   // Tools that return structured results should repeat them as text; not all do.
-  if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent))
+  if (texts.length === 0 && structuredContent !== undefined)
+    texts.push(String(_meta?.[exactText] ?? JSON.stringify(structuredContent)))
   if (texts.length === 0) texts.push(images.length > 0 ? '(see image)' : '(the tool gave no output)')
   const structured = structuredContent as Json | undefined
   // Half a character would make the provider refuse the whole request.

@@ -2,6 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
+import { parseOpaque } from '../../../src/json/exact.ts'
+import { opaqueInRequests } from '../../../src/protocols/json.ts'
 import { anySchema, mcpServer, text } from '../../support/mcp-server.ts'
 import { opened, run } from './open-source.ts'
 
@@ -197,6 +199,23 @@ describe('what a call of a tool gives', () => {
     expect(bodies.find((body) => body.includes('tools/call'))).toContain(`"arguments":${written}`)
   })
 
+  test.each(['application/json', 'text/event-stream'])(
+    'an integer beyond 2^53 in structured content alone is shown as the server wrote it, in %s',
+    async (type) => {
+      const written = '{"id":1234567890123456789,"in":[{"id":-9007199254740993}],"small":7}'
+      using server = mcpServer({
+        tools: [echo],
+        call: (_, __, { id }) => {
+          const message = `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":${written}}}`
+          const body = type === 'application/json' ? message : `event: message\ndata: ${message}\n\n`
+          return new Response(body, { headers: { 'content-type': type } })
+        },
+      })
+      await using source = await opened({ server_url: server.url })
+      expect((await run(source.tool('echo'))).output).toBe(written)
+    },
+  )
+
   test('calls at once share one connection, a session that ended is begun anew, and the last is ended', async () => {
     let sessions = 0
     let ended = false
@@ -264,6 +283,19 @@ describe('approval', () => {
     await using source = await opened({ server_url: server.url, require_approval })
     const asks = (name: string) => source.tool(name).needsApproval?.('{}')
     expect({ read: asks('read'), write: asks('write') }).toEqual(expected as never)
+  })
+
+  test('holds where the schema has a bound beyond 2^53, which comes back exact', async () => {
+    const inputSchema = { type: 'object', properties: { id: { type: 'integer', maximum: 2 ** 63 } } }
+    using server = mcpServer({ tools: [{ ...echo, inputSchema }] })
+    const declaration = { server_url: server.url, require_approval: 'always' }
+    await using listed = await opened(declaration)
+    const history = parseOpaque(JSON.stringify(listed.items), opaqueInRequests) as JsonObject[]
+    await using before = await opened(declaration, { history, approved: [] })
+    const requestId = before.tool('echo').approvalId!('{}')
+    const approved = [{ requestId, serverLabel: 'srv', tool: 'echo', arguments: '{}' }]
+    await using same = await opened(declaration, { history, approved })
+    expect(same.tool('echo').needsApproval?.('{}', approved[0])).toBe(false)
   })
 
   test('S31 holds for the tool as it was: one that has changed since is asked about again', async () => {
