@@ -3,6 +3,7 @@
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { searchModel } from '../../accounts/caller.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { version } from '../../version.ts'
 import type { GatewayApi } from './api.ts'
@@ -246,7 +247,7 @@ function searchBody({
   const tool = { type: 'web_search', filters, ...(recency === undefined ? {} : { recency }) }
   const choice = { type: 'web_search' }
   return {
-    model: 'sim/search:free',
+    model: searchModel,
     input: query,
     tools: [tool],
     tool_choice: choice,

@@ -132,6 +132,21 @@ describe('/mcp', () => {
     await client.close()
   })
 
+  test('a key for certain models may search, and use no other model', async () => {
+    const limits = ['--models', 'openai/*', '--json']
+    const made = await weir.command('keys', 'create', '--account', 'owner@localhost', ...limits)
+    const { key } = JSON.parse(made.stdout) as { key: string }
+    const client = await connected(key)
+    const found = await client.callTool({ name: 'web_search', arguments: { query: 'How high is Everest?' } })
+    expect([found.isError, textOf(found)]).toEqual([undefined, expect.stringContaining('https://')])
+    const refused = await client.callTool({ name: 'chat', arguments: { model: 'sim/echo', prompt: 'x' } })
+    expect([refused.isError, textOf(refused)]).toEqual([
+      true,
+      expect.stringMatching(/\(model_not_allowed\)$/),
+    ])
+    await client.close()
+  })
+
   test.each<[string, object, RegExp]>([
     ['a model that is not there', { model: 'sim/none', prompt: 'x' }, /\(model_not_found\)$/],
     ['neither prompt nor messages', { model: 'sim/echo' }, /either a prompt or messages/],
