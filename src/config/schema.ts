@@ -154,6 +154,11 @@ export const configSchema = z.strictObject({
         "Private addresses that users' requests may reach (MCP servers, images), as host or host:port; as gs://bucket " +
           'also files of Cloud Storage, which Google reads with the rights of the operator',
       ),
+      provider_files: note(
+        z.boolean().default(false),
+        'Whether requests may name files by their ids that are stored at a provider: it reads them with the rights of ' +
+          "the operator, so that everybody could name everybody's",
+      ),
       file_bytes: whole(
         'The largest image or file that is fetched for a request',
         20 * 1024 ** 2,

@@ -3,6 +3,7 @@
 import type { Awaitable } from '../awaitable.ts'
 import type { LiveCall } from '../chat/in-flight.ts'
 import type { Health, ProviderHealth } from '../chat/routing/health.ts'
+import type { AddressRules } from '../chat/upstream/media-urls.ts'
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
@@ -81,8 +82,8 @@ export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
   readonly calls: CallLog
-  /** Private `host` or `host:port` entries that users' requests may reach. */
-  readonly reachableHosts: readonly string[]
+  /** What users' requests may name. */
+  readonly addressRules: AddressRules
 }
 
 /** What identifies the app of a signed-in account, beside its session. */

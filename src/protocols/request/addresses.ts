@@ -37,6 +37,8 @@ export interface FoundAddress {
 
 export interface AddressVisitor {
   found(address: FoundAddress): void
+  /** The id of something that a provider keeps. */
+  kept(param: string): void
   /** A member without a description that names a destination of requests or holds an address; it has been taken out. */
   dropped(param: string): void
 }
@@ -128,8 +130,10 @@ function visitMember(
   const value = (holder as Record<string | number, Json>)[member]
   if (typeof value === 'string') {
     const expected = place === 'address' || (typeof place === 'object' && place.text === 'address')
-    if ((place === 'reference' || expected) && isAddress(value, expected))
+    if (place !== 'reference' && !expected) return
+    if (isAddress(value, expected))
       visitor.found(addressIn(holder as Record<string | number, Json>, member, value, param))
+    else if (place === 'reference') visitor.kept(param)
   } else if (Array.isArray(value)) {
     for (let at = 0; at < value.length; at++) {
       const each = value[at]!

@@ -186,7 +186,10 @@ export function servingOf(source: ServingSource): Serving {
     now: clock,
     ready: () => !draining,
     publicUrl,
-    reachableHosts: config.egress.allow_hosts,
+    addressRules: {
+      allowHosts: config.egress.allow_hosts,
+      providerFiles: config.egress.provider_files,
+    },
     keepOpen: (request) => source.server()?.timeout(request, 0),
     closeWhenIdle: (request) => source.server()?.timeout(request, longestIdleSeconds),
   }

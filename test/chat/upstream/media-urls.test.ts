@@ -6,6 +6,7 @@ import type { JsonObject } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import type { Parts } from '../../../src/protocols/request/addresses.ts'
 import { addresses as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/addresses.ts'
+import { inbound as gemini } from '../../../src/protocols/gemini/inbound/inbound.ts'
 import { addresses as ofChat } from '../../../src/protocols/openai-chat/inbound/addresses.ts'
 import { addresses as ofResponses } from '../../../src/protocols/openai-responses/inbound/addresses.ts'
 
@@ -18,10 +19,12 @@ function imageFrom(url: string): JsonObject {
   return { type: 'image', source: { type: 'url', url } }
 }
 
+const rules = { allowHosts: [], providerFiles: false }
+
 /** Chat completions and messages name their media by different members; both are looked at. */
 function refusal(request: JsonObject, allowHosts: readonly string[] = [], places: Parts = ofChat): unknown {
   try {
-    checkAddresses(request, places, allowHosts)
+    checkAddresses(request, places, { allowHosts, providerFiles: false })
     return undefined
   } catch (error) {
     return error instanceof GatewayError ? [error.code, error.details.param] : error
@@ -94,9 +97,70 @@ describe('a file of Cloud Storage, which Google reads with the rights of the ope
 
   test('may go on where the operator allows its bucket, and nobody else fetches it', () => {
     const request = image('GS://bucket/a/x.png')
-    const { addresses } = checkAddresses(request, ofChat, ['gs://bucket'])
+    const { addresses } = checkAddresses(request, ofChat, { ...rules, allowHosts: ['gs://bucket'] })
     expect(addresses).toEqual([])
     expect(JSON.stringify(request)).toContain('"gs://bucket/a/x.png"')
+  })
+})
+
+describe('a file that is stored at a provider, which reads it with the rights of the operator,', () => {
+  const google = 'https://generativelanguage.googleapis.com'
+  const source = { type: 'file', file_id: 'file_011' }
+  const ofFile = (fileUri: string) => ({ contents: [{ parts: [{ fileData: { fileUri } }] }] })
+  const named: [string, string, JsonObject, Parts][] = [
+    [
+      'chat',
+      'messages[0].content[1].file.file_id',
+      body({ type: 'file', file: { file_id: 'file-1' } }),
+      ofChat,
+    ],
+    [
+      'responses',
+      'input[0].content[0].file_id',
+      { input: [{ content: [{ type: 'input_file', file_id: 'file-1' }] }] },
+      ofResponses,
+    ],
+    [
+      'responses',
+      'input[0].output[0].file_id',
+      { input: [{ output: [{ type: 'input_image', file_id: 'file-1' }] }] },
+      ofResponses,
+    ],
+    ['messages', 'messages[0].content[1].source.file_id', body({ type: 'document', source }), ofMessages],
+    [
+      'messages',
+      'messages[0].content[1].content[0].source.file_id',
+      body({ type: 'tool_result', tool_use_id: 't', content: [{ type: 'image', source }] }),
+      ofMessages,
+    ],
+    [
+      'messages',
+      'messages[0].content[1].file_id',
+      body({ type: 'container_upload', file_id: 'file_011' }),
+      ofMessages,
+    ],
+    ...['files/abc', `${google}/v1beta/files/abc`, `${google}./v1/files/abc`].map(
+      (uri): [string, string, JsonObject, Parts] => [
+        'Gemini',
+        'contents[0].parts[0].fileData.fileUri',
+        ofFile(uri),
+        gemini.addresses,
+      ],
+    ),
+    ['chat', 'messages[0].content[1].image_url.url', image(`${google}/v1beta/files/abc`), ofChat],
+  ]
+
+  test.each(named)('is refused in %s at %s', (_, param, request, places) => {
+    expect(refusal(request, [], places)).toEqual(['unsupported_parameter', param])
+  })
+
+  test.each(named)('may go on in %s at %s where the operator says so', (_, __, request, places) => {
+    expect(checkAddresses(request, places, { ...rules, providerFiles: true }).warnings).toEqual([])
+  })
+
+  test('is no file at an address that everybody can read', () => {
+    const video = ofFile('https://www.youtube.com/watch?v=tY46Kmm0LOo')
+    expect(refusal(video, [], gemini.addresses)).toBeUndefined()
   })
 })
 
@@ -130,7 +194,7 @@ describe('S4 what goes on is what was parsed', () => {
     ['http://good.example#@127.0.0.1/', 'http://good.example/#@127.0.0.1/'],
   ])('%p goes on as %s', (written, forwarded) => {
     const request = image(written)
-    const { addresses } = checkAddresses(request, ofChat, [])
+    const { addresses } = checkAddresses(request, ofChat, rules)
     expect(request).toEqual(image(forwarded))
     expect(addresses).toEqual([{ url: forwarded, param: 'messages[0].content[1].image_url.url' }])
   })
@@ -152,7 +216,7 @@ describe('S3 an address where nobody expects one', () => {
     ['messages[0].content[1].image.href', body({ type: 'image', image: { href: ' http:127.0.0.1/x' } })],
     ['mm_urls', { mm_urls: ['a', 'ht\ttp://127.0.0.1/x'] }],
   ])('is dropped at %s, and named', (param, request) => {
-    const { addresses, warnings } = checkAddresses(request, ofChat, [])
+    const { addresses, warnings } = checkAddresses(request, ofChat, rules)
     expect(addresses).toEqual([])
     expect(warnings.map((warning) => warning.param)).toEqual([param])
     expect(JSON.stringify(request)).not.toContain('127.0.0.1')
@@ -205,7 +269,7 @@ describe('S2 fields that name a destination', () => {
       [field]: 'evil.example:8080',
       extra_body: { [field]: 'x', keep: 1 },
     }
-    const { warnings } = checkAddresses(request, ofChat, [])
+    const { warnings } = checkAddresses(request, ofChat, rules)
     expect(request).toEqual({ model: 'a/b', extra_body: { keep: 1 } })
     expect(warnings.map(({ param }) => param)).toEqual([field, `extra_body.${field}`])
   })
@@ -214,7 +278,7 @@ describe('S2 fields that name a destination', () => {
     '%s is not',
     (field) => {
       const request: JsonObject = { [field]: { host: 'x' } }
-      expect(checkAddresses(request, ofChat, []).warnings).toEqual([])
+      expect(checkAddresses(request, ofChat, rules).warnings).toEqual([])
       expect(request).toEqual({ [field]: { host: 'x' } })
     },
   )

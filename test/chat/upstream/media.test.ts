@@ -50,7 +50,10 @@ async function sent(
   body: JsonObject,
   inbound: Inbound = chat,
 ): Promise<JsonObject> {
-  const { addresses } = checkAddresses(body, inbound.addresses, ['friend.example'])
+  const { addresses } = checkAddresses(body, inbound.addresses, {
+    allowHosts: ['friend.example'],
+    providerFiles: false,
+  })
   const request = { ...inbound.parse(body), addresses }
   const call = { inbound, request, signal: new AbortController().signal } as unknown as IncomingCall
   const { provider, offer } = candidate

@@ -39,19 +39,19 @@ export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Pr
  * request.
  */
 export function parsedBody(
-  { turns, reachableHosts }: Pick<PaidParts, 'turns' | 'reachableHosts'>,
+  { turns, addressRules }: Pick<PaidParts, 'turns' | 'addressRules'>,
   inbound: Inbound,
   json: JsonObject,
 ): Awaitable<InboundRequest> {
-  return turns.run(() => withAddresses(inbound, json, reachableHosts))
+  return turns.run(() => withAddresses(inbound, json, addressRules))
 }
 
 function withAddresses(
   inbound: Inbound,
   json: JsonObject,
-  reachableHosts: PaidParts['reachableHosts'],
+  addressRules: PaidParts['addressRules'],
 ): InboundRequest {
-  const { addresses, warnings } = checkAddresses(json, inbound.addresses, reachableHosts)
+  const { addresses, warnings } = checkAddresses(json, inbound.addresses, addressRules)
   const request = inbound.parse(json)
   refuseDropped(request.envelope, warnings)
   if (addresses.length === 0 && warnings.length === 0) return request

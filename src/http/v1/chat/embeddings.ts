@@ -44,7 +44,7 @@ export async function serveEmbedding(
   const { json: sent } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
   const json = await parts.turns.run(() => protocol.asked(sent))
   const { addresses, warnings } = await parts.turns.run(() =>
-    checkAddresses(json, embeddingAddresses, parts.reachableHosts),
+    checkAddresses(json, embeddingAddresses, parts.addressRules),
   )
   const {
     envelope,

@@ -45,14 +45,14 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
     kept: () => queued,
   }
   const turn = storedTurn(parts, request, requestId, caller.account.id)
-  const check = parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
+  const check = parts.turns.run(() => checkAddresses(json, addresses, parts.addressRules))
   const own = check instanceof Promise ? await check : check
   const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, turn })
   const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
     bodyBytes > bytes
-      ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.reachableHosts))
+      ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.addressRules))
       : own
   const incoming = { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt }
   return serveChat(parts, { request, caller, json, requestId, call: incoming, conversation })

@@ -25,6 +25,8 @@ Object.assign(nested, {
   page_age: 'words',
   cache_control: 'words',
   content: block,
+  // Of a `container_upload`.
+  file_id: 'reference',
   // Of a search result it is a text.
   source: parts({
     type: 'words',

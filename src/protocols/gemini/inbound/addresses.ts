@@ -3,7 +3,7 @@
 import { parts } from '../../request/addresses.ts'
 import { gatewayPlaces } from '../../request/gateway-fields.ts'
 
-const fileData = parts({ mimeType: 'words', displayName: 'words', fileUri: 'address' })
+const fileData = parts({ mimeType: 'words', displayName: 'words', fileUri: 'reference' })
 
 const part = parts({
   text: 'words',
@@ -35,6 +35,7 @@ export const addresses = parts({
   toolConfig: 'words',
   generationConfig: 'words',
   safetySettings: 'words',
-  cachedContent: 'reference',
+  // Refused.
+  cachedContent: 'words',
   labels: 'words',
 })
