@@ -160,6 +160,17 @@ function named(tools: readonly FunctionTool[], names: readonly string[]): readon
 
 /** A tool's parameters. Several providers refuse a function without any; an empty object says the same. */
 export function parametersOf({ parameters, strict }: FunctionTool): JsonObject {
-  if (parameters !== undefined) return parameters
+  if (parameters !== undefined) return asObject(parameters)
   return { type: 'object', properties: {}, ...(strict === true ? { additionalProperties: false } : {}) }
+}
+
+/** A schema made of others has its type from them. */
+const composing = ['$ref', 'allOf', 'anyOf', 'oneOf']
+
+/** OpenAI refuses a schema without a type, and an object without `properties`; other protocols' clients omit both. */
+function asObject(parameters: JsonObject): JsonObject {
+  const { type = 'object', properties } = parameters
+  if (type !== 'object' || (properties !== undefined && 'type' in parameters)) return parameters
+  if (composing.some((keyword) => keyword in parameters)) return parameters
+  return { ...parameters, type, properties: properties ?? {} }
 }
