@@ -108,3 +108,15 @@ describe.each(Object.entries(readers))('in %s', (where, read) => {
     expect(collect(read([{ id: 'a', n: 1 }])).fault).toMatchObject({ kind: 'broken' })
   })
 })
+
+test('a whole answer of Bedrock is read with members that are null, and calls without arguments are {}', () => {
+  const content = [
+    { text: 'Hi', toolUse: null, image: null, reasoningContent: null, citationsContent: null },
+    { toolUse: { toolUseId: 'a', name: 'f', input: null } },
+    { toolUse: { toolUseId: 'b', name: 'f', input: {} } },
+  ]
+  const answer = { output: { message: { content } }, stopReason: 'tool_use', usage: {} }
+  const { choices, fault } = collect(bedrock.whole(answer, bedrockTarget()))
+  expect(fault).toBeUndefined()
+  expect(choices[0]).toMatchObject({ text: 'Hi', toolCalls: [{ arguments: '{}' }, { arguments: '{}' }] })
+})

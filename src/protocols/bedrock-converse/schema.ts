@@ -59,18 +59,18 @@ export const citationSchema = z.lazy(() =>
 const block = () =>
   z.object({
     text,
-    toolUse: toolUse().optional(),
-    image: image().optional().catch(undefined),
+    toolUse: toolUse().nullish(),
+    image: image().nullish().catch(undefined),
     reasoningContent: z
       .object({
         reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
         redactedContent: text,
       })
-      .optional()
+      .nullish()
       .catch(undefined),
     citationsContent: z
       .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
-      .optional()
+      .nullish()
       .catch(undefined),
   })
 

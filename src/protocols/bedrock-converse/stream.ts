@@ -120,8 +120,7 @@ function wireEvents(raw: unknown, contentBlockIndex: number): (readonly [string,
   for (const citation of block.citationsContent?.citations ?? []) deltas.push({ citation })
   for (const piece of block.citationsContent?.content ?? []) deltas.push({ text: piece.text })
   if (block.image) deltas.push({ image: block.image })
-  if (block.toolUse?.input !== undefined)
-    deltas.push({ toolUse: { input: JSON.stringify(block.toolUse.input) } })
+  if (block.toolUse?.input != null) deltas.push({ toolUse: { input: JSON.stringify(block.toolUse.input) } })
   return [
     ...(block.toolUse
       ? [['contentBlockStart', { contentBlockIndex, start: { toolUse: block.toolUse } }] as const]
