@@ -231,11 +231,20 @@ export function warnOfForeignReasoning(
   )
 }
 
-/** The text of parts that must all be text. Throws for any other part. */
+/** What a model said, whose parts continue each other. They must all be text: throws for any other part. */
 export function textOf(parts: readonly ContentPart[], param: string): string {
-  return parts
-    .map((part) =>
-      part.kind === 'text' || part.kind === 'refusal' ? part.text : refusePart(part, param, 'only text'),
-    )
-    .join('')
+  return textsOf(parts, param).join('')
+}
+
+/** Instructions, or the result of a tool, whose parts stand beside each other. They must all be text, too. */
+export function linesOf(parts: readonly ContentPart[], param: string): string {
+  return textsOf(parts, param)
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+function textsOf(parts: readonly ContentPart[], param: string): string[] {
+  return parts.map((part) =>
+    part.kind === 'text' || part.kind === 'refusal' ? part.text : refusePart(part, param, 'only text'),
+  )
 }

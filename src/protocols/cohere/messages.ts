@@ -3,6 +3,7 @@
 import type { AssistantMessage, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
 import {
   isPlain,
+  linesOf,
   plainReasoning,
   refusePart,
   textOf,
@@ -26,7 +27,7 @@ export function conversationOf(messages: readonly Message[], warn: Warn): Conver
     switch (message.role) {
       case 'system':
       case 'developer':
-        return [{ role: 'system', content: textOf(message.content, `${param}.content`) }]
+        return [{ role: 'system', content: linesOf(message.content, `${param}.content`) }]
       case 'user':
         return [{ role: 'user', content: userContent(message.content, `${param}.content`, documents) }]
       case 'assistant':
@@ -36,7 +37,7 @@ export function conversationOf(messages: readonly Message[], warn: Warn): Conver
           {
             role: 'tool',
             tool_call_id: message.toolCallId,
-            content: textOf(message.content, `${param}.content`),
+            content: linesOf(message.content, `${param}.content`),
           },
         ]
       default:

@@ -13,6 +13,7 @@ import {
   plainReasoning,
   refuse,
   refusePart,
+  linesOf,
   textOf,
   threeEfforts,
   unknownLabels,
@@ -73,7 +74,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
     switch (message.role) {
       case 'system':
       case 'developer':
-        return { role: 'system', content: textOf(message.content, `${param}.content`) }
+        return { role: 'system', content: linesOf(message.content, `${param}.content`) }
       case 'user':
         return userMessage(message.content, `${param}.content`)
       case 'assistant': {
@@ -98,7 +99,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
         const name = names.get(message.toolCallId)
         return {
           role: 'tool',
-          content: textOf(message.content, `${param}.content`),
+          content: linesOf(message.content, `${param}.content`),
           ...(name === undefined ? {} : { tool_name: name }),
           tool_call_id: message.toolCallId,
         }

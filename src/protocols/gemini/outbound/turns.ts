@@ -225,7 +225,7 @@ function resultPart(
   param: string,
 ): [JsonObject, JsonObject[]] {
   const parts = contentParts(result?.content ?? [], context, param)
-  const text = parts.map((part) => (typeof part['text'] === 'string' ? part['text'] : '')).join('')
+  const text = parts.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n')
   const media = parts.filter((part) => part['text'] === undefined)
   const inside = context.traits.mediaInResults ? media : []
   const functionResponse = {
