@@ -60,6 +60,8 @@ export interface Reasoning {
   readonly enabled?: boolean
   /** Think, but do not send the reasoning back. */
   readonly exclude?: boolean
+  /** How much of a summary to send back, where the client does not leave that to the provider. */
+  readonly summary?: 'concise' | 'detailed'
 }
 
 export type ResponseFormat =

@@ -309,6 +309,24 @@ describe('a request', () => {
     expect(chat).toMatchObject({ toolChoice: undefined, rest: {} })
   })
 
+  test('names the members of settings that it does not know, and shows those in effect', () => {
+    const settings = {
+      reasoning: { effort: 'high', summary: 'detailed', mode: 'pro', context: 'auto' },
+      text: { format: null, verbosity: 'low', tone: 'kind' },
+    }
+    const asked = callOf({ input: 'x', ...settings })
+    expect(asked.request.warnings?.map(({ param }) => param)).toEqual(['reasoning.mode', 'text.tone'])
+    expect(asked.request.toChatRequest().reasoning).toEqual({
+      effort: 'high',
+      exclude: false,
+      summary: 'detailed',
+    })
+    const [begun] = eventsIn([...asked.inbound.encoder(context).start()])
+    expect((begun!['response'] as JsonObject)['reasoning']).toEqual({ effort: 'high', summary: 'detailed' })
+    expect((begun!['response'] as JsonObject)['text']).toEqual({ format: { type: 'text' }, verbosity: 'low' })
+    expect(() => callOf({ input: 'x', ...settings, strict: true })).toThrow('not known here')
+  })
+
   test('continues what was said before, which counts for its calls and its size', () => {
     const history: JsonObject[] = [
       { type: 'message', role: 'user', content: 'How high?' },

@@ -301,7 +301,9 @@ describe('reasoning', () => {
     [{ enabled: false }, {}, { effort: 'none' }],
     [{ enabled: true }, {}, { summary: 'auto' }],
     [{ effort: 'low', exclude: false }, {}, { effort: 'low', summary: 'auto' }],
+    [{ exclude: false, summary: 'detailed' }, {}, { summary: 'detailed' }],
     [{ enabled: true, exclude: true }, {}, undefined],
+    [{ exclude: false, summary: 'concise' }, xai, undefined],
     [{ enabled: true, effort: 'low' }, xai, { effort: 'low' }],
   ])('%p', (reasoning, quirks, sent) => {
     const { body, warnings } = lower({ reasoning }, target(quirks))

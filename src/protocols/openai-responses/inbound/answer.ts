@@ -6,7 +6,7 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import { wireWarnings } from '../../openai/message-fields.ts'
 import { wireUsage as chatUsage } from '../../openai/usage.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
-import type { ResponsesRequest } from './schema.ts'
+import { readMembers, type ResponsesRequest } from './schema.ts'
 
 /** The state of a response. */
 export interface Standing {
@@ -80,8 +80,8 @@ export function responseOf(
     presence_penalty: request.presence_penalty ?? null,
     frequency_penalty: request.frequency_penalty ?? null,
     top_logprobs: request.top_logprobs ?? null,
-    reasoning: { effort: null, summary: null, ...(request.reasoning as JsonObject | null | undefined) },
-    text: { format: { type: 'text' }, ...(request.text as JsonObject | null | undefined) },
+    reasoning: { effort: null, summary: null, ...inEffect(request, 'reasoning') },
+    text: { format: { type: 'text' }, ...inEffect(request, 'text') },
     truncation: 'disabled',
     max_output_tokens: request.max_output_tokens ?? null,
     max_tool_calls: request.max_tool_calls ?? null,
@@ -94,6 +94,14 @@ export function responseOf(
     ...wireWarnings(context.warnings),
     ...extra,
   }
+}
+
+/** The members of a setting that are set and read: a response shows what was in effect. */
+function inEffect(request: ResponsesRequest, field: keyof typeof readMembers): JsonObject {
+  const set = Object.entries(request[field] ?? {}) as [string, Json | null | undefined][]
+  return Object.fromEntries(
+    set.filter(([member, value]) => value != null && readMembers[field].has(member)),
+  ) as JsonObject
 }
 
 function toldTool(tool: { readonly type: string }): JsonObject {

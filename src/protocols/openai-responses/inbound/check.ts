@@ -10,7 +10,15 @@ import type { Warning } from '../../protocol.ts'
 import { isPlainBody } from '../../request/plain-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
-import { type InputItem, isKnown, isRun, kindOf, responsesRequest, type ResponsesRequest } from './schema.ts'
+import {
+  type InputItem,
+  isKnown,
+  isRun,
+  kindOf,
+  readMembers,
+  responsesRequest,
+  type ResponsesRequest,
+} from './schema.ts'
 import { namespaced, unservedMembers } from './namespaces.ts'
 import { chosenName, functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
 
@@ -80,6 +88,7 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   }
   refuseUnservedChoice(request)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
+  for (const member of unreadMembers(request)) drop(member, 'It is not known here; it was left out.')
   if (request.truncation === 'auto') {
     drop('truncation', 'The input is not shortened: one that is too long for the model is refused.')
   }
@@ -88,6 +97,23 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
     throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
   }
   return dropped
+}
+
+/** What settings with members of their own say when they ask for nothing. */
+const withoutEffect: Readonly<Record<string, unknown>> = {
+  'reasoning.context': 'auto',
+  'reasoning.mode': 'standard',
+}
+
+/** The paths of members that are not read, such as the mode `pro` of reasoning. */
+function unreadMembers(request: ResponsesRequest): readonly string[] {
+  return (['reasoning', 'text'] as const).flatMap((field) =>
+    Object.entries(request[field] ?? {})
+      .filter(([member, value]) => value != null && !readMembers[field].has(member))
+      .map(([member, value]) => ({ path: `${field}.${named(member)}`, value }))
+      .filter(({ path, value }) => withoutEffect[path] !== value)
+      .map(({ path }) => path),
+  )
 }
 
 /** Throws `unsupported_parameter` for a tool choice without any supported tool. */

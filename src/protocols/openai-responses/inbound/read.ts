@@ -111,6 +111,7 @@ function readReasoning({ reasoning }: ResponsesRequest): Reasoning | undefined {
     effort: reasoning?.effort,
     maxTokens: reasoning?.max_tokens,
     exclude: summary == null ? null : summary === 'none',
+    summary: summary === 'concise' || summary === 'detailed' ? summary : null,
   })
   return Object.keys(read).length === 0 ? undefined : read
 }

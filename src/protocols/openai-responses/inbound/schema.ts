@@ -178,6 +178,21 @@ const textFormat = z.discriminatedUnion('type', [
   }),
 ])
 
+const reasoningShape = {
+  effort: reasoningEffort.nullish(),
+  summary: z.enum(['auto', 'concise', 'detailed', 'none']).nullish(),
+  generate_summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
+  max_tokens: countFrom(0).nullish(),
+}
+
+const textShape = { format: textFormat.nullish(), verbosity: text.nullish() }
+
+/** The members of a request's settings that are read. */
+export const readMembers = {
+  reasoning: new Set(Object.keys(reasoningShape)),
+  text: new Set(Object.keys(textShape)),
+} as const
+
 // ---- the request ------------------------------------------------------------------------------------------
 
 export const responsesRequest = z.looseObject({
@@ -201,15 +216,8 @@ export const responsesRequest = z.looseObject({
     .nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: flag.nullish(),
-  reasoning: z
-    .looseObject({
-      effort: reasoningEffort.nullish(),
-      summary: z.enum(['auto', 'concise', 'detailed', 'none']).nullish(),
-      generate_summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
-      max_tokens: countFrom(0).nullish(),
-    })
-    .nullish(),
-  text: z.looseObject({ format: textFormat.nullish(), verbosity: text.nullish() }).nullish(),
+  reasoning: z.looseObject(reasoningShape).nullish(),
+  text: z.looseObject(textShape).nullish(),
   truncation: z.enum(['auto', 'disabled']).nullish(),
   background: flag.nullish(),
   metadata: z.record(z.string(), z.string()).nullish(),

@@ -117,7 +117,7 @@ export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): L
     (reasoning.enabled === true || reasoning.exclude === false)
   const wanted: JsonObject = {
     ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
-    ...(shown && reasoning.exclude !== true ? { summary: 'auto' } : {}),
+    ...(shown && reasoning.exclude !== true ? { summary: reasoning.summary ?? 'auto' } : {}),
   }
   return {
     fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted },
