@@ -726,6 +726,24 @@ describe('an answer', () => {
     })
   })
 
+  test.each([
+    [undefined, undefined, null, null],
+    [undefined, 'priority', null, 'priority'],
+    ['flex', 'flex', 'flex', 'flex'],
+    // It was left out, or the provider had no room for it.
+    ['flex', undefined, 'flex', 'default'],
+    ['auto', undefined, 'auto', 'default'],
+  ])(
+    'asked for at the tier %p and served at %p says %p, then %p',
+    (service_tier, serviceTier, first, last) => {
+      const encoder = callOf({ input: 'x', service_tier }).inbound.encoder(context)
+      const served = serviceTier === undefined ? usage : { ...usage, serviceTier }
+      const told = eventsIn([...encoder.start(), ...encoder.finish(served, bill)])
+      const tiers = told.map(({ response }) => (response as JsonObject)['service_tier'])
+      expect(tiers).toEqual([first, first, last])
+    },
+  )
+
   test('that never ended is none', () => {
     const { inbound } = callOf(telling)
     const result = { id: undefined, model: undefined, choices: [], usage: undefined, fault: undefined }

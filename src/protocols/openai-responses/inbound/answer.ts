@@ -15,6 +15,8 @@ export interface Standing {
   /** Whether it can be retrieved by its id. */
   readonly stored: boolean
   readonly usage: JsonObject | null
+  /** The service tier it was served at; before that is known, the one that was asked for. */
+  readonly tier: string | null
   readonly error: JsonObject | null
   /** Why it is incomplete; null if it is complete. */
   readonly incomplete: 'max_output_tokens' | 'content_filter' | null
@@ -88,12 +90,17 @@ export function responseOf(
     previous_response_id: request.previous_response_id ?? null,
     store: standing.stored,
     background: false,
-    service_tier: request.service_tier ?? null,
+    service_tier: standing.tier,
     safety_identifier: request.safety_identifier ?? null,
     prompt_cache_key: request.prompt_cache_key ?? null,
     ...wireWarnings(context.warnings),
     ...extra,
   }
+}
+
+/** The tier that the usage names. One that names none was served at the standard tier, whatever was asked for. */
+export function tierOf(request: ResponsesRequest, usage: Usage): string | null {
+  return usage.serviceTier ?? (request.service_tier == null ? null : 'default')
 }
 
 /** The members of a setting that are set and read: a response shows what was in effect. */

@@ -13,7 +13,7 @@ import type { RenderedError } from '../../../errors.ts'
 import { isLong } from '../../../json/stringify.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
-import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
+import { outputItemId, responseOf, type Standing, tierOf, wireUsage } from './answer.ts'
 import { offeredFunctions } from './namespaces.ts'
 import { type CallFacts, CallItem, ImageItem, type Item, MessageItem } from './output.ts'
 import { NoteItem, notePrefix, RunItem, SearchItem } from './output-gateway.ts'
@@ -70,9 +70,10 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   start(): readonly Frame[] {
-    const { store } = this.#asked.request
+    const { store, service_tier: tier } = this.#asked.request
     const response = this.#response({
       ...unfinished,
+      tier: tier ?? null,
       status: 'in_progress',
       output: [],
       stored: store ?? true,
@@ -109,6 +110,7 @@ export class ResponseEncoder implements StreamEncoder {
       status: incomplete === null ? 'completed' : 'incomplete',
       incomplete,
       usage: wireUsage(usage, bill),
+      tier: tierOf(request, usage),
       completedAt: incomplete === null ? Math.floor(hooks.now() / 1000) : null,
     } as const
     const output = this.#items.map((item) => item.json())
@@ -127,7 +129,8 @@ export class ResponseEncoder implements StreamEncoder {
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
     const { request, hooks } = this.#asked
     const wanted = request.store ?? true
-    const failed = { ...unfinished, status: 'failed', error: { code, message } } as const
+    const tier = request.service_tier ?? null
+    const failed = { ...unfinished, status: 'failed', error: { code, message }, tier } as const
     const whole = this.#response({ ...failed, output, stored: wanted })
     // The client knows the id since the stream began and may retrieve the response to see how it ended.
     const stored = wanted && hooks.keep(whole)
@@ -145,7 +148,8 @@ export class ResponseEncoder implements StreamEncoder {
       (item) => !item.open || item instanceof MessageItem || item instanceof ReasoningItem,
     )
     const output = kept.map((item) => item.json(item.open ? 'incomplete' : item.status))
-    const cancelled = { ...unfinished, status: 'cancelled', usage: wireUsage(usage, bill) } as const
+    const tier = tierOf(request, usage)
+    const cancelled = { ...unfinished, status: 'cancelled', usage: wireUsage(usage, bill), tier } as const
     hooks.keep(this.#response({ ...cancelled, output, stored: true }))
   }
 
