@@ -164,6 +164,7 @@ function toolsOf(item: JsonObject): RawTool[] {
   })
 }
 
+/** What there is none of is left out: the AI SDK refuses an item with null in its place. */
 function itemOf(label: string, { tools, error }: Listing): JsonObject {
   return {
     type: 'mcp_list_tools',
@@ -172,9 +173,9 @@ function itemOf(label: string, { tools, error }: Listing): JsonObject {
       name,
       description,
       input_schema: inputSchema,
-      annotations,
+      ...(annotations !== null && { annotations }),
     })),
-    error: error ?? null,
+    ...(error !== undefined && { error }),
   }
 }
 

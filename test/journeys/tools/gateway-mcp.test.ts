@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createOpenAI } from '@ai-sdk/openai'
 import Anthropic from '@anthropic-ai/sdk'
+import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { eventually, receiptOf } from '../../support/call-gateway.ts'
@@ -16,6 +18,7 @@ const schema = { type: 'object', properties: { city: { type: 'string', const: 'P
 
 let server: TestMcpServer
 let description = 'The weather of a city'
+let annotations: object | undefined = { readOnlyHint: true }
 let weather: () => Record<string, unknown> | Promise<Record<string, unknown>> = () => text('Rain in Pune')
 let weir: ServedWeir
 let openai: OpenAI
@@ -23,7 +26,7 @@ let anthropic: Anthropic
 
 beforeAll(async () => {
   server = mcpServer({
-    tools: () => [{ name: 'weather', description, inputSchema: schema, annotations: { readOnlyHint: true } }],
+    tools: () => [{ name: 'weather', description, inputSchema: schema, annotations }],
     call: () => weather(),
   })
   weir = await serveWeir({
@@ -41,6 +44,7 @@ afterAll(async () => {
 beforeEach(() => {
   server.requests.length = 0
   description = 'The weather of a city'
+  annotations = { readOnlyHint: true }
   weather = () => text('Rain in Pune')
 })
 
@@ -77,9 +81,9 @@ describe('responses', () => {
     expect(itemOf(answer, 'mcp_list_tools')).toMatchObject({
       id: expect.stringMatching(/^mcpl_/),
       server_label: 'sky',
-      error: null,
       tools: [{ name: 'weather', description, input_schema: schema, annotations: { readOnlyHint: true } }],
     })
+    expect(itemOf(answer, 'mcp_list_tools')).not.toHaveProperty('error')
     expect(itemOf(answer, 'mcp_call')).toMatchObject({
       id: expect.stringMatching(/^mcp_/),
       server_label: 'sky',
@@ -160,6 +164,18 @@ describe('responses', () => {
       'response.mcp_call.completed',
     ])
     expect(final!.output.map(({ type }) => type)).toEqual(['mcp_list_tools', 'mcp_call', 'message'])
+  })
+
+  test('the AI SDK reads the list of a server that annotates nothing', async () => {
+    annotations = undefined
+    const sdk = createOpenAI({ apiKey: weir.key, baseURL: weir.baseUrl })
+    const mcp = sdk.tools.mcp({ serverLabel: 'sky', serverUrl: server.url, requireApproval: 'never' })
+    const model = sdk.responses('sim/tools')
+    const whole = await generateText({ model, prompt: question, tools: { mcp }, maxRetries: 0 })
+    expect(whole.text).toContain('Rain in Pune')
+    const parts = await Array.fromAsync(streamText({ model, prompt: question, tools: { mcp } }).fullStream)
+    expect(parts.filter(({ type }) => type === 'error')).toEqual([])
+    expect(parts.map(({ type }) => type)).toContain('tool-result')
   })
 
   test.each<'stored' | 'stateless'>(['stored', 'stateless'])(

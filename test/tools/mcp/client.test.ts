@@ -32,7 +32,6 @@ describe('what a server lists', () => {
             annotations: { readOnlyHint: true },
           },
         ],
-        error: null,
       },
     ])
   })
