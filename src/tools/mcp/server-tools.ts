@@ -1,5 +1,6 @@
 // The tools of one server for one call: listed when the call begins, run when a model asks for them.
 
+import { approvalId, approvalPrefix } from '../../conversation/approval-id.ts'
 import type { ApprovedCall, ToolResult } from '../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { parseExact } from '../../json/exact.ts'
@@ -20,13 +21,21 @@ export class ServerTools {
   readonly #settings: ServerSettings
   readonly #declaration: CheckedDeclaration
   readonly #server: McpServer
+  /** The call that the tools are offered in. */
+  readonly #requestId: string
+  #approvals = 0
   #connection: Promise<McpConnection> | undefined
   #closed = false
 
-  constructor(settings: ServerSettings, declaration: CheckedDeclaration, server: McpServer) {
+  constructor(
+    settings: ServerSettings,
+    declaration: CheckedDeclaration,
+    { server, requestId }: { readonly server: McpServer; readonly requestId: string },
+  ) {
     this.#settings = settings
     this.#declaration = declaration
     this.#server = server
+    this.#requestId = requestId
   }
 
   /**
@@ -75,15 +84,16 @@ export class ServerTools {
     const { label, approval } = this.#declaration
     return tools.map((tool) => {
       const asked = asksFirst(approval, tool)
-      const id = `mcpr_${fingerprint(label, this.#server.url, tool)}`
+      const made = fingerprint(label, this.#server.url, tool)
+      const isOf = (given: ApprovedCall) => given.requestId.startsWith(approvalPrefix(made))
       return {
         preferredName: `${label}__${tool.name}`,
         description: tool.description,
         parameters: withoutDialect(tool.inputSchema),
         origin: { kind: 'mcp', serverLabel: label, tool: tool.name },
         mostCost: 0n,
-        approvalId: () => id + crypto.randomUUID().replaceAll('-', '').slice(0, 16),
-        needsApproval: (_: string, given?: ApprovedCall) => asked && given?.requestId.startsWith(id) !== true,
+        approvalId: () => approvalId(made, this.#requestId, this.#approvals++),
+        needsApproval: (_: string, given?: ApprovedCall) => asked && !(given && isOf(given)),
         run: (argumentsText: string, context: ToolContext) => this.#run(tool, argumentsText, context),
       }
     })

@@ -52,14 +52,14 @@ class McpSource implements ToolSource {
   }
 
   async open() {
-    const { signal: gone, deadlineAt, account } = this.#caller
+    const { signal: gone, deadlineAt, account, requestId } = this.#caller
     const signals = [
       this.#closed.signal,
       gone,
       AbortSignal.timeout(Math.max(0, deadlineAt - performance.now())),
     ]
     const server = await this.#server(account)
-    this.#tools = new ServerTools(this.#settings, this.#declaration, server)
+    this.#tools = new ServerTools(this.#settings, this.#declaration, { server, requestId })
     const { label } = this.#declaration
     const { history, approved } = this.#declared
     const listed = history.findLast((item) => item.type === 'mcp_list_tools' && item.server_label === label)

@@ -178,6 +178,24 @@ describe('responses', () => {
     expect(parts.map(({ type }) => type)).toContain('tool-result')
   })
 
+  test('the AI SDK approves a call that it refers to by its id', async () => {
+    const sdk = createOpenAI({ apiKey: weir.key, baseURL: weir.baseUrl })
+    const mcp = sdk.tools.mcp({ serverLabel: 'sky', serverUrl: server.url, requireApproval: 'always' })
+    const call = { model: sdk.responses('sim/tools'), tools: { mcp }, maxRetries: 0 }
+    const user = { role: 'user' as const, content: question }
+    const first = await generateText({ ...call, messages: [user] })
+    const asked = first.content.find((part) => part.type === 'tool-approval-request')!
+    const approval = {
+      type: 'tool-approval-response' as const,
+      approvalId: asked.approvalId,
+      approved: true,
+      providerExecuted: true,
+    }
+    const messages = [user, ...first.response.messages, { role: 'tool' as const, content: [approval] }]
+    expect((await generateText({ ...call, messages })).text).toContain('Rain in Pune')
+    expect(arrived()).toHaveLength(1)
+  })
+
   test.each<'stored' | 'stateless'>(['stored', 'stateless'])(
     'asks for approval first (%s), and goes on with it',
     async (kind) => {

@@ -42,7 +42,7 @@ export function sourceOf(declaration: JsonObject, options: OpenOptions = {}): To
     {
       account,
       mode: 'live',
-      requestId: 'req',
+      requestId: 'req_0123456789abcdef0123456789abcdef',
       signal: options.signal ?? new AbortController().signal,
       deadlineAt: performance.now() + openMs,
     },

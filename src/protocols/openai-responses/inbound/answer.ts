@@ -1,5 +1,6 @@
 // The response object: the request's settings and the result.
 
+import { requestOfApproval } from '../../../conversation/approval-id.ts'
 import { shownTool } from '../../request/mcp-declarations.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
@@ -46,7 +47,9 @@ export function inputItemId(kind: string, requestId: string, at: number): string
 /** The response that an item belongs to; undefined for an item that is not ours. */
 export function responseOfItem(item: string): string | undefined {
   const match = /^[a-z]+_([0-9a-f]{32})_(?:in)?\d+$/.exec(item)
-  return match ? `resp_${match[1]!}` : undefined
+  if (match) return `resp_${match[1]!}`
+  const request = requestOfApproval(item)
+  return request === undefined ? undefined : responseId(request)
 }
 
 function bareId(requestId: string): string {
