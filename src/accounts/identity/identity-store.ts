@@ -48,10 +48,11 @@ export interface IdentityStore {
   /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
   /**
-   * For the last operator, too: a command on the machine can appoint another. An account that becomes an operator has
-   * every session ended and every unused link voided: whoever got one while it was a user's would act as an operator.
+   * For the last operator, too: a command on the machine can appoint another. An account that becomes an operator loses
+   * every earlier way in (password, passkeys, identities but `proven`, sessions, unused links): whoever had got into it
+   * while it was a user's would act as an operator. Its API keys stay. False if it has the role already.
    */
-  setRole(account: string, role: Role, at: number): Awaitable<void>
+  setRole(account: string, role: Role, at: number, proven?: Identity): Awaitable<boolean>
   /**
    * Makes an account a user. Throws `invalid_request` for the last operator who is not suspended, also when operators
    * demote, suspend or delete each other in the same moment: nobody could appoint another in the console.

@@ -102,7 +102,7 @@ export class Oidc {
     const account = linked
       ? await this.#linked(identity, signedIn!)
       : ((await this.#parts.identities.findIdentity(identity)) ?? (await this.#opened(identity, claims)))
-    return { account: await this.#withRole(account, claims), linked }
+    return { account: await this.#withRole(account, identity, claims), linked }
   }
 
   async #exchanged(
@@ -151,13 +151,13 @@ export class Oidc {
   }
 
   /** Applies the issuer's operator claim on sign-in; only an act of an operator takes the role away. */
-  async #withRole(account: Account, claims: IDToken): Promise<Account> {
+  async #withRole(account: Account, identity: Identity, claims: IDToken): Promise<Account> {
     const { accounts, acts, identities, now, settings } = this.#parts
     if (account.role === 'operator' || !hasClaim(claims, settings.operatorClaim)) return account
     const [before, after] = ['user', 'operator'].map((role) => ({ role: role as Role }))
     const act = { at: now(), operator: `oidc:${settings.issuer}`, what: 'account.role', subject: account.id }
     await acts.record({ ...act, before, after })
-    await identities.setRole(account.id, 'operator', now())
+    await identities.setRole(account.id, 'operator', now(), identity)
     return (await accounts.findAccount(account.id))!
   }
 

@@ -9,6 +9,7 @@ import { poolNames } from '../pages/credits/pools.ts'
 import { moment, usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
+import { ActForm } from '../ui/act-form.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
@@ -49,14 +50,23 @@ function Whole({ account }: { account: AccountWhole }) {
   const { error, busy, act } = useAct()
   const [link, setLink] = useState<SignInLink | null>(null)
   const path = `admin/accounts/${encodeURIComponent(account.id)}`
+  const [promoting, setPromoting] = useState(false)
+  const changed = () => client.invalidateQueries({ queryKey: ['admin'] })
   const change = (verb: string, body: object) =>
     act(async () => {
       await elevated(() => call('POST', `${path}/${verb}`, body))
-      await client.invalidateQueries({ queryKey: ['admin'] })
+      await changed()
     })
+  const promote = async () => {
+    const made = await elevated(() =>
+      call<{ link: SignInLink | null }>('POST', `${path}/role`, { role: 'operator' }),
+    )
+    setPromoting(false)
+    setLink(made.link)
+    await changed()
+  }
   const makeLink = () =>
     act(async () => setLink(await elevated(() => call<SignInLink>('POST', `${path}/link`, {}))))
-  const other = account.role === 'operator' ? 'user' : 'operator'
   return (
     <>
       <PageHead title={account.email}>
@@ -90,9 +100,15 @@ function Whole({ account }: { account: AccountWhole }) {
             {t('Suspend')}
           </Button>
         )}
-        <Button busy={busy} onClick={() => void change('role', { role: other })}>
-          {other === 'operator' ? t('Make it an operator') : t('Make it a user')}
-        </Button>
+        {account.role === 'operator' ? (
+          <Button busy={busy} onClick={() => void change('role', { role: 'user' })}>
+            {t('Make it a user')}
+          </Button>
+        ) : (
+          <Button busy={busy} onClick={() => setPromoting(true)}>
+            {t('Make it an operator')}
+          </Button>
+        )}
         <Button busy={busy} onClick={() => void makeLink()}>
           {t('Make a sign-in link')}
         </Button>
@@ -107,6 +123,18 @@ function Whole({ account }: { account: AccountWhole }) {
       <CreditLine path={path} credits={account.credits} />
       <AccountKeys path={path} />
       <AccountSessions path={path} />
+      {promoting && (
+        <Dialog title={t('Make it an operator')} onClose={() => setPromoting(false)}>
+          <ActForm onSubmit={promote} action={t('Make it an operator')}>
+            <p>
+              {t(
+                '{email} signs in anew, by a link that you get. Its password, passkeys, single sign-on and sessions end, because somebody else may have made them; its API keys stay.',
+                { email: account.email },
+              )}
+            </p>
+          </ActForm>
+        </Dialog>
+      )}
       {link && (
         <Dialog
           title={t('A link for {email}', { email: account.email })}

@@ -154,7 +154,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       id: 'setRole',
       summary: 'Make an account an operator, or a user again',
       description:
-        'Who becomes an operator has to sign in again. Not with a management key, not even to make an operator a user again: it could sign in to the account then.',
+        'Who becomes an operator signs in anew, by the `link` of the answer: password, passkeys, linked identities, sessions and links of the account before are void, because somebody else may have made them. Its API keys stay. Not with a management key, not even to make an operator a user again: it could sign in to the account then.',
       elevated: true,
       errors: ['elevation_required'],
       body: z.strictObject({ role }),
@@ -163,10 +163,13 @@ export const accountRoutes: readonly AdminRoute[] = [
       const { parts, body } = asked
       requirePerson(asked)
       const before = await accountNamed(asked)
-      if (body.role === 'operator') await parts.identityStore.setRole(before.id, body.role, parts.now())
-      else await parts.identityStore.demote(before.id)
+      const promoted =
+        body.role === 'operator' && (await parts.identityStore.setRole(before.id, body.role, parts.now()))
+      if (body.role === 'user') await parts.identityStore.demote(before.id)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
-      return accountView(await accountNamed(asked))
+      const account = await accountNamed(asked)
+      const link = promoted ? linkView(await parts.identities.linkFor('link', account)) : null
+      return { ...accountView(account), link }
     },
   ),
   adminRoute(

@@ -135,7 +135,9 @@ export const adminAnswers: Answers = {
   'POST accounts/:account/credit-line': data(account.extend({ credits })),
   'POST accounts/:account/suspend': account,
   'POST accounts/:account/resume': account,
-  'POST accounts/:account/role': account,
+  'POST accounts/:account/role': account.extend({
+    link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
+  }),
   'POST accounts/:account/link': link,
   'POST invitations': link,
   'GET accounts/:account/sessions': data(z.array(session)),

@@ -143,6 +143,24 @@ test('the claim of operators makes one', async () => {
   expect(await browser.client.session()).toMatchObject({ role: 'operator' })
 })
 
+test('who becomes an operator by the claim keeps the identity that had it, and no other way in', async () => {
+  const browser = await member('boss-2@example.org')
+  await browser.link('clerk')
+  await browser.link('boss-2')
+  const { account, role } = await browser.client.session()
+  expect({ account, role }).toMatchObject({ role: 'operator', account: { has_password: false } })
+  expect((await browser.client.get('identities')).json['data']).toMatchObject([{ subject: 'boss-2' }])
+  const clerk = new Browser()
+  await clerk.signIn('clerk')
+  expect(await clerk.client.session()).toMatchObject({
+    role: 'user',
+    account: { email: 'clerk@example.org' },
+  })
+  const again = new Browser()
+  await again.signIn('boss-2')
+  expect((await again.client.session()).account?.id).toBe(account!.id)
+})
+
 describe('S17', () => {
   test.each([
     ['unproven', 'sign_up_closed'],

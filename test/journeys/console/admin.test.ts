@@ -359,20 +359,42 @@ describe('a management key', () => {
     const before = await signedIn(email)
     expect(await before.get('session')).toMatchObject({ json: { role: 'user' } })
     const link = await admin('POST', `accounts/${String(id)}/link`, {})
-    expect(await operator.post(`admin/accounts/${String(id)}/role`, { role: 'operator' })).toMatchObject({
-      status: 200,
-    })
+    const role = (wanted: string) => operator.post(`admin/accounts/${String(id)}/role`, { role: wanted })
+    const promoted = await role('operator')
+    expect(promoted).toMatchObject({ status: 200, json: { role: 'operator' } })
     expect(await before.get('admin/overview')).toMatchObject({ status: 401 })
     expect(await before.get('session')).toMatchObject({ json: { account: null } })
     const late = await new ConsoleClient(weir).follow(String(link.json['url']))
     expect(late).toMatchObject({ status: 400, json: { error: { code: 'invalid_ticket' } } })
-    const after = await signedIn(email)
+    const after = new ConsoleClient(weir)
+    await after.follow((promoted.json['link'] as { url: string }).url)
     expect(await after.get('admin/overview')).toMatchObject({ status: 200 })
     // The same role again ends nothing.
-    await operator.post(`admin/accounts/${String(id)}/role`, { role: 'operator' })
+    expect((await role('operator')).json['link']).toBeNull()
     expect(await after.get('session')).toMatchObject({ json: { role: 'operator' } })
-    await operator.post(`admin/accounts/${String(id)}/role`, { role: 'user' })
+    expect((await role('user')).json['link']).toBeNull()
     expect(await after.get('admin/overview')).toMatchObject({ status: 403 })
+  })
+
+  test('a password that was set in the account of a user does not sign in to that of an operator', async () => {
+    const email = 'planted@example.org'
+    const { id } = await command('accounts', 'create', '--email', email)
+    const { url } = (await admin('POST', `accounts/${String(id)}/link`, {})).json
+    const intruder = new ConsoleClient(weir)
+    await intruder.follow(String(url))
+    const password = 'nine bright rivers'
+    expect(await intruder.post('password', { password })).toMatchObject({ status: 200 })
+    const { key } = await command('keys', 'create', '--account', email)
+    const { link } = await command('accounts', 'role', email, 'operator')
+    expect(await intruder.post('sign-in', { email, password })).toMatchObject({ status: 401 })
+    const owner = new ConsoleClient(weir)
+    expect(await owner.follow((link as { url: string }).url)).toMatchObject({
+      json: { role: 'operator', account: { has_password: false } },
+    })
+    expect(await owner.post('password', { password: 'ten dark lakes' })).toMatchObject({ status: 200 })
+    expect((await post(weir, chat, { key: String(key) })).status).not.toBe(401)
+    expect((await command('accounts', 'role', email, 'operator'))['link']).toBeNull()
+    await command('accounts', 'role', email, 'user')
   })
 
   test('S35 what a command changes is an act, as in the console', async () => {

@@ -136,7 +136,8 @@ test('the role and the proof of an address are seen at once; the first proof cou
   expect(await accounts.findAccount(id)).toMatchObject({ role: 'user', verifiedAt: null })
   await identities.verifyEmail(id, noon)
   await identities.verifyEmail(id, noon + 1)
-  await identities.setRole(id, 'operator', noon)
+  expect(await identities.setRole(id, 'operator', noon)).toBe(true)
+  expect(await identities.setRole(id, 'operator', noon)).toBe(false)
   expect(await accounts.findAccount(id)).toMatchObject({ role: 'operator', verifiedAt: noon })
 })
 

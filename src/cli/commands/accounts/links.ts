@@ -36,17 +36,22 @@ export async function invite(context: Context, invocation: Invocation): Promise<
   print(context, { json: link, text: link.url })
 }
 
-/** Makes an account an operator, or a user again. */
+/** Makes an account an operator, and prints the link that a new one signs in with, or makes it a user again. */
 export async function setRole(context: Context, invocation: Invocation): Promise<void> {
   const role = oneOf('ROLE', invocation.args[1] ?? '', roles)
-  const account = await withStore(context, async (store) => {
+  const { account, link } = await withStore(context, async (store) => {
     const before = await accountOf(store, invocation.args[0] ?? '')
-    await store.identities.setRole(before.id, role, context.io.clock())
+    const changed = await store.identities.setRole(before.id, role, context.io.clock())
     await recordAct(context, store, 'account.role', before.id, { role: before.role }, { role })
-    return before
+    const promoted = changed && role === 'operator'
+    return { account: before, link: promoted ? await linkFor(context, store, before, 'link') : null }
   })
-  const text = `${account.email} is ${role === 'operator' ? 'an operator' : 'a user'}`
-  print(context, { json: { id: account.id, email: account.email, role }, text })
+  const said = `${account.email} is ${role === 'operator' ? 'an operator' : 'a user'}`
+  const note = `Its password, passkeys, linked identities and sessions have ended: somebody else may have made them.
+Give its owner this link, which signs in once, until ${link?.expires_at}. \`weir accounts link\` makes another.\n`
+  if (link && !context.json) context.io.err(note)
+  const text = link ? `${said}\n${link.url}` : said
+  print(context, { json: { id: account.id, email: account.email, role, link }, text })
 }
 
 interface Link {

@@ -27,6 +27,8 @@ export const operator: Readonly<Record<string, string>> = {
   'Serve its calls again': 'इसकी कॉल फिर से चालू करें',
   Suspend: 'निलंबित करें',
   'Make it an operator': 'इसे ऑपरेटर बनाएँ',
+  '{email} signs in anew, by a link that you get. Its password, passkeys, single sign-on and sessions end, because somebody else may have made them; its API keys stay.':
+    '{email} आपको मिलने वाले लिंक से नए सिरे से साइन इन करेगा। इसका पासवर्ड, पासकी, सिंगल साइन-ऑन और सत्र समाप्त हो जाएँगे, क्योंकि वे किसी और ने बनाए हो सकते हैं; इसकी API कुंजियाँ बनी रहेंगी।',
   'Make it a user': 'इसे उपयोगकर्ता बनाएँ',
   'Make a sign-in link': 'साइन इन लिंक बनाएँ',
   'A link for {email}': '{email} के लिए लिंक',

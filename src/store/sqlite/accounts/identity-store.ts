@@ -71,13 +71,15 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     this.#change(this.#sql().verifyEmail, at, account)
   }
 
-  setRole(account: string, role: Role, at: number): void {
-    this.#together(() => {
+  setRole(account: string, role: Role, at: number, proven?: Identity): boolean {
+    return this.#together(() => {
       const { changes } = this.#sql().setRole.run(role, account)
-      if (Number(changes) === 0 || role !== 'operator') return
-      this.#sql().endSessions.run(at, account, '')
-      for (const kind of ['link', 'invitation'] satisfies TicketKind[])
+      if (Number(changes) === 0) return false
+      if (role === 'user') return true
+      this.#closeWaysIn(account, at, proven)
+      for (const kind of ['link', 'invitation', 'reset'] satisfies TicketKind[])
         this.#sql().dropTickets.run(account, kind)
+      return true
     })
   }
 
@@ -106,11 +108,15 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   }
 
   #lockOut(account: string, at: number): void {
+    this.#closeWaysIn(account, at)
+    this.#sql().revokeKeys.run(at, account)
+  }
+
+  #closeWaysIn(account: string, at: number, except?: Identity): void {
     this.#sql().clearPassword.run(account)
     this.#sql().dropPasskeys.run(account)
-    this.#sql().dropIdentities.run(account)
+    this.#sql().dropIdentities.run(account, except?.issuer ?? '', except?.subject ?? '')
     this.#sql().endSessions.run(at, account, '')
-    this.#sql().revokeKeys.run(at, account)
   }
 
   touchSession(id: string, at: number, expiresAt: number): void {
@@ -345,7 +351,7 @@ function statements(database: Database) {
        OR ?2 = 1 AND EXISTS (SELECT 1 FROM passkey WHERE account = ?1)
        OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?3, '/')))`,
     ),
-    dropIdentities: write('DELETE FROM identity WHERE account = ?'),
+    dropIdentities: write('DELETE FROM identity WHERE account = ? AND NOT (issuer = ? AND subject = ?)'),
     welcome: database.prepare<{ account: string }, [string]>('SELECT account FROM welcome WHERE address = ?'),
     claimWelcome: write(
       `INSERT INTO welcome (address, account, day, amount) SELECT ?, ?, ?, ?
