@@ -19,7 +19,7 @@ import { PoolMeter } from './pool-meter.tsx'
 import { Rename } from './rename.tsx'
 import type { Answer, Approval, Attachment, Turn } from './thread/thread.ts'
 import { TurnView } from './turn.tsx'
-import { type Asked, stopAnswerIn } from './thread/open-thread.ts'
+import { type Asked, type OpenThread, stopAnswerIn } from './thread/open-thread.ts'
 import { useThread } from './thread/use-thread.ts'
 
 export default function Chat() {
@@ -27,7 +27,9 @@ export default function Chat() {
   const { thread, turns, title, loading, answeredElsewhere, error, startAnew } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
-  const [draft, setDraft] = useState<Draft | null>(null)
+  const [edited, setDraft] = useState<Draft | null>(null)
+  // Another conversation has other turns in these places.
+  const draft = edited?.thread === thread ? edited : null
   const list = useId()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
@@ -107,7 +109,9 @@ export default function Chat() {
                 turn={turn}
                 locked={busy || picked === undefined}
                 decided={turns[index + 1]?.approvals}
-                onEdit={() => setDraft({ keep: index, text: turn.text, attachments: turn.attachments })}
+                onEdit={() =>
+                  setDraft({ thread, keep: index, text: turn.text, attachments: turn.attachments })
+                }
                 onAgain={() => void ask(index, turn, serversFor(turn, turns[index - 1]))}
                 onDecide={(approvals) => decide(index, turn, approvals)}
               />
@@ -160,6 +164,7 @@ function serversFor({ approvals }: Asked, before: Turn | undefined): readonly st
 }
 
 interface Draft {
+  readonly thread: OpenThread
   readonly keep: number
   readonly text: string
   readonly attachments: readonly Attachment[]

@@ -6,6 +6,7 @@ import { Button } from '../ui/basics.tsx'
 import { mostCharacters, readAttachment, tooLarge } from './attachments.ts'
 import { Servers } from './servers.tsx'
 import type { Attachment } from './thread/thread.ts'
+import { keepUnsent, unsentQuestion } from './unsent.ts'
 
 interface ComposerProps {
   /** The question that is being edited. */
@@ -36,8 +37,9 @@ export function Composer({
   onStop,
   onCancel,
 }: ComposerProps) {
-  const [text, setText] = useState(draft?.text ?? '')
-  const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
+  const [first] = useState(() => draft ?? unsentQuestion())
+  const [text, setText] = useState(first.text)
+  const [attachments, setAttachments] = useState(first.attachments)
   const latest = useRef(attachments)
   const sending = useRef(false)
   const [refused, setRefused] = useState('')
@@ -51,6 +53,9 @@ export function Composer({
   useEffect(() => {
     if (draft !== null) box.current!.focus()
   }, [draft])
+  useEffect(() => {
+    if (draft === null) keepUnsent({ text, attachments })
+  }, [draft, text, attachments])
   const keep = (all: readonly Attachment[]) => {
     latest.current = all
     setAttachments(all)
