@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
+import { titleOf } from '../../src/console/chat/thread/open-thread.ts'
 import { restingCredits } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
@@ -17,6 +18,17 @@ async function say(page: Page, text: string): Promise<void> {
   await page.getByLabel('Message').fill(text)
   await page.keyboard.press('Enter')
 }
+
+test('a conversation is named for its question, by whole characters, or for its files', () => {
+  const question = (text: string, ...names: string[]) => ({
+    text,
+    attachments: names.map((name) => ({ name, type: 'image/png', data: '' })),
+  })
+  expect(titleOf(question('# Why  is\nthe sky blue?', 'sky.png'))).toBe('Why is the sky blue?')
+  expect(titleOf(question(`${'x'.repeat(59)}😀 and more`))).toBe(`${'x'.repeat(59)}😀…`)
+  expect(titleOf(question('', 'gauge.png', 'river.png'))).toBe('gauge.png, river.png')
+  expect(titleOf(question('***'))).toBe('…')
+})
 
 describe.skipIf(browserPath === null)('the chat', () => {
   const console = openedConsole(() => ({ config: 'search: { backend: sim, price_per_call: "0.005" }' }))

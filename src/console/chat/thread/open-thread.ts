@@ -332,12 +332,15 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return Promise.race([work, aborted.promise])
 }
 
-function titleOf({ text }: Turn): string {
-  const words = text
-    .replace(/[#*`>_|]+/g, '')
-    .replace(/\s+/g, ' ')
-    .trim()
-  return (words.length > longestTitle ? `${words.slice(0, longestTitle)}…` : words) || '…'
+/** The beginning of its question, or the names of its files. */
+export function titleOf({ text, attachments }: Pick<Turn, 'text' | 'attachments'>): string {
+  const plain = text.replace(/[#*`>_|]+/g, '')
+  const words = [plain, attachments.map(({ name }) => name).join(', ')]
+    .map((said) => said.replace(/\s+/g, ' ').trim())
+    .find((said) => said !== '')
+  // By whole characters: half an emoji is none.
+  const characters = [...(words ?? '')]
+  return (characters.length > longestTitle ? `${characters.slice(0, longestTitle).join('')}…` : words) || '…'
 }
 
 /** Not a refusal of the gateway, so the error reference has no code of it. */
