@@ -93,6 +93,29 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await context.close()
   }, 60_000)
 
+  test('on a phone, shows the conversation that is picked from the list instead of the list', async () => {
+    const visit = await console.visit({ width: 360 })
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
+    await page.goto('/console/chat')
+    const list = page.locator('[popover]').filter({ has: page.getByLabel('Search conversations') })
+    for (const text of ['The Rhine.', 'The Elbe.']) {
+      await say(page, text)
+      await page.getByTestId('cost').waitFor()
+      await page.getByRole('button', { name: 'Conversations' }).click()
+      await list.getByRole('link', { name: 'New chat' }).click()
+      await page.getByText('Ask something.').waitFor()
+      expect(await list.isVisible()).toBe(false)
+    }
+    await page.getByRole('button', { name: 'Conversations' }).click()
+    await list.getByRole('link', { name: /The Rhine/ }).click()
+    await page.locator('article').getByText('The Rhine.').first().waitFor()
+    expect(await list.isVisible()).toBe(false)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
   test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
     const visit = await console.visit()
     const { context, page } = visit

@@ -31,6 +31,7 @@ export default function Chat() {
   // Another conversation has other turns in these places.
   const draft = edited?.thread === thread ? edited : null
   const list = useId()
+  const hideList = () => document.getElementById(list)?.hidePopover()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
   const [searches, setSearches] = useState(false)
@@ -53,14 +54,14 @@ export default function Chat() {
   return (
     <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
       <div className="hidden w-60 shrink-0 flex-col border-r border-line p-3 xl:flex">
-        <Conversations current={id} onNew={startAnew} />
+        <Conversations current={id} onNew={startAnew} onOpened={hideList} />
       </div>
       <div
         id={list}
         popover="auto"
         className="m-0 h-dvh w-72 flex-col border-r border-line bg-panel p-3 shadow-xl open:flex"
       >
-        <Conversations current={id} onNew={startAnew} />
+        <Conversations current={id} onNew={startAnew} onOpened={hideList} />
       </div>
       <div className="flex min-w-0 flex-1 flex-col">
         <div className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b border-line px-3 py-2">
@@ -200,7 +201,14 @@ function useStuckToEnd(turns: readonly unknown[]) {
   return { box, onScroll }
 }
 
-function Conversations({ current, onNew }: { current: string | undefined; onNew: () => void }) {
+interface ConversationsProps {
+  readonly current: string | undefined
+  readonly onNew: () => void
+  /** One has been chosen, or a new one. */
+  readonly onOpened: () => void
+}
+
+function Conversations({ current, onNew, onOpened }: ConversationsProps) {
   const { data, error } = useConversations()
   const client = useQueryClient()
   const [, navigate] = useLocation()
@@ -221,7 +229,10 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
     <>
       <Link
         href="/chat"
-        onClick={onNew}
+        onClick={() => {
+          onNew()
+          onOpened()
+        }}
         className="mb-2 inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
       >
         {t('New chat')}
@@ -241,6 +252,7 @@ function Conversations({ current, onNew }: { current: string | undefined; onNew:
             <li key={conversation.id} className="group flex items-center">
               <Link
                 href={`/chat/${conversation.id}`}
+                onClick={onOpened}
                 aria-current={conversation.id === current ? 'page' : undefined}
                 className={`min-w-0 flex-1 rounded-md px-2 py-1.5 ${
                   conversation.id === current ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
