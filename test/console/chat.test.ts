@@ -116,6 +116,28 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await context.close()
   }, 30_000)
 
+  test('on a phone, a wide table keeps its words whole and is scrolled by the keyboard', async () => {
+    const visit = await console.visit({ width: 360 })
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
+    await page.goto('/console/chat')
+    const row = (word: string) => `| ${Array.from({ length: 9 }, (_, n) => `${word}${n}`).join(' | ')} |`
+    await say(page, [row('column'), `|${'---|'.repeat(9)}`, row('value')].join('\n'))
+    await page.getByTestId('cost').waitFor()
+    const table = page.locator('.prose table')
+    const heights = await table
+      .getByRole('columnheader')
+      .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().height))
+    expect(Math.max(...heights)).toBeLessThan(40)
+    await table.focus()
+    await page.keyboard.press('ArrowRight')
+    await page.waitForFunction(() => document.querySelector('.prose table')!.scrollLeft > 0)
+    expect(await accessibilityFaults(page)).toEqual([])
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
   test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
     const visit = await console.visit()
     const { context, page } = visit

@@ -48,8 +48,10 @@ const allowed = {
   RETURN_TRUSTED_TYPE: true as const,
 }
 
-// Links in answers open outside of the console, without a referrer.
+// Links in answers open outside of the console, without a referrer. A table may be wider than the screen: without a place
+// in the tab order nobody could scroll it by the keyboard.
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.nodeName === 'TABLE') node.setAttribute('tabindex', '0')
   if (node.nodeName !== 'A') return
   node.setAttribute('target', '_blank')
   node.setAttribute('rel', 'noreferrer nofollow')
