@@ -7,6 +7,7 @@ import { memo, useRef } from 'react'
 import { t } from '../strings/text.ts'
 import { Copy } from '../ui/basics.tsx'
 import { cut, noBlocks } from './blocks.ts'
+import { formulas } from './formulas.ts'
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -35,6 +36,8 @@ const marked = new Marked({
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
 })
+
+marked.use(formulas((latex) => `<code>${escaped(latex)}</code>`))
 
 const allowed = {
   ALLOWED_TAGS:
