@@ -1,7 +1,9 @@
 // A conversation in the chat: streamed, paid, stopped, edited, found again, exported and deleted.
 
 import { describe, expect, test } from 'bun:test'
+import { Database } from 'bun:sqlite'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { titleOf } from '../../src/console/chat/thread/open-thread.ts'
 import { restingCredits } from '../support/call-gateway.ts'
@@ -161,6 +163,29 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.getByRole('button', { name: 'Check it' }).click()
     await page.getByText('It adds up').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await context.close()
+  }, 30_000)
+
+  test('says that a conversation is not stored any more', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
+    await page.goto('/console/chat')
+    await say(page, 'Long ago.')
+    await page.getByTestId('cost').waitFor()
+    await page.waitForURL(/\/chat\/conv_/)
+    const database = new Database(join(console.weir.dataDir, 'weir.db'))
+    database.run('UPDATE response SET expires_at = 1')
+    database.close()
+    await page.reload()
+    await page.getByText('What was said here is not stored any more.').waitFor()
+    await say(page, 'And now?')
+    await page.getByTestId('cost').waitFor()
+    await page.reload()
+    await page.locator('article').getByText('And now?').first().waitFor()
+    expect(await page.getByText('not stored any more').count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 30_000)
 

@@ -24,7 +24,7 @@ import { useThread } from './thread/use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
-  const { thread, turns, title, loading, answeredElsewhere, error, startAnew } = useThread(id)
+  const { thread, turns, title, loading, error, startAnew, ...shown } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [edited, setDraft] = useState<Draft | null>(null)
@@ -103,7 +103,12 @@ export default function Chat() {
           <div className="mx-auto max-w-3xl px-4 py-5">
             {loading && <Loading />}
             {error !== null && <Failure error={error} />}
-            {!loading && turns.length === 0 && error === null && <Greeting />}
+            {shown.forgotten && (
+              <Note role="status">
+                {t('What was said here is not stored any more. Your next question begins anew.')}
+              </Note>
+            )}
+            {!loading && turns.length === 0 && error === null && !shown.forgotten && <Greeting />}
             {turns.map((turn, index) => (
               <TurnView
                 key={turn.key}
@@ -117,7 +122,7 @@ export default function Chat() {
                 onDecide={(approvals) => decide(index, turn, approvals)}
               />
             ))}
-            {answeredElsewhere && (
+            {shown.answeredElsewhere && (
               <Note role="status">{t('An answer in this conversation is still being written.')}</Note>
             )}
           </div>

@@ -32,6 +32,8 @@ export interface ShownThread {
   readonly loading: boolean
   /** Another page, or one that was closed a moment ago, has asked something and is not answered yet. */
   readonly answeredElsewhere: boolean
+  /** Its answers are not stored any more. */
+  readonly forgotten: boolean
   readonly error: unknown
 }
 
@@ -79,7 +81,8 @@ export class OpenThread {
 
   constructor(id: string | undefined) {
     const loading = id !== undefined
-    this.#shown = { id, turns: [], title: '', loading, answeredElsewhere: false, error: null }
+    const nothing = { turns: [], answeredElsewhere: false, forgotten: false, error: null }
+    this.#shown = { id, title: '', loading, ...nothing }
     if (id !== undefined)
       this.#ready = this.#load(id).then(
         () => undefined,
@@ -289,6 +292,7 @@ export class OpenThread {
       title: kept.title,
       loading: false,
       answeredElsewhere,
+      forgotten: turns.length === 0 && kept.last_response !== null,
       error: null,
     })
     if (answeredElsewhere) return

@@ -12,6 +12,8 @@ export const chat: Readonly<Record<string, string>> = {
   Conversations: 'बातचीत',
   'New chat': 'नई चैट',
   Export: 'एक्सपोर्ट करें',
+  'What was said here is not stored any more. Your next question begins anew.':
+    'यहाँ जो कहा गया था वह अब संग्रहीत नहीं है। आपका अगला सवाल नए सिरे से शुरू होगा।',
   'An answer in this conversation is still being written.': 'इस बातचीत में एक जवाब अभी लिखा जा रहा है।',
   'The models cannot be loaded, so nothing was sent. Try again.':
     'मॉडल लोड नहीं हो सके, इसलिए कुछ नहीं भेजा गया। फिर कोशिश करें।',
