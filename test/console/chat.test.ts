@@ -218,6 +218,10 @@ describe.skipIf(browserPath === null)('the chat', () => {
       'USD*',
     ])
       expect(text).toContain(part)
+    await page.waitForURL(/\/chat\/conv_/)
+    await page.reload()
+    await page.locator('article').getByText('What is in there?', { exact: true }).waitFor()
+    expect(await page.locator('article').getByRole('listitem').allInnerTexts()).toEqual(['notes.md', ''])
     expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 30_000)

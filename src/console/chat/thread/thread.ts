@@ -247,8 +247,7 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
   const asked = input.findLast((item) => item.role === 'user')
   return {
     key: response.id,
-    text: asked === undefined ? '' : textIn(asked),
-    attachments: asked === undefined ? [] : attachmentsIn(asked),
+    ...(asked === undefined ? { text: '', attachments: [] } : questionIn(asked)),
     approvals: asked === undefined ? input.flatMap(approvalIn) : [],
     answer: { ...answer, ...endOf(response, answer), stored: true },
   }
@@ -274,13 +273,24 @@ function reasoningIn(item: Item): string {
   return [...(item.summary ?? []), ...partsOf(item)].map(({ text }) => text ?? '').join('\n\n')
 }
 
-function attachmentsIn(item: Item): readonly Attachment[] {
-  return partsOf(item).flatMap(({ type, image_url: image, filename, file_data: file }): Attachment[] => {
-    if (type === 'input_image' && image !== undefined)
-      return [{ name: 'image', type: 'image/*', data: image }]
-    if (type === 'input_file') return [{ name: filename ?? 'file', type: 'file', data: file ?? '' }]
-    return []
-  })
+/** A question as `userItem` wrote it: text before its last text is that of a file. */
+function questionIn(item: Item): Pick<Turn, 'text' | 'attachments'> {
+  const parts = partsOf(item)
+  const words = parts.findLastIndex(({ text }) => text !== undefined)
+  const attachments = parts.map((part, index) => (index === words ? undefined : attachmentOf(part)))
+  const rest = parts.filter((_, index) => attachments[index] === undefined)
+  return {
+    text: textIn({ ...item, content: rest }),
+    attachments: attachments.filter((attachment) => attachment !== undefined),
+  }
+}
+
+function attachmentOf(part: Part): Attachment | undefined {
+  const { type, text, image_url: image, filename, file_data: file } = part
+  if (type === 'input_image' && image !== undefined) return { name: 'image', type: 'image/*', data: image }
+  if (type === 'input_file') return { name: filename ?? 'file', type: 'file', data: file ?? '' }
+  const [head, name] = /^([^\n]+):\n\n/.exec(text ?? '') ?? []
+  return head === undefined ? undefined : { name: name!, type: 'text/plain', data: text!.slice(head.length) }
 }
 
 /**
