@@ -2,6 +2,7 @@
 // without asking anybody else for anything.
 
 import { describe, expect, test } from 'bun:test'
+import { eventually, post } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
 import { browserPath, clean, seen } from './visitor.ts'
@@ -19,6 +20,7 @@ const own = [
   'connect',
   'settings',
   'settings/webhooks',
+  'nowhere',
 ]
 const payments = ['/payments', '/payments/messages', '/payments/vouchers', '/payments/subscriptions']
 const operators = [
@@ -51,4 +53,25 @@ describe.skipIf(browserPath === null)('every page', () => {
     },
     150_000,
   )
+
+  test('with a name that is long and has no space is no wider than the screen', async () => {
+    const visit = await console.visit({ width: 360 })
+    await console.signIn(visit.page)
+    const { weir } = console
+    const address = `${'a'.repeat(60)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example.org`
+    const made = await weir.command('accounts', 'create', '--email', address, '--json')
+    const model = `sim/${'d'.repeat(180)}`
+    const refused = await post(weir, { model, messages: [{ role: 'user', content: 'Hello' }] })
+    const { id } = JSON.parse(made.stdout) as { id: string }
+    await eventually(
+      async () =>
+        (await post(weir, undefined, { method: 'GET', path: `/requests/${refused.requestId}` })).status,
+      (status) => status === 200,
+    )
+    const faults: string[] = []
+    for (const page of [`operator/accounts/${id}`, `requests/${refused.requestId}`])
+      faults.push(...(await faultsOf(visit.page, page)))
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await visit.context.close()
+  }, 60_000)
 })

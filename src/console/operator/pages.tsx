@@ -2,7 +2,7 @@
 
 import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
-import { Empty } from '../ui/basics.tsx'
+import { PageHead } from '../ui/basics.tsx'
 import { AccountPage } from './account.tsx'
 import { AccountStatement } from './account-statement.tsx'
 import { Accounts } from './accounts.tsx'
@@ -34,7 +34,7 @@ export default function OperatorPages() {
       <Route path="/operator/acts" component={Acts} />
       <Route path="/operator/settings" component={OperatorSettings} />
       <Route>
-        <Empty title={t('There is no such page.')} />
+        <PageHead title={t('There is no such page.')} />
       </Route>
     </Switch>
   )

@@ -2,7 +2,7 @@
 
 import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
-import { Empty } from '../ui/basics.tsx'
+import { PageHead } from '../ui/basics.tsx'
 import { Connect } from './connect.tsx'
 import { Credits } from './credits/credits.tsx'
 import { ReceiptPage } from './payments/receipt.tsx'
@@ -38,7 +38,7 @@ export default function Pages() {
       <Route path="/settings" component={Settings} />
       <Route path="/settings/webhooks" component={WebhooksPage} />
       <Route>
-        <Empty title={t('There is no such page.')} />
+        <PageHead title={t('There is no such page.')} />
       </Route>
     </Switch>
   )
