@@ -31,7 +31,8 @@ export function SignedOut({ session }: { session: SessionView }) {
           <Reset session={session} />
         </Route>
         <Route>
-          <SignIn session={session} />
+          <SignIn session={session} target="_self" />
+          <OtherWays session={session} />
         </Route>
       </Switch>
     </main>
@@ -49,7 +50,12 @@ export function SignInAgain({ session }: { session: SessionView }) {
           'Sign in again: what you have typed is kept, unless you leave this page. A link may be opened in another tab.',
         )}
       </p>
-      <SignIn session={session} />
+      <SignIn session={session} target="_blank" />
+      <p className="mt-4 px-1 text-right">
+        <a href="/console/reset" target="_blank" rel="noreferrer" className="text-accent underline">
+          {t('Forgot your password?')}
+        </a>
+      </p>
       <div className="mt-4 grid gap-3">
         {error !== null && <Failure error={error} />}
         <Button busy={busy} onClick={() => void look()}>
@@ -60,7 +66,30 @@ export function SignInAgain({ session }: { session: SessionView }) {
   )
 }
 
-function SignIn({ session }: { session: SessionView }) {
+function OtherWays({ session }: { session: SessionView }) {
+  return (
+    <p className="mt-4 flex flex-wrap justify-between gap-x-4 gap-y-2 px-1">
+      {session.sign_up === 'open' ? (
+        <Link href="/create-account" className="text-accent underline">
+          {t('Create an account')}
+        </Link>
+      ) : (
+        <span className="text-muted">{t('New accounts are by invitation.')}</span>
+      )}
+      <Link href="/reset" className="text-accent underline">
+        {t('Forgot your password?')}
+      </Link>
+    </p>
+  )
+}
+
+interface SignInProps {
+  readonly session: SessionView
+  /** Where the single sign-on opens. */
+  readonly target: '_self' | '_blank'
+}
+
+function SignIn({ session, target }: SignInProps) {
   const { error, busy, act } = useAct()
   const oidc = session.methods.find((method) => method.startsWith('oidc:'))
   const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
@@ -74,61 +103,46 @@ function SignIn({ session }: { session: SessionView }) {
       takeSession(await call<SessionView>('POST', 'passkeys/sign-in', { response: await passkeyProof() }))
     })
   return (
-    <>
-      <Panel title={t('Sign in')}>
-        <form onSubmit={submit} className="grid gap-3.5">
-          {refused && (
-            <Note tone="bad">
-              {t('Signing in with the other service failed: {code}.', { code: refused })}
-            </Note>
-          )}
-          <TextField
-            label={t('E-mail')}
-            name="email"
-            type="email"
-            autoComplete="username webauthn"
-            required
-            autoFocus
-          />
-          <TextField
-            label={t('Password')}
-            name="password"
-            type="password"
-            autoComplete="current-password"
-            required
-          />
-          {error !== null && <Failure error={error} />}
-          <Button type="submit" look="primary" busy={busy}>
-            {t('Sign in')}
-          </Button>
-          {session.methods.includes('passkey') && canUsePasskeys() && (
-            <Button disabled={busy} onClick={() => void withPasskey()}>
-              {t('Sign in with a passkey')}
-            </Button>
-          )}
-          {oidc && (
-            <a
-              className="inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
-              href="/console/api/oidc/start"
-            >
-              {t('Sign in with {label}', { label: oidc.slice('oidc:'.length) })}
-            </a>
-          )}
-        </form>
-      </Panel>
-      <p className="mt-4 flex flex-wrap justify-between gap-x-4 gap-y-2 px-1">
-        {session.sign_up === 'open' ? (
-          <Link href="/create-account" className="text-accent underline">
-            {t('Create an account')}
-          </Link>
-        ) : (
-          <span className="text-muted">{t('New accounts are by invitation.')}</span>
+    <Panel title={t('Sign in')}>
+      <form onSubmit={submit} className="grid gap-3.5">
+        {refused && (
+          <Note tone="bad">{t('Signing in with the other service failed: {code}.', { code: refused })}</Note>
         )}
-        <Link href="/reset" className="text-accent underline">
-          {t('Forgot your password?')}
-        </Link>
-      </p>
-    </>
+        <TextField
+          label={t('E-mail')}
+          name="email"
+          type="email"
+          autoComplete="username webauthn"
+          required
+          autoFocus
+        />
+        <TextField
+          label={t('Password')}
+          name="password"
+          type="password"
+          autoComplete="current-password"
+          required
+        />
+        {error !== null && <Failure error={error} />}
+        <Button type="submit" look="primary" busy={busy}>
+          {t('Sign in')}
+        </Button>
+        {session.methods.includes('passkey') && canUsePasskeys() && (
+          <Button disabled={busy} onClick={() => void withPasskey()}>
+            {t('Sign in with a passkey')}
+          </Button>
+        )}
+        {oidc && (
+          <a
+            className="inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
+            href="/console/api/oidc/start"
+            target={target}
+          >
+            {t('Sign in with {label}', { label: oidc.slice('oidc:'.length) })}
+          </a>
+        )}
+      </form>
+    </Panel>
   )
 }
 
