@@ -54,6 +54,23 @@ describe.skipIf(browserPath === null)('every page', () => {
     150_000,
   )
 
+  test('names the models of a phone in full', async () => {
+    const visit = await console.visit({ width: 360 })
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/models')
+    const ids = page.getByRole('row').locator('.font-mono')
+    await ids.nth(9).waitFor()
+    const cut = await ids.evaluateAll((all) =>
+      all
+        .slice(0, 10)
+        .filter((id) => id.scrollHeight > id.clientHeight + 1 || id.scrollWidth > id.clientWidth)
+        .map((id) => id.textContent),
+    )
+    expect({ cut, ...seen(visit) }).toEqual({ cut: [], ...clean })
+    await context.close()
+  }, 30_000)
+
   test('with a name that is long and has no space is no wider than the screen', async () => {
     const visit = await console.visit({ width: 360 })
     await console.signIn(visit.page)

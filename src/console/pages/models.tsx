@@ -240,8 +240,11 @@ function Row({ model, place, active, onChoose }: RowProps) {
       } ${reason === null ? '' : 'text-muted'}`}
     >
       <span role="cell" className="min-w-0">
-        <span className="block truncate font-mono text-[12.5px]">{model.id}</span>
-        <span className="block truncate text-[12px] text-muted">
+        {/* On a phone the whole id instead of its first letters, which many have in common. */}
+        <span className="truncate font-mono text-[12.5px] max-sm:line-clamp-2 max-sm:leading-4 max-sm:wrap-anywhere max-sm:whitespace-normal sm:block">
+          {model.id}
+        </span>
+        <span className="block truncate text-[12px] text-muted max-sm:hidden">
           {reason === null ? model.name : t(reasons[reason])}
         </span>
       </span>
