@@ -63,6 +63,7 @@ function initial(): BedrockState {
     calls: 0,
     reasonings: 0,
     brokenCall: false,
+    answered: false,
     lastText: 0,
     stopReason: undefined,
     stopSequence: undefined,
@@ -186,7 +187,10 @@ function startBlock(
   if (toolUse === undefined || toolUse.type === 'server_tool_use') {
     return [withOpen(state, index, { kind: 'foreign' }), []]
   }
-  if (toolUse.name === answerTool) return [withOpen(state, index, { kind: 'answer', json: '' }), []]
+  if (toolUse.name === answerTool) {
+    if (state.answered) return [withOpen(state, index, { kind: 'foreign' }), []]
+    return [withOpen({ ...state, answered: true }, index, { kind: 'answer', json: '' }), []]
+  }
   if (toolUse.name === '') return failed(state, 'a tool call has no name')
   const { calls: call, callIds, seed } = state
   // Two calls of one id could not be matched with their results: the second one gets an id of ours.

@@ -12,6 +12,8 @@ export interface BlockState<Block extends { readonly kind: string }> {
   readonly calls: number
   /** Whether the arguments of a call are not JSON, because the token limit cut it. */
   readonly brokenCall: boolean
+  /** Whether the tool that carries a structured answer has been called: a second answer behind it would be no JSON. */
+  readonly answered: boolean
 }
 
 export function withOpen<State extends BlockState<{ readonly kind: string }>>(

@@ -60,6 +60,7 @@ function initialState(): ParserState {
     query: '',
     searches: 0,
     brokenCall: false,
+    answered: false,
     usage: undefined,
     stopReason: undefined,
   }
@@ -211,7 +212,9 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
     }
     case 'tool_use': {
       if (block.name === answerTool) {
-        return [withOpen(state, index, { kind: 'answer', json: '', input: block.input }), []]
+        if (state.answered) return [withOpen(state, index, { kind: 'foreign' }), []]
+        const next: ParserState = { ...state, answered: true }
+        return [withOpen(next, index, { kind: 'answer', json: '', input: block.input }), []]
       }
       return startCall(state, index, block)
     }
