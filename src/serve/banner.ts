@@ -56,7 +56,12 @@ export interface StartFacts {
 /** The address for clients: a wildcard host becomes loopback, an IPv6 host gets brackets. */
 export function baseUrlOf(host: string, port: number): string {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}/v1`
+  return `http://${listenAddress(reachable, port)}/v1`
+}
+
+/** Host and port in one. */
+export function listenAddress(host: string, port: number): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /**

@@ -1,6 +1,7 @@
 // Explains why the address cannot be listened on, and what to do about it.
 
 import { reasonOf } from '../config.ts'
+import { listenAddress } from './banner.ts'
 
 /** Lower ports need privileges, unless the system is configured otherwise. */
 const firstFreePort = 1024
@@ -17,5 +18,5 @@ export function listenFault(
     : port < firstFreePort
       ? `not permitted: ports below ${firstFreePort} need the capability CAP_NET_BIND_SERVICE; take another with --port, and a reverse proxy in front of it`
       : 'not permitted'
-  return new Error(`cannot listen on ${host}:${port} (${reasonOf(cause)}): ${why}`, { cause })
+  return new Error(`cannot listen on ${listenAddress(host, port)} (${reasonOf(cause)}): ${why}`, { cause })
 }

@@ -3,7 +3,14 @@
 import type { Config } from '../config.ts'
 import { providers as rows } from '../providers/registry.ts'
 import { version } from '../version.ts'
-import { baseUrlOf, consoleOrigin, type OwnerKey, type ProviderFact, type StartFacts } from './banner.ts'
+import {
+  baseUrlOf,
+  consoleOrigin,
+  listenAddress,
+  type OwnerKey,
+  type ProviderFact,
+  type StartFacts,
+} from './banner.ts'
 import { answering, type Live } from './gateway/live.ts'
 
 /** The facts of a start; `port` is the actual port. */
@@ -17,7 +24,7 @@ export function startFacts(
   const local = localChats(live)
   return {
     version,
-    listen: `${config.server.host}:${port}`,
+    listen: listenAddress(config.server.host, port),
     baseUrl,
     console: `${config.server.public_url ?? consoleOrigin(config.server.host, port)}/console`,
     docs: baseUrl.replace(/\/v1$/, '/docs'),

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import {
   baseUrlOf,
   consoleOrigin,
+  listenAddress,
   renderBanner,
   type StartFacts,
   startFactsJson,
@@ -83,6 +84,11 @@ describe('the banner', () => {
     ['192.168.1.5', 'http://192.168.1.5'],
   ])('says where a browser finds a console that listens on %p: %p', (host, origin) => {
     expect(consoleOrigin(host, 80)).toBe(origin)
+  })
+
+  test('brackets an IPv6 address that it listens on', () => {
+    expect(listenAddress('::1', 8787)).toBe('[::1]:8787')
+    expect(listenAddress('127.0.0.1', 8787)).toBe('127.0.0.1:8787')
   })
 
   test('names what could be added in one line, the best known first', () => {

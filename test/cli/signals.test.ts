@@ -32,6 +32,7 @@ test.each([
   [80, thrown('EADDRINUSE', 'Failed to start server.'), /another program uses the port/],
 ])('that port %p cannot be listened on is explained', (port, cause, words) => {
   expect(listenFault({ host: '0.0.0.0', port }, cause).message).toMatch(words)
+  expect(listenFault({ host: '::1', port }, cause).message).toStartWith(`cannot listen on [::1]:${port} (`)
 })
 
 test('a reader of the banner that has gone does not end the gateway', async () => {
