@@ -66,6 +66,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
 const every = settings().map((setting) => [setting.path.join('.'), setting] as const)
 
 const rate = { WEIR_PAYMENTS_FX_INR_PER_USD: '89.015' }
+const razorpay = { ...rate, WEIR_PAYMENTS_RAZORPAY_WEBHOOK_SECRET: 'secret' }
 const razorpayKey = { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_ID: 'rzp_live_a' }
 
 /** What a setting cannot be without. */
@@ -74,10 +75,10 @@ const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'stream.checkpoint_ms': { WEIR_LEDGER_LEASE_MS: '60000' },
   'accounts.oidc.issuer': { WEIR_ACCOUNTS_OIDC_CLIENT_ID: 'weir' },
   'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
-  'payments.razorpay.key_id': { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
-  'payments.razorpay.key_secret': razorpayKey,
+  'payments.razorpay.key_id': { ...razorpay, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
+  'payments.razorpay.key_secret': { ...razorpay, ...razorpayKey },
   'payments.razorpay.webhook_secret': { ...razorpayKey, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
-  'payments.stripe.secret_key': rate,
+  'payments.stripe.secret_key': { ...rate, WEIR_PAYMENTS_STRIPE_WEBHOOK_SECRET: 'whsec_a' },
   'subscriptions.apple.bundle_id': { WEIR_SUBSCRIPTIONS_APPLE_ROOT_SHA256: 'ab'.repeat(32) },
   'subscriptions.apple.root_sha256': { WEIR_SUBSCRIPTIONS_APPLE_BUNDLE_ID: 'org.example.app' },
   'payments.stripe.webhook_secret': { ...rate, WEIR_PAYMENTS_STRIPE_SECRET_KEY: 'sk_live_a' },

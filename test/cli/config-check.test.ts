@@ -9,6 +9,10 @@ import { run } from './run.ts'
 const config = `
 server: { public_url: "https://models.example/v1/" }
 local_servers: { discover: false }
+payments:
+  fx: { inr_per_usd: "89.015", as_of: 2026-11-20 }
+  razorpay: { key_id: rzp_live_abcdefgh, key_secret: abcdefghijkl }
+  stripe: { secret_key: sk_test_abcdefgh }
 providers:
   lab: { protocol: openai-chat, base_url: "http://127.0.0.1:9/v1/chat/completions", api_key: k }
   claude: { protocol: anthropic-messages, base_url: "http://127.0.0.1:9/v1/messages/", api_key: k }
@@ -23,6 +27,7 @@ models:
 
 const expected = [
   [/server\.public_url/, /ends in \/v1/],
+  [/payments\.razorpay\.webhook_secret/, /refunds and disputes take no credit back/],
   [/providers\.lab\.base_url/, /ends in \/chat\/completions/],
   [/providers\.claude\.base_url/, /ends in \/messages/],
   [/models\[3\]\.id/, /lab\/priced is declared twice: it overrides models\[1\]/],

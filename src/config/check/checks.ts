@@ -134,6 +134,8 @@ function checkPayments(draft: Draft): void {
     draft.fault(['payments', 'razorpay', 'key_id'], 'is missing: messages are checked against the API')
   if (!stripe && at('stripe', 'webhook_secret') !== undefined)
     draft.fault(['payments', 'stripe', 'secret_key'], 'is missing: messages are checked against the API')
+  warnWithoutMessages(draft, 'razorpay', 'key_id')
+  warnWithoutMessages(draft, 'stripe', 'secret_key')
   if ((razorpay || stripe) && at('fx', 'inr_per_usd') === undefined)
     draft.fault(['payments', 'fx', 'inr_per_usd'], 'is missing: a top-up in rupees needs a rate')
   const apple = (name: string) => draft.get(['subscriptions', 'apple', name])
@@ -146,6 +148,17 @@ function checkPayments(draft: Draft): void {
   }
   if (Number(at('min_inr') ?? 0) > Number(at('max_inr') ?? Infinity))
     draft.fault(['payments', 'max_inr'], 'is below payments.min_inr')
+}
+
+/** Top-ups are asked about; what happens to a payment later is known from messages alone. Test modes move no credit. */
+function warnWithoutMessages(draft: Draft, processor: string, keyName: string): void {
+  const key = draft.get(['payments', processor, keyName])
+  const hasSecret = draft.get(['payments', processor, 'webhook_secret']) !== undefined
+  if (hasSecret || typeof key !== 'string' || /^[a-z]+_test_/.test(key)) return
+  draft.warn(
+    `payments.${processor}.webhook_secret`,
+    'is missing: no messages are taken, so refunds and disputes take no credit back',
+  )
 }
 
 const needsKey: ReadonlySet<string> = new Set(['tavily', 'brave', 'exa'])
