@@ -140,6 +140,36 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await context.close()
   }, 30_000)
 
+  test('typesets formulas, and nothing in them links, loads or styles', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
+    await page.goto('/console/chat')
+    const lines = [
+      String.raw`It is \(x = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}\), so $a_1 \ne 0$.`,
+      String.raw`$$\begin{aligned} a &= b \\ &= \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} \end{aligned}$$`,
+      String.raw`$\text{<img src=x onerror=ran()>} \color{red} \boxed{x}$`,
+      String.raw`$\href{javascript:ran()}{x}$ and $\frac{$`,
+    ]
+    await say(page, lines.join('\n\n'))
+    await page.getByTestId('cost').waitFor()
+    const inside = page.locator('article .prose')
+    await inside.locator('math').nth(3).waitFor()
+    expect(await inside.locator('math').count()).toBe(4)
+    expect(await inside.locator('mfrac').count()).toBe(1)
+    expect(await inside.locator('math[display=block] mtable').count()).toBe(2)
+    // What is no LaTeX is shown as it was written.
+    const shown = await inside.locator('code').allInnerTexts()
+    expect(shown).toEqual([String.raw`$\href{javascript:ran()}{x}$`, String.raw`$\frac{$`])
+    const forbidden = '[style], [href], [src], [onerror], img'
+    expect(await inside.locator(forbidden).count()).toBe(0)
+    expect(await accessibilityFaults(page)).toEqual([])
+    expect(seen(visit)).toEqual(clean)
+    if (process.env['SHOT']) await page.screenshot({ path: process.env['SHOT'] })
+    await context.close()
+  }, 30_000)
+
   test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
     const visit = await console.visit()
     const { context, page } = visit

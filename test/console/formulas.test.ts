@@ -3,7 +3,7 @@ import { Marked } from 'marked'
 import { formulas } from '../../src/console/chat/formulas.ts'
 
 const marked = new Marked({ gfm: true })
-marked.use(formulas((latex) => `<f>${latex}</f>`))
+marked.use(formulas(({ text }) => `<f>${text}</f>`))
 
 const matrix = String.raw`$$
 \begin{pmatrix} a & b \\ c & d \end{pmatrix}

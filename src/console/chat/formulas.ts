@@ -1,5 +1,4 @@
-// Formulas in an answer: their LaTeX is shown as the model wrote it. As markdown, `\\` would lose a backslash and `_` would
-// become emphasis.
+// Formulas in an answer. Their LaTeX is no markdown: `\\` would lose a backslash, and `_` would become emphasis.
 
 import type { MarkedExtension, Tokens } from 'marked'
 
@@ -14,13 +13,35 @@ const block = new RegExp(`^ {0,3}(?:${displayed})[ \\t]*(?:\\n|$)`)
 const inline = new RegExp(`^(?:${displayed}|${inSentence})`)
 const inlineStart = /(?<![\\\w])\$|(?<!\\)\\[([]/
 
+export interface Formula {
+  /** As it was written, with what it stands between. */
+  readonly text: string
+  readonly latex: string
+  /** On a line of its own, not within one. */
+  readonly displayed: boolean
+}
+
 function tokenOf(type: string, form: RegExp, text: string): Tokens.Generic | undefined {
   const raw = form.exec(text)?.[0]
-  return raw === undefined ? undefined : { type, raw, text: raw.trim() }
+  return raw === undefined ? undefined : { type, raw, formula: formulaOf(raw.trim()) }
+}
+
+function formulaOf(text: string): Formula {
+  const delimiter = text.startsWith('$') && !text.startsWith('$$') ? 1 : 2
+  return {
+    text,
+    latex: text.slice(delimiter, -delimiter),
+    displayed: text.startsWith('$$') || text.startsWith(String.raw`\[`),
+  }
+}
+
+/** Whether a text may have formulas. Not all that look so at first are some. */
+export function mayHaveFormulas(text: string): boolean {
+  return inlineStart.test(text)
 }
 
 /** To be used by `marked`; `shown` makes the HTML of a formula. */
-export function formulas(shown: (latex: string) => string): MarkedExtension {
+export function formulas(shown: (formula: Formula) => string): MarkedExtension {
   return {
     extensions: [
       {
@@ -28,7 +49,7 @@ export function formulas(shown: (latex: string) => string): MarkedExtension {
         name: 'formula',
         level: 'block',
         tokenizer: (text) => tokenOf('formula', block, text),
-        renderer: ({ text }) => `<p>${shown(String(text))}</p>\n`,
+        renderer: ({ formula }) => `<p>${shown(formula as Formula)}</p>\n`,
       },
       {
         name: 'inlineFormula',
@@ -38,7 +59,7 @@ export function formulas(shown: (latex: string) => string): MarkedExtension {
           return at === -1 ? undefined : at
         },
         tokenizer: (text) => tokenOf('inlineFormula', inline, text),
-        renderer: ({ text }) => shown(String(text)),
+        renderer: ({ formula }) => shown(formula as Formula),
       },
     ],
   }

@@ -7,7 +7,8 @@ import { memo, useRef } from 'react'
 import { t } from '../strings/text.ts'
 import { Copy } from '../ui/basics.tsx'
 import { cut, noBlocks } from './blocks.ts'
-import { formulas } from './formulas.ts'
+import { formulas, mayHaveFormulas } from './formulas.ts'
+import { mathAttributes, mathTags, typeset, useTypesetting } from './typesetting.ts'
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -37,16 +38,18 @@ const marked = new Marked({
   },
 })
 
-marked.use(formulas((latex) => `<code>${escaped(latex)}</code>`))
+marked.use(
+  formulas(({ text, latex, displayed }) => typeset(latex, displayed) ?? `<code>${escaped(text)}</code>`),
+)
 
 const allowed = {
   ALLOWED_TAGS:
-    'p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong del a table thead tbody tr th td sub sup'.split(
+    `p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong del a table thead tbody tr th td sub sup ${mathTags}`.split(
       ' ',
     ),
-  ALLOWED_ATTR: ['href', 'title', 'start', 'align'],
+  ALLOWED_ATTR: ['href', 'title', 'start', 'align', 'class', ...mathAttributes.split(' ')],
   // The rest must be an address, or it is removed.
-  ADD_URI_SAFE_ATTR: ['start', 'align'],
+  ADD_URI_SAFE_ATTR: ['start', 'align', 'class', ...mathAttributes.split(' ')],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   RETURN_TRUSTED_TYPE: true as const,
 }
@@ -89,6 +92,7 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
 }
 
 const Block = memo(function Block({ text }: { text: string }) {
+  useTypesetting(mayHaveFormulas(text))
   return marked.lexer(text).map((token, index) => {
     if (token.type === 'space') return null
     if (token.type === 'code')
