@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { titleOf } from '../../src/console/chat/thread/open-thread.ts'
-import { restingCredits } from '../support/call-gateway.ts'
+import { eventually, restingCredits } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
 
@@ -72,12 +72,30 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.reload()
     await page.getByText('Where were we?').first().waitFor()
 
+    const conversation = async (): Promise<readonly string[]> => {
+      const path = `/console/api/conversations/${page.url().split('/').at(-1)}`
+      const { turns } = (await (await context.request.get(path)).json()) as {
+        turns: { response: { id: string } }[]
+      }
+      return turns.map(({ response }) => response.id)
+    }
+    const replaced = await conversation()
+    expect(replaced).toHaveLength(2)
     await page.getByRole('button', { name: 'Edit' }).first().click()
     await page.getByLabel('Message').fill('Something else.')
     await page.getByRole('button', { name: 'Ask again' }).click()
     await page.locator('article .prose').getByText('Something else.').waitFor()
     expect(await page.locator('article').count()).toBe(1)
     await page.getByTestId('cost').first().waitFor()
+    const states = await eventually(
+      () =>
+        Promise.all(
+          replaced.map(async (id) => (await context.request.get(`/app/v1/responses/${id}`)).status()),
+        ),
+      (all) => all.every((status) => status === 404),
+    )
+    expect(states).toEqual([404, 404])
+    expect(await conversation()).toHaveLength(1)
 
     await page.getByRole('button', { name: 'Delete Title' }).first().focus()
     await page.keyboard.press('Enter')

@@ -1,7 +1,7 @@
 // A conversation that is open: loads it, asks, stops, and saves where it stands. It outlives the page that shows it, so
 // that an answer goes on while the user looks at another page of the console.
 
-import { call, CallError } from '../../api/call.ts'
+import { call, CallError, send } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import { conversationsNow, queryClient } from '../../api/queries.ts'
 import type { Conversation, ListedConversation, SessionView } from '../../api/wire.ts'
@@ -76,6 +76,8 @@ export class OpenThread {
   #known: Pick<Conversation, 'last_response' | 'updated_at'> | undefined
   #loading: Promise<KeptConversation> | undefined
   #running: AbortController | null = null
+  /** Answers that a question was asked instead of. They are deleted once that has its own. */
+  #replaced: readonly Turn[] = []
   /** What the next question has to wait for. */
   #ready: Promise<void> = Promise.resolve()
 
@@ -128,6 +130,7 @@ export class OpenThread {
     busy.add(this)
     const turn: Turn = { key: newId(), text, attachments, approvals, answer: newAnswer(asking.model) }
     const replaced = this.#shown.turns[keep]?.answer.id ?? null
+    this.#replaced = [...this.#replaced, ...this.#shown.turns.slice(keep)]
     this.#show({ turns: [...this.#shown.turns.slice(0, keep), turn], error: null })
     this.#ready = this.#answer(turn, replaced, asking, controller.signal)
       .catch((error: unknown) => this.#show({ error }))
@@ -181,7 +184,9 @@ export class OpenThread {
     const { turns } = this.#shown
     const cut = turns.findIndex(({ answer }) => answer.id !== null && answer.id === replaced)
     // A question that is edited replaces what followed it, also what was said since.
-    if (cut !== -1) this.#show({ turns: [...turns.slice(0, cut), turns.at(-1)!] })
+    if (cut === -1) return
+    this.#replaced = [...this.#replaced, ...turns.slice(cut, -1)]
+    this.#show({ turns: [...turns.slice(0, cut), turns.at(-1)!] })
   }
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
@@ -235,9 +240,21 @@ export class OpenThread {
     const listed = (await conversationsNow()).find((conversation) => conversation.id === id)
     if (!listed) return
     const last = listed.last_response
-    if (last === response) this.#change(key, (answer) => ({ ...answer, stored: true }))
+    if (last === response) {
+      this.#change(key, (answer) => ({ ...answer, stored: true }))
+      this.#deleteReplaced()
+    }
     if (last === response || last === known?.last_response) this.#known = listed
     else await this.#load(id)
+  }
+
+  /** Otherwise they would be stored, and not be deleted with their conversation. The latest first: it continues the rest. */
+  #deleteReplaced(): void {
+    const shown = new Set(this.#shown.turns.map(({ answer }) => answer.id))
+    const gone = this.#replaced.map(({ answer }) => answer.id).filter((id) => id !== null && !shown.has(id))
+    this.#replaced = []
+    for (const id of new Set(gone.toReversed()))
+      void send(`/app/v1/responses/${id}`, { method: 'DELETE' }).catch(() => undefined)
   }
 
   /** Gets from the gateway what the connection did not bring, as soon as it is there. */
