@@ -2,6 +2,7 @@
 // without asking anybody else for anything.
 
 import { describe, expect, test } from 'bun:test'
+import type { Locator } from 'playwright-core'
 import { eventually, post } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
@@ -58,15 +59,26 @@ describe.skipIf(browserPath === null)('every page', () => {
     const visit = await console.visit({ width: 360 })
     const { context, page } = visit
     await console.signIn(page)
+    const cutIn = async (list: Locator): Promise<readonly (string | null)[]> => {
+      const ids = list.locator('.font-mono')
+      await ids.nth(9).waitFor()
+      return ids.evaluateAll((all) =>
+        all
+          .slice(0, 10)
+          .filter((id) => id.scrollHeight > id.clientHeight + 1 || id.scrollWidth > id.clientWidth)
+          .map((id) => id.textContent),
+      )
+    }
     await page.goto('/console/models')
-    const ids = page.getByRole('row').locator('.font-mono')
-    await ids.nth(9).waitFor()
-    const cut = await ids.evaluateAll((all) =>
-      all
-        .slice(0, 10)
-        .filter((id) => id.scrollHeight > id.clientHeight + 1 || id.scrollWidth > id.clientWidth)
-        .map((id) => id.textContent),
-    )
+    const cut = [...(await cutIn(page.getByRole('row')))]
+    await page.goto('/console/chat')
+    await page.locator('button[aria-haspopup=dialog]').click()
+    await page.getByLabel('Search models').fill('openrouter anthropic')
+    await page
+      .getByRole('button', { name: /openrouter/ })
+      .first()
+      .waitFor()
+    cut.push(...(await cutIn(page.getByRole('dialog').getByRole('listitem'))))
     expect({ cut, ...seen(visit) }).toEqual({ cut: [], ...clean })
     await context.close()
   }, 30_000)

@@ -127,7 +127,7 @@ function Choice({
       } ${reason === null ? '' : 'cursor-not-allowed text-muted'}`}
     >
       <span className="min-w-0 flex-1">
-        <span className="block truncate font-mono text-[12.5px]">{model.id}</span>
+        <span className="block font-mono text-[12.5px] wrap-anywhere">{model.id}</span>
         <span className="block text-[12px] text-muted">
           {reason === null
             ? t('{input} / {output} USD per million tokens', { input: model.input, output: model.output })
