@@ -234,20 +234,23 @@ describe.skipIf(browserPath === null)('the console', () => {
   test('keeps every file of several that are added at once, and refuses one that is too large unread', async () => {
     const visit = await chatting('sim/echo')
     const { context, page } = visit
-    await page.locator('form').evaluate((form) => {
-      for (const name of ['a.txt', 'b.txt']) {
+    // Wherever they are dropped: the browser would leave the page and show them instead.
+    const kept = await page.getByRole('region', { name: 'Conversation' }).evaluate((region) =>
+      ['a.txt', 'b.txt'].flatMap((name) => {
         const dataTransfer = new DataTransfer()
         dataTransfer.items.add(new File([`in ${name}`], name, { type: 'text/plain' }))
-        form.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
-      }
-    })
+        const drag = { dataTransfer, bubbles: true, cancelable: true }
+        return ['dragover', 'drop'].map((type) => !region.dispatchEvent(new DragEvent(type, drag)))
+      }),
+    )
+    expect(kept).toEqual([true, true, true, true])
     await page.getByRole('button', { name: 'Remove a.txt' }).waitFor()
     await page.getByRole('button', { name: 'Remove b.txt' }).waitFor()
     await page.locator('form').evaluate((form) => {
       const file = new File(['a'], 'huge.bin')
       Object.defineProperty(file, 'size', { value: 2 ** 40 })
       const event = new DragEvent('drop', { bubbles: true, cancelable: true })
-      Object.defineProperty(event, 'dataTransfer', { value: { files: [file] } })
+      Object.defineProperty(event, 'dataTransfer', { value: { files: [file], types: ['Files'] } })
       form.dispatchEvent(event)
     })
     await page.getByText('The files are larger than a request may be.').waitFor()

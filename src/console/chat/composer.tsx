@@ -76,6 +76,18 @@ export function Composer({
       setRefused(t('A file cannot be read. A folder cannot be attached.'))
     }
   }
+  useEffect(() => {
+    // Anywhere in the page: a browser opens a file in its place that is dropped beside the form.
+    const onDrag = (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes('Files')) return
+      event.preventDefault()
+      if (event.type === 'drop') void add(event.dataTransfer.files)
+    }
+    for (const type of ['dragover', 'drop'] as const) document.addEventListener(type, onDrag)
+    return () => {
+      for (const type of ['dragover', 'drop'] as const) document.removeEventListener(type, onDrag)
+    }
+  }, [])
   const send = async () => {
     if (busy || !ready || sending.current || (text.trim() === '' && attachments.length === 0)) return
     sending.current = true
@@ -96,17 +108,10 @@ export function Composer({
     if (clipboardData.files.length > 0) void add(clipboardData.files)
   }
   return (
-    // Files may also be dropped on it; the button beside the text does the same.
-    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
     <form
       onSubmit={(event) => {
         event.preventDefault()
         void send()
-      }}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => {
-        event.preventDefault()
-        void add(event.dataTransfer.files)
       }}
       className="rounded-lg border border-line-strong bg-panel p-2"
     >
