@@ -43,11 +43,14 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await pick(page, 'sim/echo')
     await say(
       page,
-      '# Title\n\n1. one\n\n```js\nconst x = 1\n```\n\n3. three\n\n| a | b |\n|---|--:|\n| 1 | 2 |',
+      '# Title\n\nSee [the gauge][1].\n\n1. one\n\n```js\nconst x = 1\n```\n\n3. three\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n[1]: https://gauge.example/rhine "The Rhine"',
     )
     const answer = page.locator('article .prose').first()
     await answer.getByRole('heading', { name: 'Title' }).waitFor()
     await answer.getByRole('cell', { name: '2' }).waitFor()
+    // Where a link leads may be said at the end of the answer.
+    const link = answer.getByRole('link', { name: 'the gauge' })
+    expect(await link.getAttribute('href')).toBe('https://gauge.example/rhine')
     const aligned = await answer
       .getByRole('cell', { name: '2' })
       .evaluate((cell) => getComputedStyle(cell).textAlign)

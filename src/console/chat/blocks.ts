@@ -46,3 +46,17 @@ function closes(line: string, fence: string): boolean {
   const marks = /^ {0,3}(`{3,}|~{3,})\s*$/.exec(line)?.[1]
   return marks !== undefined && marks[0] === fence[0] && marks.length >= fence.length
 }
+
+/** The lines that say where the links of a text lead (`[docs]: https://example.com`), often at its end. */
+export function definitionsIn(text: string): readonly string[] {
+  return text.match(/^ {0,3}\[[^\]\n]{1,200}\]:[ \t]+<?https?:\/\/\S+.*$/gim) ?? []
+}
+
+/** Those of them that a block refers to, as one text. */
+export function definitionsFor(block: string, definitions: readonly string[]): string {
+  if (definitions.length === 0) return ''
+  const words = block.toLowerCase()
+  const refersTo = (line: string) =>
+    words.includes(line.slice(line.indexOf('['), line.indexOf(']') + 1).toLowerCase())
+  return definitions.filter(refersTo).join('\n')
+}

@@ -6,7 +6,7 @@ import { Marked } from 'marked'
 import { memo, useRef } from 'react'
 import { t } from '../strings/text.ts'
 import { Copy } from '../ui/basics.tsx'
-import { cut, noBlocks } from './blocks.ts'
+import { cut, definitionsFor, definitionsIn, noBlocks } from './blocks.ts'
 import { formulas, mayHaveFormulas } from './formulas.ts'
 import { mathAttributes, mathTags, typeset, useTypesetting } from './typesetting.ts'
 
@@ -75,25 +75,34 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
   before.current = text
   blocks.current = cut(blocks.current, text)
   const { done, start } = blocks.current
+  const definitions = definitionsIn(text)
   return (
     <div className="prose" dir="auto">
       {done.map((block, index) => (
-        <Block key={index} text={block} />
+        <Block key={index} text={block} definitions={definitionsFor(block, definitions)} />
       ))}
       {growing && text.length - start > longestOpen ? (
         <p dir="auto" className="whitespace-pre-wrap">
           {text.slice(start)}
         </p>
       ) : (
-        <Block text={text.slice(start)} />
+        <Block text={text.slice(start)} definitions={definitionsFor(text.slice(start), definitions)} />
       )}
     </div>
   )
 }
 
-const Block = memo(function Block({ text }: { text: string }) {
+interface BlockProps {
+  readonly text: string
+  /** Of the links in it, which may be in another block. */
+  readonly definitions: string
+}
+
+const Block = memo(function Block({ text, definitions }: BlockProps) {
   useTypesetting(mayHaveFormulas(text))
-  return marked.lexer(text).map((token, index) => {
+  const lexer = new marked.Lexer(marked.defaults)
+  if (definitions !== '') Object.assign(lexer.tokens.links, marked.lexer(definitions).links)
+  return lexer.lex(text).map((token, index) => {
     if (token.type === 'space') return null
     if (token.type === 'code')
       return <CodeBlock key={index} text={token['text']} language={token['lang'] ?? ''} />
