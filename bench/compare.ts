@@ -5,6 +5,7 @@
 
 import { parseArgs } from 'node:util'
 import { startWeir } from '../test/support/run-weir.ts'
+import { configuration } from './configuration.ts'
 import { cpuMicros, gatewayCore, otherCore, startScript } from './processes.ts'
 import { median, spread } from './statistics.ts'
 import { drive } from './wrk.ts'
@@ -31,16 +32,7 @@ const cells = [
 ]
 
 const upstream = await startScript(otherCore, 'upstream.ts')
-const config = `
-providers:
-  bench: { protocol: openai-chat, base_url: "${upstream.origin}/v1", api_key: bench }
-models:
-  - id: bench/fixed
-    price: { input: "0.10", output: "0.40" }
-    context_length: 131072
-    max_output_tokens: 8192
-
-`
+const config = configuration(upstream.origin)
 const subjects = await Promise.all(
   [before, after].map((executable) =>
     startWeir({ config, command: [executable], prefix: ['taskset', '-c', gatewayCore] }),

@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util'
 import { startWeir, weirCommand } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { configuration } from './configuration.ts'
 import { bareSyncsUs } from './disk.ts'
 import { openStreams } from './open-streams.ts'
 import { cpuSeconds, gatewayCore, otherCore, residentMb, type Started, startScript } from './processes.ts'
@@ -321,19 +322,4 @@ function reportAtLeast(name: string, values: readonly number[], least: number): 
   console.log(
     `  ${median(values) >= least ? 'pass' : 'FAIL'}  ${name}: ${spread(values)} (at least ${least})`,
   )
-}
-
-function configuration(origin: string): string {
-  const model = (id: string) => `
-  - id: ${id}
-    price: { input: "0.10", output: "0.40" }
-    context_length: 131072
-    max_output_tokens: 8192`
-  return `
-providers:
-  bench: { protocol: openai-chat, base_url: "${origin}/v1", api_key: bench }
-  bench-claude: { protocol: anthropic-messages, base_url: "${origin}/v1", api_key: bench }
-  bench-gemini: { protocol: gemini, base_url: "${origin}/v1", api_key: bench }
-models:${['bench/fixed', 'bench/drip', 'bench-claude/fixed', 'bench-gemini/fixed'].map(model).join('')}
-`
 }

@@ -4,11 +4,11 @@
 // are Weir's throughput of the peer's, and its median latency less the peer's, in paired rounds.
 
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { startWeir } from '../test/support/run-weir.ts'
+import { freePort, startWeir } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { configuration } from './configuration.ts'
 import { gatewayCore, otherCore, residentMb, startScript } from './processes.ts'
 import { median, spread } from './statistics.ts'
 import { drive, type Figures } from './wrk.ts'
@@ -133,15 +133,7 @@ function read(file: string): Peer {
 }
 
 async function startOurs(): Promise<Subject> {
-  const config = `
-providers:
-  bench: { protocol: openai-chat, base_url: "${upstream.origin}/v1", api_key: bench }
-models:
-  - id: bench/fixed
-    price: { input: "0.10", output: "0.40" }
-    context_length: 131072
-    max_output_tokens: 8192
-`
+  const config = configuration(upstream.origin)
   const weir = await startWeir({ config, prefix: ['taskset', '-c', gatewayCore] })
   const { pid, key } = weir
   const url = `${weir.origin}/v1/chat/completions`
@@ -221,15 +213,6 @@ async function answering(subject: Subject, child: Bun.Subprocess): Promise<void>
     if (performance.now() > deadline) throw new Error(`${subject.name} answers ${answer?.status}: ${text}`)
     await Bun.sleep(200)
   }
-}
-
-function freePort(): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>()
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-  })
-  return promise
 }
 
 function bodyOf({ model }: Subject, stream: boolean): object {

@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util'
 import { simBackend } from '../src/tools/search/backends/sim.ts'
 import { searchTool } from '../src/tools/search/search-tool.ts'
+import { webSearch } from '../test/support/conversation.ts'
 import { serveWeir } from '../test/support/serve-weir.ts'
 
 /** Milliseconds that a round may take beyond the provider's time and the tool's. */
@@ -68,17 +69,7 @@ const said = (count: number) => [{ role: 'user', content: `searches: ${count}` }
 const tools = [{ type: 'web_search' }]
 const tool = searchTool({
   backend: simBackend(Date.now),
-  request: {
-    kind: 'web-search',
-    param: 'tools[0]',
-    engine: 'auto',
-    contextSize: 'medium',
-    location: undefined,
-    allowedDomains: [],
-    blockedDomains: [],
-    maxUses: undefined,
-    rest: {},
-  },
+  request: webSearch,
   recency: undefined,
   maxResults: 5,
   allows: () => true,
