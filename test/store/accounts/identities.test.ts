@@ -71,6 +71,19 @@ describe('a ticket', () => {
     expect(used).toEqual([ticket, undefined, undefined])
   })
 
+  test('shows the account as whoever made it had left it, in another process', async () => {
+    const dataDir = freshDir()
+    const [here, there] = [await open(dataDir), await open(dataDir)]
+    const { id } = await here.accounts.createAccount('anna@example.org')
+    // Looked at just before, so that it is remembered.
+    expect((await here.accounts.findAccount(id))?.role).toBe('user')
+    await there.identities.setRole(id, 'operator', noon)
+    const { ticket } = mintTicket('link', id, noon)
+    await there.identities.insertTicket(ticket)
+    expect(await here.identities.useTicket(ticket.id, ticket.hash, 'link', noon)).toEqual(ticket)
+    expect((await here.accounts.findAccount(id))?.role).toBe('operator')
+  })
+
   test.each([
     ['of another kind', { kind: 'reset' as const }],
     ['with another secret', { hash: mintTicket('link', null, noon).ticket.hash }],

@@ -148,6 +148,8 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
 
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
     const row = writing(() => this.#sql().useTicket.get(now, id, hash, kind, now))
+    // Whoever made it may have changed the account a moment ago in another process, such as its role.
+    if (row) this.#changed()
     return row ? ticketOf(row) : undefined
   }
 
