@@ -41,6 +41,16 @@ export function freeName(
 }
 
 /**
+ * The id that a provider gave a tool call; what `mint` makes if it gave none, or that of another call: two calls of one id
+ * could not be matched with their results. It is added to those that are `taken`.
+ */
+export function callIdOf(given: string | undefined, taken: Set<string>, mint: () => string): string {
+  const id = given && !taken.has(given) ? given : mint()
+  taken.add(id)
+  return id
+}
+
+/**
  * An id for a tool call whose provider gave it none, or that of another call: the same whenever the answer is read again.
  * `seed` is the answer's own id, `place` says where in it the call is.
  */

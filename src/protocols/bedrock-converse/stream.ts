@@ -3,10 +3,16 @@
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { answerTool, reasoningFormat } from '../claude/names.ts'
 import { exceptionPrefix } from '../framing/aws-event-stream.ts'
-import { addText, type BlockState, finishReasonOf, withOpen } from '../claude/content-blocks.ts'
+import {
+  addText,
+  type BlockState,
+  finishReasonOf,
+  nextCallId,
+  noBlocks,
+  withOpen,
+} from '../claude/content-blocks.ts'
 import { fault } from '../faults.ts'
 import { entryOf, isObject, parseJson } from '../json.ts'
-import { mintedId } from '../free-names.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import { faultOfException } from '../aws-fault.ts'
@@ -38,10 +44,6 @@ type Block =
 
 interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
-  /** What ids of calls are made from. Answers have no id of their own. */
-  readonly seed: string
-  /** The ids of the calls so far, in one set for all states of an answer. */
-  readonly callIds: Set<string>
   readonly reasonings: number
   /** Where the last text block began: sources may follow in a block without text. */
   readonly lastText: number
@@ -55,15 +57,9 @@ type Step = readonly [BedrockState, readonly ChatEvent[]]
 
 function initial(): BedrockState {
   return {
+    ...noBlocks(),
     ended: false,
-    seed: crypto.randomUUID(),
-    callIds: new Set(),
-    open: {},
-    textLength: 0,
-    calls: 0,
     reasonings: 0,
-    brokenCall: false,
-    answered: false,
     lastText: 0,
     stopReason: undefined,
     stopSequence: undefined,
@@ -192,16 +188,12 @@ function startBlock(
     return [withOpen({ ...state, answered: true }, index, { kind: 'answer', json: '' }), []]
   }
   if (toolUse.name === '') return failed(state, 'a tool call has no name')
-  const { calls: call, callIds, seed } = state
-  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
-  const id =
-    toolUse.toolUseId === '' || callIds.has(toolUse.toolUseId) ? mintedId(seed, call) : toolUse.toolUseId
-  callIds.add(id)
+  const call = state.calls
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice: 0,
     call,
-    id,
+    id: nextCallId(state, toolUse.toolUseId),
     name: entryOf(toolNames, toolUse.name) ?? toolUse.name,
     thoughtSignature: undefined,
   }

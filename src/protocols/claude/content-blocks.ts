@@ -1,11 +1,16 @@
 // Shared by parsers of answers made of content blocks: Claude's, and those that Bedrock wraps alike.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { callIdOf, mintedId } from '../free-names.ts'
 
 /** The part of a parser's state that these rules need. */
 export interface BlockState<Block extends { readonly kind: string }> {
   /** Blocks that have started but not stopped, by the provider's index. */
   readonly open: Readonly<Record<number, Block>>
+  /** What ids of calls are made from: the answer's own id, where it has one. */
+  readonly seed: string
+  /** The ids of the calls so far. All states of an answer share it: a copy for each call would cost their square. */
+  readonly callIds: Set<string>
   /** UTF-16 length of the text so far: citations count per block, annotations per answer. */
   readonly textLength: number
   /** How many tool calls have started. */
@@ -14,6 +19,27 @@ export interface BlockState<Block extends { readonly kind: string }> {
   readonly brokenCall: boolean
   /** Whether the tool that carries a structured answer has been called: a second answer behind it would be no JSON. */
   readonly answered: boolean
+}
+
+/** The state of an answer before its first block. */
+export function noBlocks(): BlockState<never> {
+  return {
+    open: {},
+    seed: crypto.randomUUID(),
+    callIds: new Set(),
+    textLength: 0,
+    calls: 0,
+    brokenCall: false,
+    answered: false,
+  }
+}
+
+/** The id of the call that begins: the provider's, where it gave one of its own. */
+export function nextCallId(
+  { seed, callIds, calls }: Pick<BlockState<never>, 'seed' | 'callIds' | 'calls'>,
+  given: string,
+): string {
+  return callIdOf(given, callIds, () => mintedId(seed, calls))
 }
 
 export function withOpen<State extends BlockState<{ readonly kind: string }>>(

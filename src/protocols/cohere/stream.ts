@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
 import { CollectedText } from '../collected-text.ts'
 import { entryOf, isObject, parseJson } from '../json.ts'
-import { mintedId } from '../free-names.ts'
+import { callIdOf, mintedId } from '../free-names.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 import type { Frame } from '../framing/sse.ts'
@@ -236,10 +236,7 @@ function lastBase(state: CohereState): number {
 function startCall(state: CohereState, index: number, started: CallStart): Step {
   if (started.name === '') return failed(state, 'a tool call has no name')
   const call = state.calls.length
-  const { callIds, seed } = state
-  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
-  const id = started.id === '' || callIds.has(started.id) ? mintedId(seed, call) : started.id
-  callIds.add(id)
+  const id = callIdOf(started.id, state.callIds, () => mintedId(state.seed, call))
   state.calls.push(index)
   state.arguments.push('')
   const [next, made] = addArguments(state, index, started.arguments)

@@ -2,11 +2,17 @@
 
 import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
-import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
+import {
+  addText,
+  type BlockState,
+  finishReasonOf,
+  nextCallId,
+  noBlocks,
+  withOpen,
+} from '../../claude/content-blocks.ts'
 import { count } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
 import { entryOf, isJson, isObject, parseAnswer, parseJson } from '../../json.ts'
-import { mintedId } from '../../free-names.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
@@ -32,10 +38,6 @@ type OpenBlock =
 
 interface ParserState extends BlockState<OpenBlock> {
   readonly ended: boolean
-  /** What ids of calls are made from: the answer's own id, where it has one. */
-  readonly seed: string
-  /** The ids of the calls so far. All states of an answer share it: a copy for each call would cost their square. */
-  readonly callIds: Set<string>
   readonly reasonings: number
   /** What the provider's own search looks for. */
   readonly query: string
@@ -50,17 +52,11 @@ type Step = readonly [ParserState, readonly ChatEvent[]]
 
 function initialState(): ParserState {
   return {
+    ...noBlocks(),
     ended: false,
-    seed: crypto.randomUUID(),
-    callIds: new Set(),
-    open: {},
-    textLength: 0,
-    calls: 0,
     reasonings: 0,
     query: '',
     searches: 0,
-    brokenCall: false,
-    answered: false,
     usage: undefined,
     stopReason: undefined,
   }
@@ -245,10 +241,8 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
 
 function startCall(state: ParserState, index: number, { id: theirs, name, input }: WireBlock): Step {
   if (name === '') return fail(state, 'a tool call has no name')
-  const { calls: call, callIds, seed } = state
-  // Two calls of one id could not be matched with their results: the second one gets an id of ours.
-  const id = theirs === '' || callIds.has(theirs) ? mintedId(seed, call) : theirs
-  callIds.add(id)
+  const call = state.calls
+  const id = nextCallId(state, theirs)
   const next = withOpen(state, index, { kind: 'call', call, json: '', input })
   return [
     { ...next, calls: call + 1 },

@@ -3,6 +3,7 @@
 import type { AudioDelta, ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { CollectedText } from '../../collected-text.ts'
+import { callIdOf } from '../../free-names.ts'
 import { mintCallId } from '../call-id.ts'
 import type { Calls } from './finish.ts'
 import { addSources, noSources, type Sources } from './grounding.ts'
@@ -149,8 +150,7 @@ export class Candidate {
     if (this.#openCall !== undefined) this.#closeCall(this.#openCall, events)
     const callIds = (this.#callIds ??= new Set())
     const call = callIds.size
-    const callId = id && !callIds.has(id) ? id : mintCallId(answer(), choice, call)
-    callIds.add(callId)
+    const callId = callIdOf(id, callIds, () => mintCallId(answer(), choice, call))
     this.#thinking = false
     const thoughtSignature = part.thoughtSignature || undefined
     events.push({ kind: 'tool-call-start', choice, call, id: callId, name, thoughtSignature })
