@@ -75,6 +75,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       description:
         'Whoever opens it vouches for its address. It has no password: its owner gets in by a link. With a management key it is of a user, not of an operator.',
       status: 201,
+      elevated: true,
       errors: ['elevation_required'],
       body: inviteBody,
     },
@@ -291,7 +292,15 @@ function changing(
   change: (parts: HttpParts, account: string) => Awaitable<boolean>,
 ): AdminRoute {
   return adminRoute(
-    { method: 'POST', path: `accounts/:account/${verb}`, id, summary, body: nothing },
+    {
+      method: 'POST',
+      path: `accounts/:account/${verb}`,
+      id,
+      summary,
+      // Keys and sessions of the account let their holders in again.
+      ...(verb === 'resume' && { elevated: true }),
+      body: nothing,
+    },
     async (asked) => {
       const before = await accountNamed(asked)
       if (before.id === asked.operator.id)

@@ -22,7 +22,13 @@ export const mcpServerRoutes: readonly AdminRoute[] = mcpServerActs
   .map(({ handle, ...spec }) => {
     const name = `${spec.method} ${spec.path}`
     return adminRoute<unknown>(
-      { ...spec, path: `accounts/:account/${spec.path}`, id: ids[name]! },
+      {
+        ...spec,
+        path: `accounts/:account/${spec.path}`,
+        id: ids[name]!,
+        // Calls of the account go to the address that the request names.
+        ...(name === 'POST mcp-servers' && { elevated: true }),
+      },
       async (asked) => {
         const account = await accountNamed(asked)
         const answer = await handle({ parts: asked.parts, account, params: asked.params, body: asked.body })

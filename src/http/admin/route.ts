@@ -17,6 +17,10 @@ export interface AdminAsked<Body> {
   readonly by: 'session' | 'management_key'
 }
 
+/**
+ * `elevated` where the route makes or opens a way in, hands out a secret, or gives credit: a session that was left open,
+ * or stolen, must not turn into access that outlives it. test/journeys/console/admin.test.ts lists the routes without it.
+ */
 interface AdminSpec<Body> extends RouteSpec<Body> {
   /** The operation's id in the documentation. */
   readonly id: string

@@ -21,7 +21,13 @@ const verbs: Readonly<Record<string, string>> = {
 export const webhookRoutes: readonly AdminRoute[] = webhookActs.map(({ handle, ...spec }) => {
   const name = `${spec.method} ${spec.path}`
   return adminRoute<unknown>(
-    { ...spec, path: `accounts/:account/${spec.path}`, id: ids[name]! },
+    {
+      ...spec,
+      path: `accounts/:account/${spec.path}`,
+      id: ids[name]!,
+      // The answer holds a secret of the account, and what happens to it is told to an address that the request names.
+      ...(name === 'POST webhooks' && { elevated: true }),
+    },
     async (asked) => {
       const { parts, params, body } = asked
       const account = await accountNamed(asked)

@@ -1,6 +1,6 @@
 // The admin API: what operators do, with a management key or in the console; what nobody else may; and that it is recorded.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, setSystemTime, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { adminRoutes } from '../../../src/http/admin/routes.ts'
@@ -10,6 +10,7 @@ import { accountWith, post } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -530,6 +531,114 @@ describe('S10: who may enter which route', () => {
   test('the table is as it was committed: a route that enters it is looked at', () => {
     const lines = table.map(({ method, prefix, path, access }) => `${access} ${method} /${prefix}${path}`)
     expect(lines.toSorted().join('\n')).toMatchSnapshot()
+  })
+})
+
+describe('what makes or opens a way in, hands out a secret or gives credit needs a fresh proof of identity', () => {
+  const closes = 'it only takes something away'
+  /** The routes of operators that change something and need no proof, each with its reason. */
+  const withoutProof: Readonly<Record<string, string>> = {
+    'POST admin/audit': 'it reads the ledger',
+    'POST admin/accounts/:account/suspend': closes,
+    'DELETE admin/accounts/:account/sessions/:session': closes,
+    'DELETE admin/accounts/:account/keys/:id': closes,
+    'DELETE admin/management-keys/:key': closes,
+    'DELETE admin/accounts/:account/mcp-servers/:name': closes,
+    'POST admin/accounts/:account/mcp-servers/:name/test':
+      'it connects to the address that the account has registered',
+    'DELETE admin/accounts/:account/webhooks/:id': closes,
+    'POST admin/accounts/:account/webhooks/:id/test':
+      'it sends a test to the address that the account has registered',
+    'POST admin/top-ups/:id/reconcile': 'it credits what the processor says was paid, and nothing else',
+    'POST admin/vouchers/:id/revoke': closes,
+  }
+  /** Those that read: a secret is shown by the request that makes it, and in no list. */
+  const reading = [
+    'admin/overview',
+    'admin/requests',
+    'admin/requests/:id',
+    'admin/usage',
+    'admin/usage.csv',
+    'admin/providers',
+    'admin/catalog',
+    'admin/settings',
+    'admin/acts',
+    'admin/accounts',
+    'admin/accounts/:account',
+    'admin/accounts/:account/sessions',
+    'admin/accounts/:account/keys',
+    'admin/accounts/:account/mcp-servers',
+    'admin/accounts/:account/webhooks',
+    'admin/accounts/:account/webhooks/:id/deliveries',
+    'admin/accounts/:account/statements/:month',
+    'admin/accounts/:account/statements/:month/entries.csv',
+    'admin/management-keys',
+    'admin/top-ups',
+    'admin/top-ups/:id',
+    'admin/payment-events',
+    'admin/vouchers',
+    'admin/subscriptions',
+  ]
+  /** Of the account that is signed in. */
+  const ownWithoutProof: Readonly<Record<string, string>> = {
+    'POST password': 'it takes the old password, and without one a fresh proof',
+    'POST elevate': 'it is the proof',
+    'DELETE sessions/:id': closes,
+    'PATCH passkeys/:id': 'it changes a name',
+    'POST keys': 'a key can do less than the session, and is shown among the keys',
+    'PATCH keys/:id': 'as making one',
+    'POST keys/:id/rotate': 'as making one',
+    'DELETE keys/:id': closes,
+    'POST mcp-servers': 'it is where the own calls go to',
+    'POST mcp-servers/:name/test': 'as registering it',
+    'POST mcp-servers/:name/authorize': 'as registering it; it ends in the session that began it',
+    'DELETE mcp-servers/:name': closes,
+    'POST webhooks': 'the secret is made by this request, and signs nothing but its messages',
+    'POST webhooks/:id/test': 'as adding one',
+    'DELETE webhooks/:id': closes,
+    'POST top-ups': 'it opens a payment',
+    'POST vouchers/redeem': 'it takes a code',
+    'POST conversations': 'texts of the own chat',
+    'PATCH conversations/:id': 'texts of the own chat',
+    'DELETE conversations/:id': 'texts of the own chat',
+  }
+  const named = ({ method, path }: { readonly method: string; readonly path: string }) => `${method} ${path}`
+  const unproven = (access: string) =>
+    routes.filter((route) => route.access === access && route.elevated !== true)
+
+  test('every route of operators that needs none is listed with its reason', () => {
+    const listed = [...Object.keys(withoutProof), ...reading.map((path) => `GET ${path}`)]
+    expect(unproven('operator').map(named).toSorted()).toEqual(listed.toSorted())
+  })
+
+  test('so is every route by which a signed-in account changes what is its own', () => {
+    const changing = unproven('session').filter(({ method }) => method !== 'GET')
+    expect(changing.map(named).toSorted()).toEqual(Object.keys(ownWithoutProof).toSorted())
+  })
+
+  test('a session of last week makes no second operator, and is refused wherever a proof is needed', async () => {
+    await using own = await serveWeir({ config: 'local_servers: { discover: false }' })
+    const run = async (...args: string[]) =>
+      JSON.parse((await own.command(...args, '--json')).stdout) as Readonly<Record<string, unknown>>
+    const { id } = await run('accounts', 'create', '--email', 'anna@example.org')
+    const { url } = await run('accounts', 'link', '--account', 'owner@localhost')
+    const session = new ConsoleClient(own)
+    expect((await session.follow(String(url))).status).toBe(200)
+    try {
+      setSystemTime(new Date(Date.now() + 7 * 86_400_000))
+      const refused = { status: 403, code: 'elevation_required' }
+      const mallory = { email: 'mallory@example.org', role: 'operator' }
+      expect(await session.post('admin/accounts', mallory)).toMatchObject(refused)
+      expect((await session.get('admin/accounts?q=mallory')).json['data']).toEqual([])
+      for (const { method, path } of routes.filter(({ elevated }) => elevated)) {
+        const target = path.replace(':account', String(id)).replaceAll(/:\w+/g, 'nobody')
+        const { status, code } = await session.send(method, target, method === 'DELETE' ? undefined : {})
+        expect({ path, status, code }).toEqual({ path, ...refused })
+      }
+      expect(await session.get('admin/overview')).toMatchObject({ status: 200 })
+    } finally {
+      setSystemTime()
+    }
   })
 })
 
