@@ -7,7 +7,7 @@ import { candidateOf, faultOf, stillClock } from '../chat/support.ts'
 
 const hour = 3_600_000
 
-test('a provider that is out is tried again in time', () => {
+test('a provider that is out is tried again in time', async () => {
   const [wall, machine] = [stillClock(), stillClock()]
   const health = new Health(steadyClock(wall, machine))
   const [limited, broken] = [candidateOf('limited'), candidateOf('broken')]
@@ -17,5 +17,5 @@ test('a provider that is out is tried again in time', () => {
   wall.pass(-hour)
   machine.pass(60_000)
   expect(health.standing(limited, 'acct')).toBe('healthy')
-  expect(health.probe(broken)).toBe(true)
+  expect(await health.probe(broken)).toBe(true)
 })

@@ -65,8 +65,8 @@ const firstWaitMs = 100
 const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cut'])
 
 /**
- * Tries the candidates until one answers: healthy ones in order, then those in cool-down. If all fail and one may have
- * recovered, that one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated
+ * Tries the candidates until one answers: healthy ones in order, then those in cool-down. An offer whose breaker is open
+ * is probed in its own rank when that is due, ahead of healthy ones too. If all fail and one may have recovered, that one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated
  * attempts, are paid from the retry budget. An offer that cannot take a required parameter is skipped, and if all are
  * skipped, that is the error. Any other fault of the request ends the search, except that a prompt that is too long
  * moves on to the next model. Rejects with DispatchFailed.
@@ -95,6 +95,8 @@ class Tries<Answer> {
   #leftOut: Map<Offer, GatewayError> | undefined
   /** The request is at fault, or the client has disconnected: no one else is asked. */
   #over = false
+  /** The candidate that was probed ahead of healthy ones. */
+  #probed: Candidate | undefined
 
   constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
     this.#search = search
@@ -103,21 +105,47 @@ class Tries<Answer> {
 
   /** Each candidate once, then those that may have got over it. */
   async run(): Promise<Dispatched<Answer>> {
-    for (const candidate of inOrderOfHealth(this.#search)) {
+    const { account, candidates, health } = this.#search
+    if (!health.isQuiet) {
+      const probed = dueForProbe(this.#search)
+      const answer = probed && (await this.#probeAhead(probed))
+      if (answer) return answer
+    }
+    for (const candidate of health.isQuiet ? candidates : wellFirst(this.#search)) {
       if (this.#isOver) break
       if (this.#refusedModels?.has(candidate.model.id) || this.#leftOut?.has(candidate.offer)) continue
-      if (!this.#mayTry(candidate)) continue
-      const startedAt = performance.now()
-      let answer: Answer
-      try {
-        answer = await this.#attempt(candidate)
-      } catch (error) {
-        this.#failed(candidate, error, startedAt)
-        continue
-      }
-      return this.#served(candidate, answer, startedAt)
+      if (candidate === this.#probed) continue
+      if (health.standing(candidate, account) !== 'healthy' && !(await this.#mayTry(candidate))) continue
+      const answer = await this.#try(candidate)
+      if (answer) return answer
     }
     return (await this.#again()) ?? this.#fail()
+  }
+
+  /** The answer of a candidate with an open breaker that ranks before the healthy ones, if it has recovered. */
+  async #probeAhead(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
+    const { health } = this.#search
+    const ended = health.beginProbe(candidate)
+    try {
+      if (!(await health.probe(candidate))) return undefined
+      this.#probed = candidate
+      return await this.#try(candidate)
+    } finally {
+      ended()
+    }
+  }
+
+  /** Undefined if the attempt failed and another may follow. */
+  async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
+    const startedAt = performance.now()
+    let answer: Answer
+    try {
+      answer = await this.#attempt(candidate)
+    } catch (error) {
+      this.#failed(candidate, error, startedAt)
+      return undefined
+    }
+    return this.#served(candidate, answer, startedAt)
   }
 
   async #again(): Promise<Dispatched<Answer> | undefined> {
@@ -128,15 +156,8 @@ class Tries<Answer> {
         return undefined
       await pause(next.waitMs, disconnect)
       if (this.#isOver) continue
-      const startedAt = performance.now()
-      let answer: Answer
-      try {
-        answer = await this.#attempt(next.candidate)
-      } catch (error) {
-        this.#failed(next.candidate, error, startedAt)
-        continue
-      }
-      return this.#served(next.candidate, answer, startedAt)
+      const answer = await this.#try(next.candidate)
+      if (answer) return answer
     }
     return undefined
   }
@@ -152,15 +173,16 @@ class Tries<Answer> {
   }
 
   get #isOver(): boolean {
-    return this.#over || this.#search.disconnect.aborted || this.#attempts.length >= this.#search.limit
+    // A probe ahead of healthy candidates leaves the call one attempt at least.
+    const limit = this.#probed === undefined ? this.#search.limit : Math.max(this.#search.limit, 2)
+    return this.#over || this.#search.disconnect.aborted || this.#attempts.length >= limit
   }
 
-  #mayTry(candidate: Candidate): boolean {
+  /** Whether a candidate in trouble may be tried. */
+  async #mayTry(candidate: Candidate): Promise<boolean> {
     const { account, health, budget } = this.#search
-    const standing = health.standing(candidate, account)
-    if (standing === 'healthy') return true
     if (this.#attempts.length > 0 && !budget.take()) return false
-    return standing === 'cooling' || health.probe(candidate)
+    return health.standing(candidate, account) === 'cooling' || (await health.probe(candidate))
   }
 
   /** The failed offer that can be retried soonest, judged by its last fault; undefined if none can. */
@@ -244,11 +266,13 @@ function withAttempts(error: GatewayError, attempts: readonly Attempt[]): Gatewa
   return new GatewayError(error.code, { ...error.details, message: error.message, metadata })
 }
 
-/** Healthy candidates by rank, then the others by rank. */
-function inOrderOfHealth(search: Search): readonly Candidate[] {
-  return search.health.isQuiet ? search.candidates : wellFirst(search)
+/** The first candidate that is due for a probe, if it ranks before a healthy one. */
+function dueForProbe({ account, candidates, health }: Search): Candidate | undefined {
+  const firstWell = candidates.findIndex((candidate) => health.standing(candidate, account) === 'healthy')
+  return candidates.slice(0, Math.max(firstWell, 0)).find((candidate) => health.isDue(candidate, account))
 }
 
+/** Healthy candidates by rank, then the others by rank. */
 function wellFirst({ account, candidates, health }: Search): readonly Candidate[] {
   const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
   if (candidates.every(isWell)) return candidates

@@ -3,12 +3,15 @@
 // A 429, an exhausted account or a refused key cools down until the provider's Retry-After: it is tried last, but
 // still tried if nothing else is left. Ten calls in a row that fail (5xx, cut, timeout) open the breaker: the offer is
 // skipped except for one probe a second, and a call without another offer is refused at once with 503 and Retry-After
-// 1. Any answer closes the breaker, so a stale one costs at most that second.
+// 1. The probe goes to the offer in its own rank, also while others answer: otherwise a preferred offer would never come
+// back. Any answer closes the breaker, so a stale one costs at most that second. Several processes of one gateway share
+// the probe of a second, and tell each other of the answer.
 //
 // The request may be at fault rather than the provider: a prompt that always times out must not close a model to
 // everybody. So ten faults of one account open the breaker for that account only, and it counts at most four times
 // towards the breaker of all: three accounts are needed to open that.
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { ErrorCode } from '../../errors.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
@@ -84,11 +87,6 @@ function isOpen(failures: Trouble['failures'], account: string): boolean {
   return ofAll >= faultsToOpen
 }
 
-/** The trouble after a probe was let through; undefined if none may go now. */
-export function afterProbe(trouble: Trouble, now: number): Trouble | undefined {
-  return now < trouble.probeAt ? undefined : { ...trouble, probeAt: now + probeEveryMs }
-}
-
 /** The breaker for calls of an account; `half-open` lets the next call through as a probe. */
 export type Breaker = 'closed' | 'open' | 'half-open'
 
@@ -154,16 +152,54 @@ class Recent {
   }
 }
 
+/** Shares probes and recoveries among the processes of one gateway. Offers are named by `Health`. */
+export interface SharedProbes {
+  /** 0 if an offer may be probed now, which uses the permission up; otherwise the wait until then, milliseconds. */
+  turn(offer: string): Awaitable<number>
+  /** An offer with an open breaker has answered. */
+  recovered(offer: string): void
+}
+
+/** Allows one probe of each offer in a second. `recovered` is told of offers that answer again. */
+export class Probes implements SharedProbes {
+  readonly #clock: () => number
+  readonly #tell: (offer: string) => void
+  readonly #nextAt = new Map<string, number>()
+
+  /** `clock` gives milliseconds. */
+  constructor(clock: () => number, tell: (offer: string) => void = () => undefined) {
+    this.#clock = clock
+    this.#tell = tell
+  }
+
+  turn(offer: string): number {
+    const now = this.#clock()
+    const nextAt = this.#nextAt.get(offer) ?? now
+    if (nextAt > now) return nextAt - now
+    this.#nextAt.set(offer, now + probeEveryMs)
+    return 0
+  }
+
+  recovered(offer: string): void {
+    this.#nextAt.delete(offer)
+    this.#tell(offer)
+  }
+}
+
 /** The health of all offers and keys in this process. Healthy ones have no entry. */
 export class Health {
   readonly #clock: () => number
+  readonly #probes: SharedProbes
+  /** Offers with a probe under way that went ahead of healthy ones. */
+  readonly #probing = new Set<string>()
   readonly #troubles = new Map<string, Trouble>()
   readonly #recent = new Map<string, Recent>()
   readonly #lastErrors = new Map<string, LastError>()
 
   /** `clock` gives milliseconds. */
-  constructor(clock: () => number) {
+  constructor(clock: () => number, probes: SharedProbes = new Probes(clock)) {
     this.#clock = clock
+    this.#probes = probes
   }
 
   /** Whether nothing at all is in trouble. */
@@ -179,23 +215,60 @@ export class Health {
     return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now, account) : offer
   }
 
+  /**
+   * Whether a candidate with an open breaker is due for a probe that may go ahead of healthy candidates. Only one such
+   * probe is under way at a time: an offer that hangs must not delay a call every second.
+   */
+  isDue(candidate: Candidate, account: string): boolean {
+    const name = offerName(candidate)
+    const trouble = this.#troubles.get(name)
+    if (trouble === undefined || this.#probing.has(name)) return false
+    return breakerOf(trouble, this.#clock(), account) === 'half-open'
+  }
+
+  /** Takes note of a probe ahead of healthy candidates; the result is to be called when it has ended. */
+  beginProbe(candidate: Candidate): () => void {
+    const name = offerName(candidate)
+    this.#probing.add(name)
+    return () => void this.#probing.delete(name)
+  }
+
   /** Whether an open candidate may be probed now; this uses the permission up. */
-  probe(candidate: Candidate): boolean {
+  async probe(candidate: Candidate): Promise<boolean> {
     const name = offerName(candidate)
     const trouble = this.#troubles.get(name)
     if (trouble === undefined) return true
-    const probed = afterProbe(trouble, this.#clock())
-    if (probed === undefined) return false
-    this.#troubles.set(name, probed)
-    return true
+    const now = this.#clock()
+    if (now < trouble.probeAt) return false
+    // Before any wait, so that no other call of this process asks meanwhile.
+    this.#troubles.set(name, { ...trouble, probeAt: now + probeEveryMs })
+    const waitMs = await this.#probes.turn(name)
+    if (waitMs === 0) return true
+    const since = this.#troubles.get(name)
+    if (since !== undefined) this.#troubles.set(name, { ...since, probeAt: this.#clock() + waitMs })
+    // It has answered another process meanwhile.
+    return since === undefined
+  }
+
+  /** Another process of this gateway has had an answer of an offer that was open. */
+  recovered(offer: string): void {
+    this.#troubles.delete(offer)
   }
 
   /** Records an answer. `ms` until its first content, or its whole answer. */
   answered(candidate: Candidate, ms: number): void {
     this.#recentOf(candidate.provider).add(true, ms)
     if (this.#troubles.size === 0) return
-    this.#troubles.delete(offerName(candidate))
-    this.#troubles.delete(keyName(candidate))
+    this.#forget(offerName(candidate))
+    this.#forget(keyName(candidate))
+  }
+
+  #forget(name: string): void {
+    const trouble = this.#troubles.get(name)
+    if (trouble === undefined) return
+    this.#troubles.delete(name)
+    // Only an open breaker keeps other processes away.
+    if (trouble.probeAt > 0) this.#probes.recovered(name)
   }
 
   /** Records a failure of a call of `account`, before its answer or within it. */
@@ -206,10 +279,7 @@ export class Health {
     const now = this.#clock()
     const after = afterFault(this.#troubles.get(name), fault, now, account)
     this.#recentOf(candidate.provider).add(after === undefined, ms)
-    if (after === undefined) {
-      this.#troubles.delete(name)
-      return
-    }
+    if (after === undefined) return this.#forget(name)
     this.#troubles.set(name, after)
     this.#lastErrors.set(candidate.provider.id, {
       at: now,

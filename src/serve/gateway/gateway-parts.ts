@@ -24,7 +24,10 @@ export interface GatewayParts {
 }
 
 /** All processes together. */
-export type WorkerViews = Pick<HttpParts, 'callsOf' | 'healthOf'>
+export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf'> {
+  /** Tells all workers that an offer with an open breaker has answered. */
+  offerRecovered(offer: string): void
+}
 
 /** The part of the server that the gateway uses. */
 export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>

@@ -1,6 +1,7 @@
 // The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
 import { InFlight } from '../../chat/in-flight.ts'
+import { Probes } from '../../chat/routing/health.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import { crossOrigin } from '../../http/intake/cors.ts'
@@ -14,6 +15,7 @@ import type { GatewayParts } from './gateway-parts.ts'
 import { identityParts } from './identity.ts'
 import { type Mcp, mcpOf } from './mcp.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
+import { steadyClock } from './steady-clock.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
@@ -41,6 +43,7 @@ export interface Gateway extends GatewayCore {
 export interface Shared {
   readonly limiter: Limiter
   readonly ended: EndedCalls
+  readonly probes: Probes
   readonly freeCredit: HttpParts['freeCredit']
   readonly mcp: Pick<Mcp, 'registered' | 'noteRefusal'>
 }
@@ -53,7 +56,12 @@ export function createGateway(parts: GatewayParts): Gateway {
   const metrics = new CallMetrics(formatUsd)
   const identity = identityParts(parts)
   const mcp = mcpOf(config, store, clock)
+  const probes = new Probes(steadyClock(clock), (offer) => {
+    serving.parts.chat.health.recovered(offer)
+    parts.workers?.offerRecovered(offer)
+  })
   const shared: Shared = {
+    probes,
     limiter: new Limiter(requestLimits(config), inFlight, clock),
     ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
@@ -63,6 +71,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     ...parts,
     store: { ...store, ended: shared.ended },
     inFlight,
+    probes,
     limiter: shared.limiter,
     mcp: mcp.open,
     freeCredit: shared.freeCredit,

@@ -5,7 +5,7 @@ import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import type { InFlight } from '../../chat/in-flight.ts'
 import type { ChatLimits } from '../../chat/limits.ts'
-import { Health } from '../../chat/routing/health.ts'
+import { Health, type SharedProbes } from '../../chat/routing/health.ts'
 import { RetryBudget } from '../../chat/routing/retry-budget.ts'
 import { Buffered } from '../../chat/streaming/buffered.ts'
 import { Turns } from '../../chat/streaming/turns.ts'
@@ -75,6 +75,7 @@ export interface ServingSource extends Pick<
 > {
   readonly store: CallStore
   readonly inFlight: InFlight
+  readonly probes: SharedProbes
   readonly limiter: CountingLimiter
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: AppParts['freeCredit']
@@ -142,7 +143,7 @@ export function servingOf(source: ServingSource): Serving {
       redact: secretFilter(secretsOf(config)),
       media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
       inFlight,
-      health: new Health(steadyClock(clock)),
+      health: new Health(steadyClock(clock), source.probes),
       retryBudget: new RetryBudget(steadyClock(clock)),
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),

@@ -88,6 +88,8 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
         if (entered.delete(requestId)) limiter.leave(requestId)
       },
       limitHeaders: (caller) => limiter.headers(caller),
+      probeTurn: (offer) => shared.probes.turn(offer),
+      offerRecovered: (offer) => shared.probes.recovered(offer),
       spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
       async mcpServer(account, name) {
         const { url, headers, refused } = await shared.mcp.registered(account, name)

@@ -70,6 +70,9 @@ export class WorkerPool {
       const seen = await this.#askAll((worker) => worker.link.request('healthOf', id, account))
       return mergedHealth(seen.filter((health) => health !== undefined))
     },
+    offerRecovered: (offer) => {
+      for (const { link } of this.#alive.values()) link.notify('offerRecovered', offer)
+    },
   }
 
   /**

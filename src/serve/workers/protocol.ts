@@ -36,6 +36,8 @@ export interface LedgerRequests
   /** Admits a paid request; see RequestLimiter. */
   enter(caller: LimitedCaller, requestId: string): void
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>
+  /** Whether this worker may send the probe of an offer now; see SharedProbes. */
+  probeTurn(offer: string): number
   /** The URL of a registered MCP server and its headers, credentials included. */
   mcpServer(account: string, name: string): Promise<RegisteredServer>
   /** The server has refused a request with this token, which `mcpServer` gave. */
@@ -55,6 +57,8 @@ export interface LedgerNotifications {
   /** An admitted request has ended. */
   requestEnded(requestId: string): void
   spentTokens(key: string | null, tokens: number): void
+  /** An offer with an open breaker has answered. */
+  offerRecovered(offer: string): void
   callEnded(row: RequestLogRow): void
   /** A call that was refused before it began; `model` is empty if it does not exist. */
   callRefused(row: RequestLogRow, model: string): void
@@ -91,6 +95,8 @@ export interface WorkerNotifications {
   holdDurable(number: number): void
   /** Cached accounts, keys and sessions may be out of date. */
   accountsChanged(): void
+  /** An offer with an open breaker has answered another process. */
+  offerRecovered(offer: string): void
   /** The local inference servers that answer now. */
   setLocalServers(servers: readonly LocalServer[]): void
   /** Take no new requests, finish the others, and exit. */

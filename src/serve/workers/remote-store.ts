@@ -2,6 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import type { InFlight } from '../../chat/in-flight.ts'
+import type { SharedProbes } from '../../chat/routing/health.ts'
 import { GatewayError } from '../../errors.ts'
 import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { CallStore, CountingLimiter } from '../gateway/serving.ts'
@@ -18,6 +19,7 @@ export type LedgerLink = Pick<Link<LedgerRequests, LedgerNotifications>, 'reques
 export interface Remote {
   readonly store: CallStore
   readonly limiter: CountingLimiter
+  readonly probes: SharedProbes
   readonly freeCredit: AppParts['freeCredit']
   readonly mcpServer: Mcp['registered']
   /** The hold with this number in `startHold` is durable. */
@@ -70,6 +72,10 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
       },
     },
     limiter: remoteLimiter(link, inFlight, limits),
+    probes: {
+      turn: (offer) => link.request('probeTurn', offer),
+      recovered: (offer) => link.notify('offerRecovered', offer),
+    },
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },
     mcpServer: async (account, name) => {
       const { url, headers, token } = await link.request('mcpServer', account, name)

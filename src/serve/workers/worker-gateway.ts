@@ -26,13 +26,22 @@ export interface WorkerGateway extends GatewayCore {
   readonly inFlight: InFlight
   /** The health of a provider for an account's calls in this process; undefined if the provider is unknown. */
   healthOf(provider: string, account: string): ProviderHealth | undefined
+  /** An offer with an open breaker has answered another process. */
+  offerRecovered(offer: string): void
 }
 
 export function createWorkerGateway(given: WorkerParts): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
-  const { store, limiter, freeCredit } = remote
+  const { store, limiter, probes, freeCredit } = remote
   const mcp = mcpOfWorker(config, remote.mcpServer)
-  const { parts, memory, drain, cutOff, close } = servingOf({ ...given, store, limiter, freeCredit, mcp })
+  const { parts, memory, drain, cutOff, close } = servingOf({
+    ...given,
+    store,
+    limiter,
+    probes,
+    freeCredit,
+    mcp,
+  })
   const forwarding = {
     socket: given.forwardTo,
     peerOf: (request: Request) => server()?.requestIP(request)?.address ?? '',
@@ -48,6 +57,7 @@ export function createWorkerGateway(given: WorkerParts): WorkerGateway {
       const provider = live.providers.get(id)
       return provider && parts.chat.health.report(provider, account)
     },
+    offerRecovered: (offer) => parts.chat.health.recovered(offer),
     memory,
     drain,
     cutOff,

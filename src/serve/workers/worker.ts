@@ -59,6 +59,7 @@ export async function runWorker(clock: () => number): Promise<void> {
     healthOf: async (provider, account) => working?.servant.healthOf(provider, account),
     holdDurable: (number) => working?.remote.holdDurable(number),
     accountsChanged: () => working?.remote.accountsChanged(),
+    offerRecovered: (offer) => working?.servant.offerRecovered(offer),
     setLocalServers: (servers) => working?.setLocalServers(servers),
     drain: () => void stop(),
   }

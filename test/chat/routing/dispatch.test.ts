@@ -218,6 +218,98 @@ describe('many calls', () => {
     })
   })
 
+  describe('of which another candidate answers while the first is open', () => {
+    /** The first was down for so long that its breaker is open; the second answers all the time. */
+    async function opened(script: readonly (Fault | 'ok')[], more: Script = {}, candidates?: Candidate[]) {
+      const downFirst = [...Array<Fault>(faultsToOpen).fill(faultOf('overloaded')), ...script]
+      const the = house({ cheap: downFirst, dear: ['ok'], ...more }, candidates)
+      for (let at = 0; at < faultsToOpen; at++) expect(await the.call()).toBe('dear')
+      const from = the.tried.length
+      return { ...the, triedSince: () => the.tried.slice(from) }
+    }
+    const of = (the: { triedSince(): string[] }, id: string) =>
+      the.triedSince().filter((each) => each === id).length
+
+    test('one probe a second goes to the first in its rank, at no cost but time', async () => {
+      const the = await opened([faultOf('overloaded')])
+      const answers: string[] = []
+      for (let ms = 0; ms < 10_000; ms += 10) {
+        answers.push(await the.call())
+        the.clock.pass(10)
+      }
+      expect(new Set(answers)).toEqual(new Set(['dear']))
+      expect(of(the, 'cheap')).toBe(9)
+    })
+
+    test.each<[string, Candidate[] | undefined]>([
+      ['offers of one model', undefined],
+      [
+        'models: [a, b]',
+        ['cheap', 'dear'].map((id) => ({ ...candidateOf(id), model: modelOf(`models/${id}`) })),
+      ],
+    ])('the first is back a second after it has recovered (%s)', async (_, candidates) => {
+      const the = await opened(['ok'], {}, candidates)
+      expect(await the.call()).toBe('dear')
+      the.clock.pass(probeEveryMs)
+      expect(await the.call()).toBe('cheap')
+      expect(await the.call()).toBe('cheap')
+      expect(of(the, 'dear')).toBe(1)
+    })
+
+    test('a call of a single attempt is not lost to a probe', async () => {
+      const the = await opened([faultOf('overloaded')])
+      the.clock.pass(probeEveryMs)
+      expect(await the.call(1)).toBe('dear')
+      expect(the.triedSince()).toEqual(['cheap', 'dear'])
+    })
+
+    test('one call probes one candidate only, however many are due', async () => {
+      const script = { a: [down], b: [down], c: [down], d: ['ok'] } satisfies Script
+      const the = house(script)
+      for (let at = 0; at < faultsToOpen * 3; at++) await the.call(4)
+      the.clock.pass(probeEveryMs)
+      the.tried.length = 0
+      expect(await the.call(3)).toBe('d')
+      expect(await the.call(3)).toBe('d')
+      expect(the.tried).toEqual(['a', 'd', 'b', 'd'])
+    })
+
+    test('a probe that hangs delays one call, not one in each second', async () => {
+      const the = await opened([])
+      const answering = Promise.withResolvers<void>()
+      const asked: string[] = []
+      const call = () =>
+        dispatch(
+          {
+            candidates: the.candidates,
+            limit: 3,
+            health: the.health,
+            account: 'acct',
+            budget: new RetryBudget(the.clock),
+            disconnect: the.client.signal,
+            failed: () => undefined,
+            served: () => undefined,
+            pause: async () => undefined,
+          },
+          async ({ provider }) => {
+            asked.push(provider.id)
+            if (provider.id === 'cheap') await answering.promise
+            return provider.id
+          },
+        ).then(({ answer }) => answer)
+      the.clock.pass(probeEveryMs)
+      const hanging = call()
+      for (let second = 0; second < 30; second++) {
+        the.clock.pass(probeEveryMs)
+        expect(await call()).toBe('dear')
+      }
+      expect(asked.filter((id) => id === 'cheap')).toHaveLength(1)
+      answering.resolve()
+      expect(await hanging).toBe('cheap')
+      expect(await call()).toBe('cheap')
+    })
+  })
+
   test('that tried thrice count once each: two of them do not close the way for the third', async () => {
     const the = house({ a: [...Array(6).fill(down), 'ok'] })
     expect([await the.call(), await the.call()]).toEqual(['upstream_error', 'upstream_error'])

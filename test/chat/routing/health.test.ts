@@ -6,6 +6,7 @@ import {
   faultsToOpen,
   Health,
   probeEveryMs,
+  Probes,
   standingOf,
   type Trouble,
 } from '../../../src/chat/routing/health.ts'
@@ -123,7 +124,7 @@ describe('the health of all', () => {
     })
   })
 
-  test('reports a breaker as open, then as half-open when a probe may go', () => {
+  test('reports a breaker as open, then as half-open when a probe may go', async () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
@@ -132,7 +133,7 @@ describe('the health of all', () => {
     expect(breaker()).toBe('open')
     clock.pass(probeEveryMs)
     expect(breaker()).toBe('half-open')
-    expect(health.probe(one)).toBe(true)
+    expect(await health.probe(one)).toBe(true)
     expect(breaker()).toBe('open')
   })
 
@@ -145,17 +146,38 @@ describe('the health of all', () => {
     expect(health.report(candidateOf('b').provider, 'acct')).toMatchObject({ successRate: null, p50Ms: null })
   })
 
-  test('lets one probe through in a second, however many ask', () => {
+  test('lets one probe through in a second, however many ask', async () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
     for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('cut'), 1, 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
-      if (health.probe(one)) probes += 1
+      if (await health.probe(one)) probes += 1
       clock.pass(10)
     }
     expect(probes).toBe(9)
+  })
+})
+
+describe('processes of one gateway', () => {
+  test('share the probe of a second, and the answer to it opens the way to all', async () => {
+    const clock = stillClock()
+    const all: Health[] = []
+    const shared = new Probes(clock, (offer) => all.forEach((health) => health.recovered(offer)))
+    all.push(...Array.from({ length: 4 }, () => new Health(clock, shared)))
+    const one = candidateOf('a')
+    for (const health of all)
+      for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('overloaded'), 1, 'acct')
+    let probes = 0
+    for (let ms = 0; ms < 10_000; ms += 10) {
+      for (const health of all) if (await health.probe(one)) probes += 1
+      clock.pass(10)
+    }
+    expect(probes).toBe(9)
+    expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('open'))
+    all[2]!.answered(one, 5)
+    expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('healthy'))
   })
 })
 

@@ -12,13 +12,17 @@ setDefaultTimeout(30_000)
 
 const ask = { messages: [{ role: 'user', content: 'Where does it run?' }] }
 
+let cheapIsDown = false
 let mock: MockProvider
 let paced: Provider
 let lab: Lab
 
 beforeAll(async () => {
   mock = await startMockProvider({
-    fault: (_, { model }) => (model === 'hang' ? { kind: 'hang', at: 'before-headers' } : undefined),
+    fault: (_, { model }) => {
+      if (model === 'cheap' && cheapIsDown) return { kind: 'status', status: 503 }
+      return model === 'hang' ? { kind: 'hang', at: 'before-headers' } : undefined
+    },
   })
   paced = startPacedProvider(
     Array.from({ length: 40 }, () => 'word '),
@@ -27,7 +31,12 @@ beforeAll(async () => {
   lab = await startLab(
     {
       providers: { mock: mock.url, paced: paced.url },
-      models: { 'mock/m': ['mock/m'], 'mock/hang': ['mock/hang'], 'paced/m': ['paced/m'] },
+      models: {
+        'mock/m': ['mock/m'],
+        'mock/hang': ['mock/hang'],
+        'paced/m': ['paced/m'],
+        'two/offers': ['mock/cheap', 'mock/dear'],
+      },
     },
     { args: ['--workers', '2'] },
   )
@@ -225,6 +234,33 @@ describe('a gateway of two workers', () => {
     const at = performance.now()
     await until(all, (statuses) => statuses.every((status) => status === 401), 1_500)
     expect(performance.now() - at).toBeLessThan(1_500)
+  })
+
+  test('G12: probe an offer that is down once a second together, and all return to it when it answers', async () => {
+    const askedFor = (model: string) => mock.bill.filter((line) => line.model === model).length
+    cheapIsDown = true
+    const many = () =>
+      Promise.all(Array.from({ length: 24 }, () => statusOf(post('two/offers', lab.weir.key))))
+    // Until the breakers of both are open.
+    let before = -1
+    const began = performance.now()
+    while (askedFor('cheap') !== before && performance.now() - began < 10_000) {
+      before = askedFor('cheap')
+      expect(new Set(await many())).toEqual(new Set([200]))
+    }
+    const at = performance.now()
+    while (performance.now() - at < 3_000) expect(new Set(await many())).toEqual(new Set([200]))
+    expect(askedFor('cheap') - before).toBeWithin(1, 3 + 2)
+    cheapIsDown = false
+    await until(
+      async () => {
+        const dear = askedFor('dear')
+        await many()
+        return askedFor('dear') - dear
+      },
+      (dear) => dear === 0,
+      5_000,
+    )
   })
 
   test('an Idempotency-Key is served once, whichever worker gets it', async () => {

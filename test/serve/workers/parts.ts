@@ -1,6 +1,7 @@
 // Parts of a ledger's process for tests that need only some of them.
 
 import { InFlight } from '../../../src/chat/in-flight.ts'
+import { Probes } from '../../../src/chat/routing/health.ts'
 import { Limiter, type RequestLimits } from '../../../src/http/intake/paid/limits.ts'
 import type { Shared } from '../../../src/serve/gateway/gateway.ts'
 
@@ -19,6 +20,7 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
   }
   return {
     limiter: new Limiter(limits, inFlight, clock),
+    probes: new Probes(clock),
     ended: { append: unused, appendRefused: unused },
     freeCredit: { ensure: unused },
     mcp: { registered: unused, noteRefusal: unused },
