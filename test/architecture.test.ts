@@ -70,6 +70,25 @@ function reachableFrom(file: string, next: ReadonlyMap<string, readonly Import[]
   return found
 }
 
+/** The calls of the runtime's fetch in a text, each with its arguments and the options that it names. */
+function callsOfFetch(code: string): readonly string[] {
+  const bare = code
+    .replace(/^\s*(?:\/\/|\/?\*).*$/gm, '')
+    .replaceAll('fetch: (request) => fetch(request)', '')
+  return [...bare.matchAll(/(?<![\w.#])fetch\((?!\w+: Request\))/g)].map(({ index }) => {
+    let depth = 0
+    let end = index
+    do {
+      const letter = bare[end++]
+      if (letter === '(') depth++
+      if (letter === ')') depth--
+    } while (end < bare.length && (depth > 0 || !bare.slice(index, end).includes('(')))
+    const call = bare.slice(index, end)
+    const options = /\boptions\b/.test(call) ? (/const options = \{[^}]*\}/.exec(bare)?.[0] ?? '') : ''
+    return `${call} ${options}`
+  })
+}
+
 /** Which rooms each room may import from; a room may always import from itself. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
@@ -84,12 +103,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'csv.ts': [],
   protocols: ['conversation', 'errors.ts', 'json'],
   'descriptors.ts': ['errors.ts'],
-  providers: ['protocols', 'conversation', 'descriptors.ts', 'errors.ts'],
+  'loopback.ts': [],
+  providers: ['protocols', 'conversation', 'descriptors.ts', 'errors.ts', 'loopback.ts'],
   credits: ['awaitable.ts', 'conversation', 'errors.ts', 'short-lived.ts'],
   catalog: ['credits', 'errors.ts', 'conversation'],
   accounts: ['awaitable.ts', 'errors.ts', 'lru.ts'],
   connect: [],
-  egress: ['descriptors.ts', 'errors.ts', 'conversation'],
+  egress: ['descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
   tools: ['awaitable.ts', 'credits', 'egress', 'conversation', 'errors.ts', 'json', 'version.ts'],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   notify: ['accounts', 'awaitable.ts', 'credits', 'errors.ts', 'payments'],
@@ -315,6 +335,16 @@ describe('the house', () => {
       return !named.has(roomOf(file)) && opens.test(code)
     })
     expect(found).toEqual(['egress/egress.ts'])
+  })
+
+  test('every request that leaves says how it goes: to this machine and to addresses of users never by a proxy', () => {
+    const silent = files
+      .filter((file) => roomOf(file) !== 'console')
+      .flatMap((file) =>
+        callsOfFetch(readFileSync(join(source, file), 'utf8')).map((call) => ({ file, call })),
+      )
+      .filter(({ call }) => !/\.\.\.(routeTo\(|direct\b)/.test(call))
+    expect(silent).toEqual([])
   })
 
   test('a worker knows no database: what it keeps, it asks of the process that does', () => {

@@ -11,6 +11,7 @@ import {
   systemResolve,
 } from './destination.ts'
 import { boundedBytes, TooLargeError } from './bounded-body.ts'
+import { direct } from '../loopback.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** How many redirects a fetch follows; each is checked like the first address. */
@@ -149,6 +150,8 @@ const bunFetch: Fetcher = (url, init) =>
     redirect: init.redirect,
     keepalive: init.keepalive,
     decompress: init.decompress,
+    // A proxy would reach whatever it can reach, and not the address that was checked.
+    ...direct,
     ...(init.body === undefined ? {} : { body: init.body }),
     ...(init.tls === undefined ? {} : { tls: init.tls }),
   })

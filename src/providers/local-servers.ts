@@ -1,5 +1,6 @@
 // Local inference servers: whether they answer, their models and facts about them.
 
+import { routeTo } from '../loopback.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
@@ -154,6 +155,7 @@ async function answerOf(
     const response = await fetch(url, {
       signal: AbortSignal.timeout(timeoutMs),
       redirect: 'manual',
+      ...routeTo(url),
       headers: {
         ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),

@@ -3,6 +3,7 @@
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
 import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
+import { routeTo } from '../loopback.ts'
 import { awsHeaders } from './credentials/aws-signature.ts'
 import { GoogleTokens } from './credentials/google-token.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
@@ -68,7 +69,15 @@ export class Upstream {
         new Request(`http://sim.invalid${request.path}`, { method: 'POST', headers, body, signal }),
       )
     }
-    const options = { method: 'POST', headers, body, signal, redirect: 'manual', timeout: false } as const
+    const options = {
+      method: 'POST',
+      headers,
+      body,
+      signal,
+      redirect: 'manual',
+      timeout: false,
+      ...routeTo(request.provider.baseUrl),
+    } as const
     const connect = this.#watchConnect(request)
     const sentAt = performance.now()
     try {

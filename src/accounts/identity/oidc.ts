@@ -31,6 +31,8 @@ export interface OidcParts {
   readonly now: () => number
   /** The redirect URI registered with the issuer. */
   readonly redirectUri: () => string
+  /** Sends a request to the issuer. */
+  readonly send: (address: string, options: RequestInit) => Promise<Response>
 }
 
 /** Timeout per request to the issuer. */
@@ -173,12 +175,16 @@ export class Oidc {
 
   async #discover(): Promise<Configuration> {
     const { issuer, clientId, clientSecret } = this.#parts.settings
-    const { allowInsecureRequests, discovery, None } = await import('openid-client')
+    const { allowInsecureRequests, customFetch, discovery, None } = await import('openid-client')
     const url = new URL(issuer)
     // The configuration allows http: only for an issuer on this machine.
     const execute = url.protocol === 'http:' ? [allowInsecureRequests] : []
     const authentication = clientSecret === undefined ? None() : undefined
-    return discovery(url, clientId, clientSecret, authentication, { execute, timeout: timeoutSeconds })
+    return discovery(url, clientId, clientSecret, authentication, {
+      execute,
+      timeout: timeoutSeconds,
+      [customFetch]: this.#parts.send,
+    })
   }
 }
 

@@ -1,6 +1,7 @@
 // Access tokens for Google Cloud: a service account's key signs a JWT, which the token endpoint exchanges for a token.
 
 import { z } from 'zod'
+import { routeTo } from '../../loopback.ts'
 
 const accountSchema = z.lazy(() =>
   z.object({
@@ -112,6 +113,7 @@ async function exchanged(key: string, scope: string): Promise<{ token: string; l
     body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }),
     redirect: 'manual',
     signal: AbortSignal.timeout(exchangeTimeoutMs),
+    ...routeTo(account.token_uri),
   })
   if (!response.ok) throw new Error(`the token endpoint answered with status ${response.status}`)
   const { access_token: token, expires_in } = tokenSchema.parse(await response.json())

@@ -12,6 +12,7 @@ import { usd } from '../../credits/money.ts'
 import { Welcomes } from '../../credits/welcome.ts'
 import { FreeCredit } from '../../http/app/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/site.ts'
+import { routeTo } from '../../loopback.ts'
 import type { IdentityParts } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
@@ -64,6 +65,7 @@ export function identityParts({
     acts,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
+    send: (address, options) => fetch(address, { ...options, ...routeTo(address) }),
   })
   return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
 }

@@ -1,6 +1,7 @@
 // Payments from configuration: processors, rate, and how they are called.
 
 import type { Config } from '../../config.ts'
+import { routeTo } from '../../loopback.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
@@ -129,7 +130,7 @@ function secretsIn(settings: {
 }
 
 /** Following a redirect would send the key to another host. */
-const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error' })
+const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error', ...routeTo(url) })
 
 export interface Sweepable {
   sweep(now: number): Promise<unknown>

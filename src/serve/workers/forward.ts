@@ -1,6 +1,7 @@
 // Forwards requests for what a worker does not serve to the ledger's process.
 
 import { GatewayError } from '../../errors.ts'
+import { direct } from '../../loopback.ts'
 import { closedWhenIdle } from '../../http/intake/connection.ts'
 import { brokenOff, tooLarge } from '../../http/intake/read-body.ts'
 
@@ -41,7 +42,13 @@ export async function forward(parts: ForwardParts, request: Request): Promise<Re
   const { body, fault } = passedOn(request, maxBodyBytes, arrived)
   if (!body) arrived()
   try {
-    const options = { unix: parts.socket, decompress: false, redirect: 'manual', timeout: false } as const
+    const options = {
+      unix: parts.socket,
+      decompress: false,
+      redirect: 'manual',
+      timeout: false,
+      ...direct,
+    } as const
     // Without a Host header, which some load balancers leave out, the URL is only a path.
     const address = URL.canParse(url) ? url : `http://localhost${url}`
     answer = await fetch(address, { method, headers, body, signal, ...options })

@@ -4,6 +4,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { reasonOf } from '../../../config.ts'
 import type { GatewayApi } from '../../../http/mcp/api.ts'
 import { gatewayServer } from '../../../http/mcp/server.ts'
+import { routeTo } from '../../../loopback.ts'
 import type { Context, Invocation } from '../../context.ts'
 import { gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
 
@@ -29,6 +30,7 @@ function apiAt({ base, key }: GatewayAddress): GatewayApi {
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         signal,
         redirect: 'manual',
+        ...routeTo(base),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
     } catch (error) {

@@ -3,6 +3,7 @@
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
 import { reasonOf } from '../../../config.ts'
+import { routeTo } from '../../../loopback.ts'
 import { visible } from '../../terminal-text.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { gatewayAddress } from '../../gateway-address.ts'
@@ -79,6 +80,7 @@ async function ask(base: string, key: string, model: string, content: string): P
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
       redirect: 'manual',
+      ...routeTo(base),
     })
   } catch (cause) {
     throw new CommandFailure(`no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve`)

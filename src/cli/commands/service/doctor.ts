@@ -6,6 +6,7 @@ import { counted } from '../../../counted.ts'
 import type { Config } from '../../../config.ts'
 import type { Unpaid } from '../../../credits/ledger/statements.ts'
 import { formatUsd } from '../../../credits/money.ts'
+import { routeTo } from '../../../loopback.ts'
 import type { Provider } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
 import type { RetentionFacts } from '../../../store/store.ts'
@@ -204,6 +205,7 @@ async function reachability(
     const response = await fetch(`${address}/models`, {
       signal: AbortSignal.timeout(config.local_servers.timeout_ms),
       redirect: 'manual',
+      ...routeTo(address),
     })
     await response.body?.cancel()
     return { check, state: 'ok', detail: `answers at ${address}` }

@@ -2,6 +2,7 @@
 
 import { baseUrlOf } from '../../../serve/banner.ts'
 import { runningServer } from '../../../serve/running-server.ts'
+import { routeTo } from '../../../loopback.ts'
 import { reasonOf } from '../../../config.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
@@ -18,7 +19,8 @@ export async function healthcheck(context: Context, invocation: Invocation): Pro
   const address = `${origin}/readyz`
   let response: Response
   try {
-    response = await fetch(address, { redirect: 'manual', signal: AbortSignal.timeout(patienceMs) })
+    const signal = AbortSignal.timeout(patienceMs)
+    response = await fetch(address, { redirect: 'manual', signal, ...routeTo(address) })
   } catch (cause) {
     throw new CommandFailure(`nothing answers at ${address} (${reasonOf(cause)})`)
   }
