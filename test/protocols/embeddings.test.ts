@@ -127,6 +127,8 @@ describe('an answer', () => {
     ],
     ['openai', { data: [{ index: 0, embedding: toBase64([0.5, -0.25]) }] }, [[[0.5, -0.25]], undefined]],
     ['vllm', { data: [{ embedding: [1] }], usage: { prompt_tokens: 0, total_tokens: 0 } }, [[[1]], 0]],
+    ['vllm', { data: [{ embedding: [1] }], usage: { total_tokens: 7 } }, [[[1]], 7]],
+    ['vllm', { data: [{ embedding: [1] }], usage: { prompt_tokens: 0, total_tokens: 7 } }, [[[1]], 7]],
     [
       'gemini',
       { embeddings: [{ values: [1, 2] }, { values: [3, 4] }] },

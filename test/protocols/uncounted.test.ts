@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { collect } from '../../src/conversation/event.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
-import { completionTokens, promptTokens, type Side } from '../../src/conversation/usage.ts'
+import { completionTokens, promptTokens, type Side, type Usage } from '../../src/conversation/usage.ts'
 import type { ProtocolId, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 
@@ -114,3 +114,76 @@ for (const protocol of Object.keys(answers) as ProtocolId[]) {
     expect(usage.uncounted).toEqual(uncounted as Side[])
   })
 }
+
+const totals: Readonly<Partial<Record<ProtocolId, string>>> = {
+  'openai-chat': 'total_tokens',
+  'openai-responses': 'total_tokens',
+  gemini: 'totalTokenCount',
+  'bedrock-converse': 'totalTokens',
+}
+
+for (const protocol of Object.keys(totals) as ProtocolId[]) {
+  const [prompt, completion] = answers[protocol]!.names
+  const total = totals[protocol]!
+  test.each<[string, Counters, number, number, readonly Side[] | undefined]>([
+    ['as much as its parts', { [prompt]: 12, [completion]: 6, [total]: 18 }, 12, 6, undefined],
+    ['less than its parts', { [prompt]: 12, [completion]: 6, [total]: 12 }, 12, 6, undefined],
+    ['more than its parts', { [prompt]: 400, [completion]: 50, [total]: 950 }, 400, 550, undefined],
+    [
+      'more than a prompt and no completion',
+      { [prompt]: 21, [completion]: 0, [total]: 81 },
+      21,
+      60,
+      undefined,
+    ],
+    ['without end', { [prompt]: 12, [completion]: 6, [total]: '1e999' }, 12, 6, undefined],
+    ['alone: it says nothing of its parts', { [total]: 81 }, 0, 0, ['prompt', 'completion']],
+  ])(
+    `${protocol}: what a total has beyond its parts is output; %s`,
+    (_, counters, asked, made, uncounted) => {
+      const usage = usageOf(protocol, counters)
+      expect([promptTokens(usage!), completionTokens(usage!)]).toEqual([asked, made])
+      expect(usage!.uncounted).toEqual(uncounted as Side[])
+    },
+  )
+}
+
+test.each<[string, object, Partial<Usage>]>([
+  [
+    'thoughts, which are output',
+    {
+      prompt_tokens: 21,
+      completion_tokens: 0,
+      total_tokens: 81,
+      completion_tokens_details: { reasoning_tokens: 60 },
+    },
+    { input: 21, output: 0, reasoning: 60 },
+  ],
+  [
+    'thoughts, without a total',
+    { prompt_tokens: 21, completion_tokens: 0, completion_tokens_details: { reasoning_tokens: 60 } },
+    { input: 21, output: 0, reasoning: 60 },
+  ],
+  [
+    'what was read from a cache, which is prompt',
+    {
+      prompt_tokens: 21,
+      completion_tokens: 5,
+      total_tokens: 1_026,
+      prompt_tokens_details: { cached_tokens: 1_000 },
+    },
+    { input: 21, cacheRead: 1_000, output: 5 },
+  ],
+  [
+    'the audio of the prompt',
+    {
+      prompt_tokens: 9,
+      completion_tokens: 201,
+      total_tokens: 585,
+      prompt_tokens_details: { audio_tokens: 375 },
+    },
+    { input: 9, inputAudio: 375, output: 201 },
+  ],
+])('a total beyond its parts has %s', (_, counters, expected) => {
+  expect(usageOf('openai-chat', counters as Counters)).toMatchObject(expected)
+})

@@ -25,6 +25,7 @@ const usageSchema = () =>
   z.object({
     inputTokens: counter,
     outputTokens: counter,
+    totalTokens: counter,
     cacheReadInputTokens: counter,
     cacheWriteInputTokens: counter,
     cacheDetails: z

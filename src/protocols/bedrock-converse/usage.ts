@@ -19,17 +19,22 @@ export function usageOf(wire: WireUsage, servedAt: unknown): Usage {
     .reduce((sum, detail) => sum + count(detail.inputTokens), 0)
   const written = Math.max(count(wire.cacheWriteInputTokens), long)
   const cached = count(wire.cacheReadInputTokens) + written
+  const counted = count(wire.inputTokens) + cached
+  const output = counter(wire.outputTokens)
+  const total = counter(wire.totalTokens)
+  // What the total has beyond the other counters is output.
+  const made = output === undefined || total === undefined ? output : Math.max(output, total - counted)
   const usage: Usage = {
     ...noUsage,
     input: count(wire.inputTokens),
     cacheRead: count(wire.cacheReadInputTokens),
     cacheWrite5m: written - long,
     cacheWrite1h: long,
-    output: count(wire.outputTokens),
+    output: made ?? 0,
     ...(serviceTier && { serviceTier }),
   }
   return withUncounted(usage, {
     prompt: counter(wire.inputTokens) ?? (cached > 0 ? cached : undefined),
-    completion: counter(wire.outputTokens),
+    completion: made,
   })
 }

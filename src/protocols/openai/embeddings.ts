@@ -1,5 +1,7 @@
 // Embeddings of providers that speak OpenAI's API: POST …/embeddings.
 
+import type { JsonObject } from '../../conversation/request.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import { textsOf, notVectors, vectorOf } from '../embeddings/inputs.ts'
 import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings/embeddings.ts'
 import { passedOn, warnInto } from '../lowering.ts'
@@ -66,8 +68,18 @@ function read(body: unknown): EmbeddingAnswer {
       const vector = vectorOf(item.embedding)
       return vector === undefined ? [] : [vector]
     })
-  return { kind: 'vectors', vectors, usage: usageIn(body, counters), id: nonEmpty(body.id) }
+  return { kind: 'vectors', vectors, usage: usageOfVectors(body), id: nonEmpty(body.id) }
+}
+
+/** Vectors are no output: a total without a completion, or beyond the prompt, is of the prompt. */
+function usageOfVectors(body: JsonObject): Usage | undefined {
+  const { usage } = body
+  return usageIn(isObject(usage) ? { ...body, usage: { completion_tokens: 0, ...usage } } : body, counters)
 }
 
 /** Counters lie where chat has them. A cost that comes along is the price only where the provider's row says so. */
-const counters = { reasoningTokens: 'inside', totalCorrects: 'none', reportedCost: 'usage.cost' } as const
+const counters = {
+  reasoningTokens: 'inside',
+  totalCorrects: 'prompt',
+  reportedCost: 'usage.cost',
+} as const

@@ -82,8 +82,8 @@ export interface UsageQuirks {
    * but a count that exceeds the completion proves that it is beside (Vercel, for some models it resells).
    */
   readonly reasoningTokens: 'inside' | 'beside' | 'inside-unless-larger'
-  /** Which counter leaves something out that `total_tokens` has: it becomes the total less the other. */
-  readonly totalCorrects: 'none' | 'prompt' | 'completion'
+  /** Which counter leaves out what `total_tokens` has beyond both: it becomes the total less the other. */
+  readonly totalCorrects: 'prompt' | 'completion'
   /** Where the provider reports what the call cost, if it does. */
   readonly reportedCost: 'none' | 'usage.cost' | 'usage.cost_in_usd_ticks'
 }

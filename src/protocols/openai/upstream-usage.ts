@@ -58,21 +58,25 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
   const promptParts = object(usage.prompt_tokens_details) ?? noParts
   const completionParts = object(usage.completion_tokens_details) ?? noParts
   const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
-  const { prompt, completion } = totals(usage, reasoning, quirks)
+  const cacheRead = count(
+    promptParts.cached_tokens ??
+      usage.prompt_cache_hit_tokens ??
+      usage.cached_tokens ??
+      usage.num_cached_tokens ??
+      usage.cache_read_input_tokens,
+  )
+  const cacheWrite5m = count(promptParts.cache_write_tokens ?? usage.cache_creation_input_tokens)
+  const inputAudio = count(promptParts.audio_tokens)
+  const parts = { reasoning, cached: cacheRead + cacheWrite5m, inputAudio }
+  const { prompt, completion } = totals(usage, parts, quirks)
   const serviceTier = serviceTierOf(usage.service_tier)
   const searchContext = nonEmpty(usage.search_context_size)
   const counted = disjoint({
     prompt,
     completion,
-    cacheRead: count(
-      promptParts.cached_tokens ??
-        usage.prompt_cache_hit_tokens ??
-        usage.cached_tokens ??
-        usage.num_cached_tokens ??
-        usage.cache_read_input_tokens,
-    ),
-    cacheWrite5m: count(promptParts.cache_write_tokens ?? usage.cache_creation_input_tokens),
-    inputAudio: count(promptParts.audio_tokens),
+    cacheRead,
+    cacheWrite5m,
+    inputAudio,
     inputImage: count(promptParts.image_tokens),
     reasoning,
     outputAudio: count(completionParts.audio_tokens),
@@ -86,8 +90,17 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
 
 const noParts: JsonObject = {}
 
+/** Parts that a provider may count inside its totals or beside them. */
+interface LooseParts {
+  readonly reasoning: number
+  /** Prompt tokens read from a cache or written to one. */
+  readonly cached: number
+  readonly inputAudio: number
+}
+
 /** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */
-function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
+function totals(usage: JsonObject, parts: LooseParts, quirks: UsageQuirks) {
+  const { reasoning } = parts
   const total = counter(usage.total_tokens)
   let prompt = counter(usage.prompt_tokens)
   let completion = counter(usage.completion_tokens)
@@ -97,18 +110,22 @@ function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
   }
   // One counter alone and a total give the other: a bill must not lose a side that the provider left out.
   // A side that was counted as what is no count is not none, as one that is left out may be.
-  if (prompt === undefined && !isCounter(usage.prompt_tokens)) prompt = restOf(total, completion ?? 0)
+  if (prompt === undefined && !isCounter(usage.prompt_tokens)) prompt = restOf(total, completion)
   if (completion === undefined && !isCounter(usage.completion_tokens)) completion = restOf(total, prompt)
-  if (
-    total !== undefined &&
-    prompt !== undefined &&
-    completion !== undefined &&
-    total > prompt + completion
-  ) {
-    if (quirks.totalCorrects === 'prompt') prompt = total - completion
-    if (quirks.totalCorrects === 'completion') completion = total - prompt
-  }
-  return { prompt, completion }
+  if (total === undefined || prompt === undefined || completion === undefined) return { prompt, completion }
+  const unnamed = total - prompt - completion
+  if (unnamed <= 0) return { prompt, completion }
+  return quirks.totalCorrects === 'prompt' || isOfPrompt(unnamed, parts)
+    ? { prompt: total - completion, completion }
+    : { prompt, completion: total - prompt }
+}
+
+/**
+ * Whether what a total has beyond its parts is what the provider counts of the prompt beside it. All else is output, such
+ * as thoughts that no counter names.
+ */
+function isOfPrompt(unnamed: number, { reasoning, cached, inputAudio }: LooseParts): boolean {
+  return unnamed !== reasoning && (unnamed === cached || unnamed === inputAudio)
 }
 
 function restOf(total: number | undefined, other: number | undefined): number | undefined {
@@ -124,7 +141,8 @@ function liesBeside(
 ): boolean {
   switch (quirks.reasoningTokens) {
     case 'inside':
-      return false
+      // Thoughts cannot be inside of nothing, unless a total says that there is nothing beside it.
+      return completion === 0 && total === undefined
     case 'beside':
       // A total that is the plain sum says that this model counts its reasoning inside after all; but a
       // completion smaller than its own reasoning cannot be.

@@ -48,7 +48,7 @@ export const dialects: readonly Dialect[] = [
   {
     folder: 'gemini-openai-compat',
     row: undefined,
-    quirks: { totalCorrects: 'completion', thoughtSignatures: true },
+    quirks: { thoughtSignatures: true },
     counting: 'completion-from-total',
   },
   { folder: 'bedrock-mantle-chat', row: undefined, counting: 'as-is' },

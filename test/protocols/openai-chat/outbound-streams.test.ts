@@ -308,7 +308,7 @@ describe('other content', () => {
 })
 
 describe('usage', () => {
-  const plain = { reasoningTokens: 'inside', totalCorrects: 'none', reportedCost: 'none' } as const
+  const plain = { reasoningTokens: 'inside', totalCorrects: 'completion', reportedCost: 'none' } as const
 
   test.each([[null], [undefined], ['12'], [{}], [{ total_time: 3 }], [[]]])('%p counts nothing', (raw) => {
     expect(usageOf(raw, plain)).toBeUndefined()

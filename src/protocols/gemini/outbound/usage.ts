@@ -43,21 +43,14 @@ function update<Name extends CounterName>(
 /** The counters in disjoint buckets; undefined if the provider counted nothing. */
 export function usageOf(counters: Counters, toolCalls: Record<string, number>): Usage | undefined {
   if (!countsAnything(counters)) return undefined
-  const counted = counter(counters.promptTokenCount)
-  const prompt = counted ?? 0
   const toolPrompt = count(counters.toolUsePromptTokenCount)
   const thoughts = count(counters.thoughtsTokenCount)
-  const total = counter(counters.totalTokenCount)
-  const candidates =
-    counters.candidatesTokenCount === undefined && total !== undefined
-      ? // Zero when left out, unless the total knows of more.
-        Math.max(0, total - prompt - toolPrompt - thoughts)
-      : counter(counters.candidatesTokenCount)
+  const { prompt, candidates } = partsOf(counters, toolPrompt + thoughts)
   const serviceTier = serviceTierOf(counters.serviceTier ?? counters.trafficType)
   const usage = disjoint({
-    prompt: counted === undefined ? undefined : counted + toolPrompt,
+    prompt: prompt === undefined ? undefined : prompt + toolPrompt,
     completion: candidates === undefined ? undefined : candidates + thoughts,
-    cacheRead: Math.min(count(counters.cachedContentTokenCount), prompt),
+    cacheRead: Math.min(count(counters.cachedContentTokenCount), prompt ?? 0),
     cacheReadAudio: tokensOf(counters.cacheTokensDetails, 'AUDIO'),
     inputAudio: askedIn(counters, 'AUDIO'),
     inputImage: askedIn(counters, 'IMAGE'),
@@ -67,6 +60,27 @@ export function usageOf(counters: Counters, toolCalls: Record<string, number>): 
     toolCalls,
   })
   return serviceTier === undefined ? usage : { ...usage, serviceTier }
+}
+
+/**
+ * The prompt and the candidates. The total gives the one that is left out; what it has beyond all that is counted (`other`
+ * are the counters beside these two) is output. A counter that is there and cannot be is none.
+ */
+function partsOf(
+  counters: Counters,
+  other: number,
+): { readonly prompt: number | undefined; readonly candidates: number | undefined } {
+  const prompt = counter(counters.promptTokenCount)
+  const candidates = counter(counters.candidatesTokenCount)
+  const total = counter(counters.totalTokenCount)
+  if (total === undefined) return { prompt, candidates }
+  const rest = Math.max(0, total - other)
+  if (prompt === undefined) {
+    const isLeftOut = counters.promptTokenCount === undefined && candidates !== undefined
+    return { prompt: isLeftOut ? Math.max(0, rest - candidates) : undefined, candidates }
+  }
+  if (candidates === undefined && counters.candidatesTokenCount !== undefined) return { prompt, candidates }
+  return { prompt, candidates: Math.max(candidates ?? 0, rest - prompt) }
 }
 
 /** The prompt tokens of one modality. Cached tokens are in the cache bucket, whatever their modality. */

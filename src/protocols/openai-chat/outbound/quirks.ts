@@ -89,7 +89,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   thinkTags: false,
   numberedCitations: false,
   reasoningTokens: 'inside',
-  totalCorrects: 'none',
+  totalCorrects: 'completion',
   reportedCost: 'none',
 }
 

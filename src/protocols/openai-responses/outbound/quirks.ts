@@ -58,7 +58,7 @@ export const defaultQuirks: ResponsesQuirks = {
   bodyExtras: {},
   allowedTools: true,
   reasoningTokens: 'inside',
-  totalCorrects: 'none',
+  totalCorrects: 'completion',
   reportedCost: 'none',
   alwaysReasons: false,
   encryptedReasoning: true,
