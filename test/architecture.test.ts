@@ -96,6 +96,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'error-table.ts': [],
   'errors.ts': ['error-table.ts'],
   'awaitable.ts': [],
+  'bounded-body.ts': ['loopback.ts'],
+  'loopback.ts': [],
   'lru.ts': [],
   'short-lived.ts': [],
   'version.ts': [],
@@ -103,14 +105,22 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'csv.ts': [],
   protocols: ['conversation', 'errors.ts', 'json'],
   'descriptors.ts': ['errors.ts'],
-  'loopback.ts': [],
-  providers: ['protocols', 'conversation', 'descriptors.ts', 'errors.ts', 'loopback.ts'],
+  providers: ['bounded-body.ts', 'protocols', 'conversation', 'descriptors.ts', 'errors.ts', 'loopback.ts'],
   credits: ['awaitable.ts', 'conversation', 'errors.ts', 'short-lived.ts'],
   catalog: ['credits', 'errors.ts', 'conversation'],
   accounts: ['awaitable.ts', 'errors.ts', 'lru.ts'],
   connect: [],
-  egress: ['descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
-  tools: ['awaitable.ts', 'credits', 'egress', 'conversation', 'errors.ts', 'json', 'version.ts'],
+  egress: ['bounded-body.ts', 'descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
+  tools: [
+    'awaitable.ts',
+    'bounded-body.ts',
+    'credits',
+    'egress',
+    'conversation',
+    'errors.ts',
+    'json',
+    'version.ts',
+  ],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   notify: ['accounts', 'awaitable.ts', 'credits', 'errors.ts', 'payments'],
   limits: ['accounts', 'awaitable.ts', 'errors.ts'],
@@ -119,6 +129,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   chat: [
     'accounts',
     'awaitable.ts',
+    'bounded-body.ts',
     'catalog',
     'conversation',
     'counted.ts',
@@ -326,7 +337,7 @@ describe('the house', () => {
     // The console runs in the browser, whose policy lets it call its own gateway alone.
     const named = new Set(['cli', 'providers', 'serve', 'console'])
     const opens =
-      /(?<![\w.#])fetch\(|\bBun\.connect\b|\bnew WebSocket\(|\bnode:(?:https?|net|tls|http2)\b|\bXMLHttpRequest\b/
+      /(?<![\w.#])fetch(?:Bounded)?\(|\bBun\.connect\b|\bnew WebSocket\(|\bnode:(?:https?|net|tls|http2)\b|\bXMLHttpRequest\b/
     const found = files.filter((file) => {
       const code = readFileSync(join(source, file), 'utf8')
         .replace(/^\s*(?:\/\/|\/?\*).*$/gm, '')
@@ -334,7 +345,23 @@ describe('the house', () => {
         .replaceAll('fetch: (request) => fetch(request)', '')
       return !named.has(roomOf(file)) && opens.test(code)
     })
-    expect(found).toEqual(['egress/egress.ts'])
+    expect(found).toEqual(['bounded-body.ts', 'egress/egress.ts'])
+  })
+
+  test('the runtime unpacks no answer: it would do so ahead of the reader, however much comes of it', () => {
+    const calls = files
+      .filter((file) => roomOf(file) !== 'console')
+      .flatMap((file) =>
+        callsOfFetch(readFileSync(join(source, file), 'utf8')).map((call) => ({ file, call })),
+      )
+    expect(calls.filter(({ call }) => !/\bdecompress: (false|init\.decompress)/.test(call))).toEqual([])
+    // Everything else asks by fetchBounded, which unpacks within a bound.
+    expect([...new Set(calls.map(({ file }) => file))]).toEqual([
+      'bounded-body.ts',
+      'egress/egress.ts',
+      'providers/upstream.ts',
+      'serve/workers/forward.ts',
+    ])
   })
 
   test('every request that leaves says how it goes: to this machine and to addresses of users never by a proxy', () => {

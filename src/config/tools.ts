@@ -30,7 +30,18 @@ export const searchSettings = z
 
 export const mcpSettings = z
   .strictObject({
-    answer_bytes: whole('The largest answer of an MCP server', 10 * 1024 ** 2, 1024, 256 * 1024 ** 2),
+    answer_bytes: whole(
+      'The largest answer of an MCP server, and the largest list of its tools, over all pages',
+      10 * 1024 ** 2,
+      1024,
+      256 * 1024 ** 2,
+    ),
+    call_bytes: whole(
+      'The most that all MCP servers of one call may send: lists of tools and results together',
+      64 * 1024 ** 2,
+      1024,
+      1024 ** 3,
+    ),
     tools: whole('Tools of one MCP server that a model is offered', 128, 1, 1_000),
   })
   .prefault({})

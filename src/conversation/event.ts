@@ -128,6 +128,8 @@ export type FaultKind =
   | 'overloaded'
   /** 5xx, or an answer that is not the protocol (HTML, invalid JSON, an empty body). */
   | 'broken'
+  /** An answer larger than we read: it would be as large again, and may be billed again. */
+  | 'too-large'
   /** The connection could not be made, or broke before the answer ended. */
   | 'cut'
   | 'timeout'

@@ -10,7 +10,7 @@ import {
   type Resolve,
   systemResolve,
 } from './destination.ts'
-import { boundedBytes, TooLargeError } from './bounded-body.ts'
+import { boundedBytes, BudgetSpentError, type ByteBudget, TooLargeError } from '../bounded-body.ts'
 import { direct } from '../loopback.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -44,6 +44,8 @@ export interface EgressOptions {
 export interface FetchOptions extends EgressOptions {
   /** The most bytes to read, after decompression. */
   readonly maxBytes: number
+  /** What this file and others may measure together. */
+  readonly budget?: Pick<ByteBudget, 'take'>
   /** The most time for all of it: name resolution, redirects and body. */
   readonly timeoutMs: number
   readonly accept?: string
@@ -71,7 +73,7 @@ export interface DialRequest {
 /**
  * Gets a public URL. Throws `url_not_allowed` when it, or where it redirects to, may not be reached;
  * `invalid_request` when nothing usable came back (no connection, too large, too slow); `overloaded` when this process
- * has no file descriptor left; and the signal's own reason when the caller gave up. The status is the caller's to judge.
+ * has no file descriptor left; BudgetSpentError; and the signal's own reason when the caller gave up. The status is the caller's to judge.
  */
 export async function fetchPublic(url: string, options: FetchOptions): Promise<Fetched> {
   const { param } = options
@@ -79,7 +81,7 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
   const signal = options.signal === undefined ? deadline : AbortSignal.any([options.signal, deadline])
   try {
     const { response, url: found } = await followed(url, { ...options, signal })
-    const bytes = await boundedBytes(response, options.maxBytes, signal)
+    const bytes = await boundedBytes(response, options.maxBytes, signal, options.budget)
     const contentType = response.headers.get('content-type') ?? ''
     const mediaType = contentType.split(';')[0]!.trim().toLowerCase()
     const charset = /;\s*charset=\s*"?([^\s;"]+)/i.exec(contentType)?.[1]
@@ -87,6 +89,7 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
   } catch (error) {
     if (options.signal?.aborted === true) throw options.signal.reason
     if (deadline.aborted) throw notFetched(param, `it took longer than ${options.timeoutMs} ms`, error)
+    if (error instanceof BudgetSpentError) throw error
     if (error instanceof TooLargeError) {
       throw notFetched(param, `it is larger than ${options.maxBytes} bytes`, error)
     }

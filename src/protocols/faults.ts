@@ -1,6 +1,7 @@
 // Builds faults, and says what an HTTP status means if the body does not.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
+import { OversizedFrame } from './framing/sse.ts'
 
 /** The most characters of a provider's message that are kept. */
 const maxMessageCharacters = 2000
@@ -16,6 +17,12 @@ export function fault(kind: FaultKind, message: string, more: Partial<Fault> = {
     kind,
     message: message.slice(0, maxMessageCharacters),
   }
+}
+
+/** The fault of a stream whose decoder or parser threw. */
+export function unreadable(error: unknown): Fault {
+  const kind = error instanceof OversizedFrame ? 'too-large' : 'broken'
+  return fault(kind, `the stream could not be read: ${String(error)}`)
 }
 
 const kinds: Readonly<Record<number, FaultKind>> = {

@@ -1,6 +1,6 @@
 // Local inference servers: whether they answer, their models and facts about them.
 
-import { routeTo } from '../loopback.ts'
+import { fetchBounded } from '../bounded-body.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
@@ -152,40 +152,27 @@ async function answerOf(
 ): Promise<unknown> {
   const key = keys?.[0]
   try {
-    const response = await fetch(url, {
-      signal: AbortSignal.timeout(timeoutMs),
-      redirect: 'manual',
-      ...routeTo(url),
-      headers: {
-        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
+    const response = await fetchBounded(
+      url,
+      {
+        signal: AbortSignal.timeout(timeoutMs),
+        redirect: 'manual',
+        headers: {
+          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
       },
-      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
-    })
-    if (response.ok) return await boundedJson(response)
+      // Whatever listens at the port may send without end.
+      maxListBytes,
+    )
+    if (response.ok) return await response.json()
     await response.body?.cancel()
     return response.status === 503 ? busy : undefined
   } catch (thrown) {
     return thrown instanceof DOMException && thrown.name === 'TimeoutError' ? busy : undefined
   }
-}
-
-/** The JSON of an answer; undefined if it is too long, announced or not. Whatever listens at the port may send without end. */
-async function boundedJson({ headers, body }: Response): Promise<unknown> {
-  if (Number(headers.get('content-length') ?? 0) > maxListBytes) {
-    await body?.cancel()
-    return undefined
-  }
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of body ?? []) {
-    chunks.push(chunk)
-    size += chunk.length
-    // Leaving the loop cancels the body.
-    if (size > maxListBytes) return undefined
-  }
-  return JSON.parse(Buffer.concat(chunks).toString('utf8'))
 }
 
 function textIn(from: Record<string, unknown>, key: string): string | undefined {

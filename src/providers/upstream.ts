@@ -1,6 +1,7 @@
 // The only requests to providers. Plain HTTP in, plain Response out; what it means is the protocol's business.
 
 import { connect } from 'node:net'
+import { unpackAnswer } from '../bounded-body.ts'
 import type { Fault } from '../conversation/event.ts'
 import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { routeTo } from '../loopback.ts'
@@ -77,6 +78,7 @@ export class Upstream {
       redirect: 'manual',
       timeout: false,
       ...routeTo(request.provider.baseUrl),
+      decompress: false,
     } as const
     const connect = this.#watchConnect(request)
     const sentAt = performance.now()
@@ -94,7 +96,8 @@ export class Upstream {
         response = await fetch(url, options)
       }
       this.#lastAnswer.set(request.provider.baseUrl, performance.now())
-      return response
+      // None was asked for, so almost none is compressed.
+      return response.headers.has('content-encoding') ? unpackAnswer(response) : response
     } catch (error) {
       if (signal.aborted && !connect.timedOut) throw signal.reason
       if (lacksDescriptors(error)) throw noDescriptors(error)

@@ -26,6 +26,7 @@ const codes: Readonly<Record<FaultKind, ErrorCode>> = {
   'rate-limited': 'upstream_rate_limited',
   overloaded: 'overloaded',
   broken: 'upstream_error',
+  'too-large': 'upstream_error',
   cut: 'upstream_error',
   timeout: 'upstream_timeout',
 }
@@ -93,6 +94,7 @@ const reasons: Readonly<Record<FaultKind, string>> = {
   'rate-limited': 'the provider limits the rate of the gateway',
   overloaded: 'the provider is overloaded',
   broken: 'the provider failed, or its answer could not be understood',
+  'too-large': 'the answer is larger than the gateway reads',
   cut: 'the connection could not be made, or broke',
   timeout: 'the provider did not answer in time',
 }
@@ -107,7 +109,7 @@ export function anotherModelMayHelp(fault: Fault): boolean {
 }
 
 /** A fault detected by us rather than reported by the provider. */
-export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: string): Fault {
+export function transportFault(kind: 'cut' | 'timeout' | 'broken' | 'too-large', message: string): Fault {
   return fault(kind, message)
 }
 

@@ -45,7 +45,7 @@ const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
 const longestCoolMs = 86_400_000
 
 /** Faults that mean the provider does not work, as opposed to rejecting this request. */
-const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
+const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'too-large', 'cut', 'timeout'])
 /** Faults that affect the key for every model. */
 const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
 

@@ -51,7 +51,7 @@ export async function readHead(
       size += piece.length
       if (size > limits.answerBytes) {
         const message = `the stream has no content in ${limits.answerBytes} bytes`
-        throw new AttemptFailed(transportFault('broken', message))
+        throw new AttemptFailed(transportFault('too-large', message))
       }
       if (!isSmall(piece)) memory.makeRoom()
       const made = pushed(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')

@@ -6,10 +6,10 @@ import { pieceCharacters } from '../../conversation/pieces.ts'
 import type { ToolCall } from '../../conversation/request.ts'
 import { atOnce, type Steps } from '../../json/steps.ts'
 import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
+import { unreadable } from '../../protocols/faults.ts'
 import { EventReader } from '../../protocols/framing/event-reader.ts'
 import { type Frame, SseDecoder } from '../../protocols/framing/sse.ts'
 import type { StreamParser, Texts } from '../../protocols/protocol.ts'
-import { transportFault } from '../routing/fault-error.ts'
 
 const none: readonly Frame[] = []
 
@@ -137,7 +137,7 @@ export class AnswerSource {
 
   #breakOff(error: unknown): void {
     if (this.#progress.ended) return
-    this.#progress.fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
+    this.#progress.fault = unreadable(error)
   }
 }
 

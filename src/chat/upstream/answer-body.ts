@@ -58,7 +58,7 @@ async function parsedInSteps(
 }
 
 function refuseShape(fault: string | undefined): void {
-  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
+  if (fault !== undefined) throw new AttemptFailed(transportFault('too-large', `the answer ${fault}`))
 }
 
 function notJson(response: Response, text: string): AttemptFailed {
@@ -111,7 +111,7 @@ async function textInParts(
     }
     if (size > maxBytes) {
       await reader.cancel()
-      const fault: Fault = transportFault('broken', `the answer is larger than ${maxBytes} bytes`)
+      const fault: Fault = transportFault('too-large', `the answer is larger than ${maxBytes} bytes`)
       throw new AttemptFailed(fault)
     }
     if (done) {

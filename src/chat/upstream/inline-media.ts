@@ -1,6 +1,7 @@
 // Fetches images and files given by URL through the egress guard: for protocols that only take bytes, and for
 // providers in a private network, which would resolve the name themselves and may reach something private.
 
+import { BudgetSpentError, ByteBudget } from '../../bounded-body.ts'
 import type { ChatRequest, ContentPart, Message } from '../../conversation/request.ts'
 import { destinationOf, isAllowedHost, type Resolve, systemResolve } from '../../egress/destination.ts'
 import { type Fetcher, fetchPublic } from '../../egress/egress.ts'
@@ -50,18 +51,23 @@ export function media({ allowHosts, limits, resolve = systemResolve, fetcher }: 
     if (jobs.length === 0) return request
     const deadline = performance.now() + limits.timeoutMs
     const inlined = new Map<ContentPart, ContentPart>()
-    let left = limits.requestBytes
+    const budget = new ByteBudget(limits.requestBytes)
 
     async function next(): Promise<void> {
       for (let job = jobs.shift(); job; job = jobs.shift()) {
         const { part, url, param } = job
-        const maxBytes = Math.min(limits.fileBytes, left)
+        const maxBytes = limits.fileBytes
         const timeoutMs = Math.max(1, deadline - performance.now())
-        const source =
-          inlinedIn(url) ??
-          checked(await fetchPublic(url, { ...rim, signal, param, maxBytes, timeoutMs }), param)
-        left -= Math.ceil(source.data.length * 0.75)
-        if (left < 0) throw tooMuch(limits.requestBytes, param)
+        const source = await withinBudget(limits.requestBytes, param, async () => {
+          const given = inlinedIn(url)
+          if (given === undefined)
+            return checked(
+              await fetchPublic(url, { ...rim, signal, param, maxBytes, budget, timeoutMs }),
+              param,
+            )
+          budget.take(Math.ceil(given.data.length * 0.75))
+          return given
+        })
         inlined.set(part, { ...part, source: { kind: 'base64', ...source } } as ContentPart)
       }
     }
@@ -104,6 +110,15 @@ function urlParts(request: ChatRequest, wanted: (url: string) => boolean): UrlPa
 export function urlOf(part: ContentPart): string | undefined {
   const carriesMedia = part.kind === 'image' || part.kind === 'file' || part.kind === 'video'
   return carriesMedia && part.source.kind === 'url' ? part.source.url : undefined
+}
+
+/** Runs `work`. Rejects with `invalid_request` if it takes more of the budget than there is. */
+async function withinBudget<T>(requestBytes: number, param: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof BudgetSpentError ? tooMuch(requestBytes, param) : error
+  }
 }
 
 function tooMuch(requestBytes: number, param: string): GatewayError {

@@ -1,7 +1,7 @@
 // Decodes Amazon's binary event stream (`application/vnd.amazon.eventstream`), verifying both checksums.
 // A message is: total length, headers length, checksum of these two; headers; payload; checksum of all before.
 
-import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
+import { bounded, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
 
 /** Prefix of the name of a frame that is an exception, followed by its type. Its data is `{"message": …}`. */
 export const exceptionPrefix = 'exception:'
@@ -63,7 +63,7 @@ export class AwsEventStreamDecoder {
     if (size < preludeBytes + all.readUInt32BE(start + 4) + checksumBytes) {
       throw new Error('an event is shorter than its headers')
     }
-    if (size > this.#maxBytes) throw new Error(`an event is larger than ${this.#maxBytes} bytes`)
+    if (size > this.#maxBytes) throw new OversizedFrame(`an event is larger than ${this.#maxBytes} bytes`)
     return size
   }
 

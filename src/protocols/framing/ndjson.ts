@@ -1,6 +1,6 @@
 // Decodes newline-delimited JSON, one frame per line.
 
-import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
+import { bounded, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
 
 /** Decodes the bytes of a body, cut anywhere, to frames. Keeps what is unfinished until the next call. */
 export class NdjsonDecoder {
@@ -48,6 +48,6 @@ export class NdjsonDecoder {
 
   #bound(length: number): void {
     if (length > this.#maxCharacters)
-      throw new Error(`a line is longer than ${this.#maxCharacters} characters`)
+      throw new OversizedFrame(`a line is longer than ${this.#maxCharacters} characters`)
   }
 }

@@ -41,6 +41,11 @@ export class LongFrame implements Frame {
 /** The default limit of an event, characters: an endless line must not fill the memory, but an image is one event. */
 export const maxFrameCharacters = 8 * 1024 * 1024
 
+/** An event above the limit, or made of more than may be parsed: another try would bring as much again. */
+export class OversizedFrame extends Error {
+  override readonly name = 'OversizedFrame'
+}
+
 /** Decodes the bytes of an SSE body, cut anywhere, to frames. Keeps what is unfinished until the next call. */
 export class SseDecoder {
   readonly #decoder = new TextDecoder('utf-8')
@@ -56,6 +61,8 @@ export class SseDecoder {
     this.#parser = createParser({
       onEvent: ({ event, data }) => this.#frames.push(bounded({ event, data })),
       onError: ({ type, field, value }) => {
+        if (type === 'max-buffer-size-exceeded')
+          throw new OversizedFrame(`an event has more than ${maxCharacters} characters`)
         // llama.cpp until the end of 2025 sends errors as a field of that name, which is not part of the format.
         if (type === 'unknown-field' && field === 'error' && value)
           this.#frames.push({ event: 'error', data: value })
@@ -85,7 +92,7 @@ export class SseDecoder {
     this.#between = text.endsWith('\n\n') || text.endsWith('\n\r\n')
     this.#withoutEvent = this.#frames.length > 0 ? 0 : this.#withoutEvent + text.length
     if (this.#withoutEvent > this.#maxCharacters)
-      throw new Error(`there is no event in ${this.#maxCharacters} characters`)
+      throw new OversizedFrame(`there is no event in ${this.#maxCharacters} characters`)
     return this.#take()
   }
 
@@ -116,7 +123,7 @@ export function endOfEvent(text: string, from: number): number {
 /** Returns the frame. Throws for JSON whose shape is not safe to parse. */
 export function bounded(frame: Frame): Frame {
   const fault = shapeFault(frame.data)
-  if (fault !== undefined) throw new Error(`an event ${fault}`)
+  if (fault !== undefined) throw new OversizedFrame(`an event ${fault}`)
   return frame
 }
 

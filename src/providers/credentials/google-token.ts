@@ -1,7 +1,7 @@
 // Access tokens for Google Cloud: a service account's key signs a JWT, which the token endpoint exchanges for a token.
 
 import { z } from 'zod'
-import { routeTo } from '../../loopback.ts'
+import { fetchBounded } from '../../bounded-body.ts'
 
 const accountSchema = z.lazy(() =>
   z.object({
@@ -22,6 +22,7 @@ const tokenSchema = z.lazy(() =>
 /** A token is replaced this long before it expires, so that none expires during a request, milliseconds. */
 const renewBeforeMs = 300_000
 const exchangeTimeoutMs = 10_000
+const mostTokenBytes = 65_536
 
 interface Cached {
   readonly token: string
@@ -108,13 +109,16 @@ async function exchanged(key: string, scope: string): Promise<{ token: string; l
     .setIssuedAt()
     .setExpirationTime('1h')
     .sign(await privateKeyOf(account.private_key))
-  const response = await fetch(account.token_uri, {
-    method: 'POST',
-    body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }),
-    redirect: 'manual',
-    signal: AbortSignal.timeout(exchangeTimeoutMs),
-    ...routeTo(account.token_uri),
-  })
+  const response = await fetchBounded(
+    account.token_uri,
+    {
+      method: 'POST',
+      body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }),
+      redirect: 'manual',
+      signal: AbortSignal.timeout(exchangeTimeoutMs),
+    },
+    mostTokenBytes,
+  )
   if (!response.ok) throw new Error(`the token endpoint answered with status ${response.status}`)
   const { access_token: token, expires_in } = tokenSchema.parse(await response.json())
   const lifeMs = expires_in * 1000

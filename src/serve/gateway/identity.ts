@@ -1,5 +1,6 @@
 // Sign-in from configuration: who may sign in, from where, and what they are granted.
 
+import { fetchBounded } from '../../bounded-body.ts'
 import { SignInLimits } from '../../accounts/identity/sign-in-limits.ts'
 import { Identities } from '../../accounts/identity/identities.ts'
 import { SmtpMailer } from '../../accounts/identity/mail.ts'
@@ -12,10 +13,12 @@ import { usd } from '../../credits/money.ts'
 import { Welcomes } from '../../credits/welcome.ts'
 import { FreeCredit } from '../../http/app/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/site.ts'
-import { routeTo } from '../../loopback.ts'
 import type { IdentityParts } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
+
+/** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
+const mostIssuerBytes = 4 * 1024 * 1024
 
 export function identityParts({
   config,
@@ -65,7 +68,7 @@ export function identityParts({
     acts,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
-    send: (address, options) => fetch(address, { ...options, ...routeTo(address) }),
+    send: (address, options) => fetchBounded(address, options, mostIssuerBytes),
   })
   return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
 }

@@ -30,7 +30,7 @@ type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>
 
 function mcpSettings(config: McpConfig) {
   const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
-  return { egress, mostTools: config.mcp.tools }
+  return { egress, mostTools: config.mcp.tools, callBytes: config.mcp.call_bytes }
 }
 
 /** The tools of MCP servers for a process that has `registered` from another. */

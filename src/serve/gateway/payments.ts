@@ -1,7 +1,7 @@
 // Payments from configuration: processors, rate, and how they are called.
 
+import { fetchBounded } from '../../bounded-body.ts'
 import type { Config } from '../../config.ts'
-import { routeTo } from '../../loopback.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
@@ -129,8 +129,11 @@ function secretsIn(settings: {
   return before === undefined || before === '' ? [secret] : [secret, before]
 }
 
+/** The largest answer of a processor: what it says of one payment is a few kilobytes. */
+const mostProcessorBytes = 1024 * 1024
+
 /** Following a redirect would send the key to another host. */
-const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error', ...routeTo(url) })
+const call: Call = (url, init) => fetchBounded(url, { ...init, redirect: 'error' }, mostProcessorBytes)
 
 export interface Sweepable {
   sweep(now: number): Promise<unknown>

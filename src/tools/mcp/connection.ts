@@ -83,10 +83,11 @@ export class McpConnection {
     return !this.#exchange.signal.aborted
   }
 
-  /** All tools of the server, page by page. Rejects with McpFault or the signal's reason. */
+  /** All tools of the server, page by page; together they may measure what one answer may. Rejects with McpFault or the signal's reason. */
   async listTools(signal: AbortSignal): Promise<readonly RawTool[]> {
     const tools: RawTool[] = []
     const cursors = new Set<string>()
+    const { received: before, mostBytes } = this.#exchange
     for (let cursor: string | undefined; ;) {
       const page = await this.#ask(
         (options) =>
@@ -98,6 +99,8 @@ export class McpConnection {
         signal,
       )
       tools.push(...page.tools)
+      if (this.#exchange.received - before > mostBytes)
+        throw new McpFault(`the server lists its tools in more than ${mostBytes} bytes`)
       if (tools.length > mostListed) throw new McpFault(`the server lists more than ${mostListed} tools`)
       cursor = page.nextCursor
       if (cursor === undefined) return tools

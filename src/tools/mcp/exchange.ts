@@ -3,7 +3,13 @@
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { settledWithin } from '../../awaitable.ts'
-import { boundedBytes, boundedStream } from '../../egress/bounded-body.ts'
+import {
+  boundedBytes,
+  boundedStream,
+  BudgetSpentError,
+  type ByteBudget,
+  TooLargeError,
+} from '../../bounded-body.ts'
 import { dial, type Fetcher } from '../../egress/egress.ts'
 import type { Resolve } from '../../egress/destination.ts'
 import { GatewayError } from '../../errors.ts'
@@ -20,6 +26,8 @@ export interface McpEgress {
   readonly allowHosts: readonly string[]
   /** The most bytes of one answer, after decompression. */
   readonly answerBytes: number
+  /** What all servers of one call may send together; without one, each answer has its own limit alone. */
+  readonly budget?: ByteBudget
   readonly fetcher?: Fetcher
   readonly resolve?: Resolve
 }
@@ -45,6 +53,7 @@ export class Exchange {
   readonly #ended = new AbortController()
   readonly #last = new Set<Promise<unknown>>()
   #requests = 0
+  #received = 0
   /** Why the very first request may not be sent: the caller's own address is at fault, not the server. */
   refusal: GatewayError | undefined
 
@@ -56,6 +65,16 @@ export class Exchange {
   /** Aborts when the server violates the protocol or our limits. Its reason is an McpFault. */
   get signal(): AbortSignal {
     return this.#ended.signal
+  }
+
+  /** The most bytes of one answer. */
+  get mostBytes(): number {
+    return this.#egress.answerBytes
+  }
+
+  /** The bytes of all answers so far, after decompression. */
+  get received(): number {
+    return this.#received
   }
 
   /** Ends all requests and answers, once those that end a session are sent or `patienceMs` have passed. */
@@ -89,6 +108,13 @@ export class Exchange {
         this.#remember(sent)
       return sent
     }
+  }
+
+  readonly #meter = {
+    take: (bytes: number): void => {
+      this.#received += bytes
+      this.#egress.budget?.take(bytes)
+    },
   }
 
   #remember(sent: Promise<unknown>): void {
@@ -146,7 +172,9 @@ export class Exchange {
 
   async #whole(response: Response, signal: AbortSignal): Promise<string> {
     try {
-      const text = new TextDecoder().decode(await boundedBytes(response, this.#egress.answerBytes, signal))
+      const text = new TextDecoder().decode(
+        await boundedBytes(response, this.#egress.answerBytes, signal, this.#meter),
+      )
       const fault = shapeFault(text)
       if (fault !== undefined) throw this.#fault(`sent an answer that ${fault}`)
       return withExactText(text)
@@ -157,7 +185,7 @@ export class Exchange {
 
   /** The same events, rewritten and checked before the library parses them. */
   #events(response: Response): ReadableStream<Uint8Array> {
-    const body = boundedStream(response, this.#egress.answerBytes)
+    const body = boundedStream(response, this.#egress.answerBytes, this.#meter)
     if (!body) return new ReadableStream()
     const text = new TextDecoder()
     const bytes = new TextEncoder()
@@ -196,7 +224,9 @@ export class Exchange {
 
   #asFault(error: unknown): unknown {
     if (error instanceof McpFault) return this.#end(error)
-    const tooLarge = error instanceof Error && error.name === 'TooLargeError'
+    if (error instanceof BudgetSpentError)
+      return this.#end(new McpFault('the MCP servers of this call have sent more than one call may read'))
+    const tooLarge = error instanceof TooLargeError
     return tooLarge ? this.#fault(`sent an answer of more than ${this.#egress.answerBytes} bytes`) : error
   }
 

@@ -1,6 +1,7 @@
 // MCP servers as sources of tools: one server of one call each.
 
 import type { DeclaredTools, McpDeclaration } from '../../conversation/gateway-tools.ts'
+import { ByteBudget } from '../../bounded-body.ts'
 import { checkUrl } from '../../egress/destination.ts'
 import { GatewayError } from '../../errors.ts'
 import type { ToolCaller, ToolSource, ToolSources } from '../tool.ts'
@@ -13,6 +14,8 @@ export interface McpSettings {
   readonly egress: McpEgress
   /** The most tools of one server that are offered. */
   readonly mostTools: number
+  /** What all servers of one call may send together, bytes. */
+  readonly callBytes: number
   /**
    * The server that an account registered under a name, with its headers. Rejects with GatewayError if there is none,
    * or it cannot be used now.
@@ -22,9 +25,20 @@ export interface McpSettings {
 
 /** Serves `mcp` declarations. Each has a connection of its own, for its own call: accounts never share one. */
 export function mcpSources(settings: McpSettings): ToolSources['mcp'] {
+  // Servers of one call are opened for the same caller.
+  const budgets = new WeakMap<ToolCaller, ByteBudget>()
   return (declaration, declared, caller) => {
+    const budget = budgets.get(caller) ?? new ByteBudget(settings.callBytes)
+    budgets.set(caller, budget)
+    const egress = { ...settings.egress, budget }
     const checked = named(declaration, () => checkedDeclaration(declaration))
-    return new McpSource(settings, checked, fieldOf(declaration, 'server_url'), declared, caller)
+    return new McpSource(
+      { ...settings, egress },
+      checked,
+      fieldOf(declaration, 'server_url'),
+      declared,
+      caller,
+    )
   }
 }
 

@@ -80,7 +80,7 @@ describe('a translated stream', () => {
     const one = channel()
     expect(textOf(atOnce(one.push(Buffer.from(manners.start + manners.words))))).toContain('The river')
     atOnce(one.push(Buffer.from(`data: ${'x'.repeat(20_000)}`)))
-    expect(one.progress.fault).toMatchObject({ kind: 'broken' })
+    expect(one.progress.fault).toMatchObject({ kind: 'too-large' })
     expect(one.progress.delivered.any).toBe(true)
   })
 

@@ -21,6 +21,7 @@ export function sourceOf(declaration: JsonObject, options: OpenOptions = {}): To
   const { label = 'srv', account = 'account', allowHosts = ['127.0.0.1'], openMs = 5_000 } = options
   const sources = mcpSources({
     mostTools: 128,
+    callBytes: 64_000_000,
     registered: () => Promise.reject(new Error('none is registered')),
     ...options,
     egress: { allowHosts, answerBytes: options.answerBytes ?? 1_000_000, ...options.egress },

@@ -1,12 +1,15 @@
 // `weir mcp serve`: a running gateway's MCP server over standard input and output.
 
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { fetchBounded } from '../../../bounded-body.ts'
 import { reasonOf } from '../../../config.ts'
 import type { GatewayApi } from '../../../http/mcp/api.ts'
 import { gatewayServer } from '../../../http/mcp/server.ts'
-import { routeTo } from '../../../loopback.ts'
 import type { Context, Invocation } from '../../context.ts'
 import { gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
+
+/** The largest answer of the gateway: one call's, or the list of its models. */
+const mostAnswerBytes = 64 * 1024 * 1024
 
 /** Serves until standard input ends. */
 export async function serveMcp(context: Context, invocation: Invocation): Promise<void> {
@@ -25,14 +28,17 @@ export async function serveMcp(context: Context, invocation: Invocation): Promis
 function apiAt({ base, key }: GatewayAddress): GatewayApi {
   return async (path, body, signal) => {
     try {
-      return await fetch(base + path.replace(/^\/v1/, ''), {
-        method: body === undefined ? 'GET' : 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        signal,
-        redirect: 'manual',
-        ...routeTo(base),
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      })
+      return await fetchBounded(
+        base + path.replace(/^\/v1/, ''),
+        {
+          method: body === undefined ? 'GET' : 'POST',
+          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+          signal,
+          redirect: 'manual',
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        },
+        mostAnswerBytes,
+      )
     } catch (error) {
       signal.throwIfAborted()
       const message = `No gateway answers at ${base} (${reasonOf(error)}): start it with weir serve.`

@@ -2,8 +2,8 @@
 
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
+import { fetchBounded } from '../../../bounded-body.ts'
 import { reasonOf } from '../../../config.ts'
-import { routeTo } from '../../../loopback.ts'
 import { visible } from '../../terminal-text.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { gatewayAddress } from '../../gateway-address.ts'
@@ -30,6 +30,9 @@ const chunkSchema = z.object({
     .optional(),
   usage: usageSchema.nullish(),
 })
+
+/** A reply of a million tokens, an event for each. */
+const mostReplyBytes = 512 * 1024 * 1024
 
 interface Reply {
   text: string
@@ -75,13 +78,12 @@ async function ask(base: string, key: string, model: string, content: string): P
   }
   let response: Response
   try {
-    response = await fetch(`${base}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      redirect: 'manual',
-      ...routeTo(base),
-    })
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    response = await fetchBounded(
+      `${base}/chat/completions`,
+      { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual' },
+      mostReplyBytes,
+    )
   } catch (cause) {
     throw new CommandFailure(`no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve`)
   }

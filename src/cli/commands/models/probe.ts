@@ -244,6 +244,7 @@ const problems: Readonly<Record<FaultKind, readonly [Problem, (model: string) =>
   'not-found': ['model_unknown', (model) => `it knows no model ${model}, or the key may not use it`],
   overloaded: ['overloaded', () => 'it is overloaded at the moment'],
   broken: ['failing', () => 'it fails'],
+  'too-large': ['failing', () => 'its answer is larger than the gateway reads'],
   cut: ['unreachable', () => 'the connection broke'],
   timeout: ['timeout', () => 'it took too long'],
   'invalid-request': ['request_refused', (model) => `it refuses the request to ${model}`],

@@ -2,11 +2,11 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { fetchBounded } from '../../../bounded-body.ts'
 import { counted } from '../../../counted.ts'
 import type { Config } from '../../../config.ts'
 import type { Unpaid } from '../../../credits/ledger/statements.ts'
 import { formatUsd } from '../../../credits/money.ts'
-import { routeTo } from '../../../loopback.ts'
 import type { Provider } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
 import type { RetentionFacts } from '../../../store/store.ts'
@@ -202,11 +202,8 @@ async function reachability(
   named: boolean,
 ): Promise<Finding> {
   try {
-    const response = await fetch(`${address}/models`, {
-      signal: AbortSignal.timeout(config.local_servers.timeout_ms),
-      redirect: 'manual',
-      ...routeTo(address),
-    })
+    const signal = AbortSignal.timeout(config.local_servers.timeout_ms)
+    const response = await fetchBounded(`${address}/models`, { signal, redirect: 'manual' }, Infinity)
     await response.body?.cancel()
     return { check, state: 'ok', detail: `answers at ${address}` }
   } catch {

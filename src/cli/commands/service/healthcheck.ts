@@ -1,8 +1,8 @@
 // `weir healthcheck`: whether the gateway of this configuration is ready, for container health checks without a shell.
 
+import { fetchBounded } from '../../../bounded-body.ts'
 import { baseUrlOf } from '../../../serve/banner.ts'
 import { runningServer } from '../../../serve/running-server.ts'
-import { routeTo } from '../../../loopback.ts'
 import { reasonOf } from '../../../config.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
 
@@ -20,7 +20,8 @@ export async function healthcheck(context: Context, invocation: Invocation): Pro
   let response: Response
   try {
     const signal = AbortSignal.timeout(patienceMs)
-    response = await fetch(address, { redirect: 'manual', signal, ...routeTo(address) })
+    response = await fetchBounded(address, { redirect: 'manual', signal }, Infinity)
+    await response.body?.cancel()
   } catch (cause) {
     throw new CommandFailure(`nothing answers at ${address} (${reasonOf(cause)})`)
   }

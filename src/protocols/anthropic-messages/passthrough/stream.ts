@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import { atOnce, type Steps } from '../../../json/steps.ts'
-import { fault } from '../../faults.ts'
+import { unreadable } from '../../faults.ts'
 import { bytesOf, type Frame, SseDecoder } from '../../framing/sse.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import { EventEncoder } from '../inbound/encode.ts'
@@ -66,8 +66,7 @@ export class MessagesStream implements PassthroughStream {
         if (rest) yield* rest
       }
     } catch (error) {
-      if (!this.#progress.ended)
-        this.#progress.fault = fault('broken', `the stream could not be read: ${String(error)}`)
+      if (!this.#progress.ended) this.#progress.fault = unreadable(error)
     }
     return bytesOf(passed)
   }

@@ -6,7 +6,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import { type DoneOrSteps, isSteps, type Steps } from '../../../json/steps.ts'
-import { fault } from '../../faults.ts'
+import { fault, unreadable } from '../../faults.ts'
 import { EventReader } from '../../framing/event-reader.ts'
 import { bytesOf, encodeFrame, type Frame, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
@@ -156,7 +156,7 @@ export class RepairStream implements PassthroughStream, Progress {
 
   #unreadable(error: unknown): readonly Uint8Array[] {
     this.#events = ''
-    this.#fault = fault('broken', `the stream could not be read: ${String(error)}`)
+    this.#fault = unreadable(error)
     return []
   }
 }

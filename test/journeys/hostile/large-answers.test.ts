@@ -1,0 +1,130 @@
+// Providers and MCP servers whose answers are small on the wire, or one by one, and huge together: what the gateway's
+// process takes for them, and how often it asks for them.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib'
+import { post, restingCredits } from '../../support/call-gateway.ts'
+import { mcpServer } from '../../support/mcp-server.ts'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { plain, type ScriptedProvider, startScriptedProvider } from '../../support/scripted-provider.ts'
+
+const unpackedBytes = 400_000_000
+const mostMegabytes = 200
+
+const raw = Buffer.alloc(unpackedBytes, 0x20)
+const bombs: Readonly<Record<string, Buffer>> = {
+  br: brotliCompressSync(raw, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  gzip: gzipSync(raw),
+  zstd: zstdCompressSync(raw),
+}
+const types = { whole: 'application/json', stream: 'text/event-stream', error: 'application/json' } as const
+
+let provider: ScriptedProvider
+let weir: RunningWeir
+
+beforeAll(async () => {
+  const scripts = Object.entries(bombs).flatMap(([encoding, bomb]) =>
+    Object.entries(types).map(([kind, type]) => {
+      const status = kind === 'error' ? 500 : 200
+      const answer = plain(status, type, bomb, { 'content-encoding': encoding })
+      return [
+        `${encoding}-${kind}`,
+        (wire: { write(bytes: string | Uint8Array): unknown; end(): void }) => {
+          void wire.write(answer)
+          wire.end()
+        },
+      ] as const
+    }),
+  )
+  provider = await startScriptedProvider(Object.fromEntries(scripts))
+  const models = scripts.map(([name]) => `  - { id: lab/${name}, price: { input: "1", output: "2" } }`)
+  weir = await startWeir({
+    config: `
+local_servers: { discover: false }
+egress: { allow_hosts: ["127.0.0.1"] }
+providers:
+  lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: any }
+models:
+${models.join('\n')}
+`,
+  })
+}, 60_000)
+
+afterAll(async () => {
+  await weir?.stop()
+  await provider?.stop()
+})
+
+/** How much more memory the process takes at its highest while `work` runs, megabytes. */
+async function peakOf(work: () => Promise<unknown>): Promise<number> {
+  const field = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${weir.pid}/status`, 'utf8'))![1])
+  const before = field('VmRSS')
+  await work()
+  return (field('VmHWM') - before) / 1_000
+}
+
+const ask = (model: string, stream: boolean, more: object = {}) =>
+  post(weir, { model, stream, messages: [{ role: 'user', content: 'Where does it run?' }], ...more })
+
+describe.each(Object.keys(bombs))('a provider that answers 400 MB in %s', (encoding) => {
+  test.each(['whole', 'stream'])('is read within the limit and asked once (%s)', async (kind) => {
+    const before = provider.arrivals.length
+    const peak = await peakOf(async () => {
+      const answer = await ask(`lab/${encoding}-${kind}`, kind === 'stream')
+      expect({ status: answer.status, code: answer.error?.code }).toEqual({
+        status: 502,
+        code: 'upstream_error',
+      })
+    })
+    expect(provider.arrivals.length - before).toBe(1)
+    expect(peak).toBeLessThan(mostMegabytes)
+    expect(await restingCredits(weir)).toMatchObject({ held: '0', total_used: '0' })
+  })
+
+  test('and calls it an error, whose beginning is all that is read', async () => {
+    const peak = await peakOf(() => ask(`lab/${encoding}-error`, false))
+    expect(peak).toBeLessThan(mostMegabytes)
+  })
+})
+
+describe('MCP servers', () => {
+  /** A page of nine megabytes: below the limit of one answer. */
+  const page = Array.from({ length: 140 }, (_, at) => ({
+    name: `tool-${at}`,
+    inputSchema: { type: 'object', properties: {}, title: 'x'.repeat(65_000) },
+  }))
+
+  test('that list their tools in pages without end are read for one answer’s worth, one by one and together', async () => {
+    let pages = 0
+    using server = mcpServer({
+      handle: ({ method }) => {
+        if (method !== 'tools/list') return undefined
+        pages++
+        const named = page.map(({ name, ...tool }) => ({ name: `${name}-${pages}`, ...tool }))
+        return { tools: named, nextCursor: `${pages}` }
+      },
+    })
+    const tools = Array.from({ length: 16 }, (_, at) => ({
+      type: 'mcp',
+      server_label: `srv${at}`,
+      server_url: `${server.url}?${at}`,
+      require_approval: 'never',
+    }))
+    const response = await fetch(`${weir.baseUrl}/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim/echo', input: 'hello', tools }),
+    })
+    const { output } = (await response.json()) as { output: { type: string; error?: string; tools?: [] }[] }
+    const lists = output.filter(({ type }) => type === 'mcp_list_tools')
+    expect(lists).toHaveLength(16)
+    for (const { error, tools: listed } of lists) {
+      expect(error).toMatch(/more than (10485760 bytes|one call may read)/)
+      expect(listed).toEqual([])
+    }
+    // Two pages of each at most, and no more of all together than one call may read.
+    expect(pages).toBeLessThanOrEqual(32)
+  })
+})
