@@ -43,17 +43,20 @@ export function kindOfStatus(status: number, own: Readonly<Record<number, FaultK
   return own[status] ?? kinds[status] ?? byClass
 }
 
-/** Error messages are not longer than this; a proxy's page is. */
+/** Of a longer text the beginning says why; the rest may quote the request. */
 const longestSentence = 300
 
 /**
- * The message of a server that refuses a request (400 or 422) in plain text instead of JSON; undefined for a page or
- * an empty body, which come from a proxy.
+ * The message of a server that refuses a request (400 or 422) in plain text, or in JSON of no known shape; undefined for
+ * a page or an empty body, which come from a proxy.
  */
 export function refusalInWords(status: number, body: string): string | undefined {
   if (status !== 400 && status !== 422) return undefined
   const text = body.trim()
-  return text === '' || text.length > longestSentence || /^[<{[]/.test(text) ? undefined : text
+  if (text === '' || text.startsWith('<')) return undefined
+  return /^[{[]/.test(text)
+    ? 'The provider gave no reason that could be read.'
+    : text.slice(0, longestSentence)
 }
 
 /**

@@ -155,6 +155,11 @@ export class Hold {
     return outputBound(this.need, { amount: this.left, free }, envelope, candidate)
   }
 
+  /** All attempts so far, of all rounds. */
+  get attempts(): readonly Attempt[] {
+    return this.#attempts
+  }
+
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#candidate = candidate
     this.tried(attempts)

@@ -259,7 +259,7 @@ class Tries<Answer> {
 }
 
 /** The error with the attempts, as far as the client may see them. */
-function withAttempts(error: GatewayError, attempts: readonly Attempt[]): GatewayError {
+export function withAttempts(error: GatewayError, attempts: readonly Attempt[]): GatewayError {
   if (attempts.length === 0) return error
   const tried = attempts.map(({ provider, code, status, ms }) => ({ provider, code, status, ms }))
   const metadata = { ...error.details.metadata, attempts: tried }

@@ -4,10 +4,11 @@ import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Memory } from '../../observe/memory.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
+import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
 import type { Buffered, Waiting } from './buffered.ts'
-import { DispatchFailed } from '../routing/dispatch.ts'
-import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
+import { DispatchFailed, withAttempts } from '../routing/dispatch.ts'
+import { codeOf, errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
 import type { ChatLimits } from '../limits.ts'
@@ -65,6 +66,8 @@ export interface RelayOptions {
   /** The gateway's address as clients know it. */
   readonly publicUrl: string
   readonly provider: string
+  /** All attempts so far, of all rounds. */
+  readonly attempts: () => readonly Attempt[]
   /** Sent to the client while there is nothing else to send. */
   readonly keepalive: Uint8Array
   readonly limits: ChatLimits
@@ -338,7 +341,7 @@ class Relay implements AbortListener {
     }
     try {
       await settle(outcome, make).catch(async (error: unknown) => {
-        last = await this.#fail(asGatewayError(error))
+        last = await this.#fail(asGatewayError(error), outcome.fault)
       })
       for (const bytes of last) this.#send(bytes)
     } catch (error) {
@@ -359,12 +362,14 @@ class Relay implements AbortListener {
     }
     return this.#fail(
       this.#stopError ?? outcome.error ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider),
+      outcome.fault,
     )
   }
 
-  #fail(error: GatewayError): Written {
-    const { turns, requestId, publicUrl } = this.#options
-    const rendered = renderError(error, requestId, publicUrl)
+  /** `fault`: what ended the answer of the last attempt, if that was its provider. */
+  #fail(error: GatewayError, fault: Fault | undefined): Written {
+    const { turns, requestId, publicUrl, attempts } = this.#options
+    const rendered = renderError(withAttempts(error, endedBy(fault, attempts())), requestId, publicUrl)
     return turns.whole(() => this.#open.channel.fail(rendered), 'begun')
   }
 
@@ -411,6 +416,13 @@ class Relay implements AbortListener {
       this.disconnected()
     }
   }
+}
+
+/** The attempts of an answer that had begun and ended with a fault. */
+function endedBy(fault: Fault | undefined, attempts: readonly Attempt[]): readonly Attempt[] {
+  const last = attempts.at(-1)
+  if (fault === undefined || last === undefined || last.outcome !== 'served') return attempts
+  return [...attempts.slice(0, -1), { ...last, code: codeOf(fault), status: fault.status ?? last.status }]
 }
 
 /** Resolved at once, or when the event loop has time. */

@@ -155,6 +155,7 @@ export function streamResponse(
     requestId: call.requestId,
     publicUrl: parts.publicUrl(),
     provider: provider.id,
+    attempts: () => hold.attempts,
     keepalive: call.inbound.keepalive,
     limits: deadlinesOf(parts.limits, provider),
     watchdog: parts.watchdog,

@@ -9,14 +9,13 @@ import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../
 import type { ByteReader } from '../streaming/relay.ts'
 import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
-import { boundedText, readerOf } from './answer-body.ts'
+import { readerOf } from './answer-body.ts'
 import type { Arrival } from './arrivals.ts'
+import { errorText } from './error-body.ts'
 import type { ProviderRequest } from './lower.ts'
 import type { Prepared, UpstreamParts } from './prepare.ts'
 
-/** How much of an error body is read: providers' errors are short, and a web page is not worth more. */
-const errorBodyBytes = 65_536
-/** How long reading it may take, milliseconds; the status is the main thing. */
+/** How long reading an error may take, milliseconds; the status is the main thing. */
 const errorBodyMs = 5_000
 
 type SentRequest = Pick<ProviderRequest, 'path' | 'headers' | 'body'>
@@ -70,6 +69,10 @@ export class UpstreamRequest implements AbortListener {
     if (this.#endsWithClient) signal.addEventListener('abort', this, once)
     onAbort(stopping, this)
     if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.aborted()
+  }
+
+  get turns(): UpstreamParts['turns'] {
+    return this.#parts.turns
   }
 
   /** The client disconnected. */
@@ -218,7 +221,7 @@ export async function refuseFailure(
   request: UpstreamRequest,
 ): Promise<never> {
   request.extend(errorBodyMs)
-  const text = await boundedText(response, errorBodyBytes).catch(() => '')
+  const text = await errorText(response, request.turns)
   // Following a redirect would send our key to another host; it means a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
   throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))

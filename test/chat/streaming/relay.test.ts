@@ -94,6 +94,7 @@ function running(
     memory: new Memory(),
     buffered,
     elapsedMs: 0,
+    attempts: () => [],
     disconnect: never,
     stopping: never,
     redact: (text) => text,

@@ -210,6 +210,12 @@ describe.each(ids)('%s', (id) => {
     expect(asked).toHaveLength(1)
   })
 
+  test('a refusal without end is still a refusal', async () => {
+    const endless = () => new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(65_536)) })
+    answer = () => new Response(endless(), { status: 429 })
+    expect(await faultOf(search(backend(id)))).toMatchObject({ code: 'search_rate_limited' })
+  })
+
   test('a fault names the backend to the operator, and the key to nobody', async () => {
     answer = () => new Response('no', { status: 500 })
     const fault = await faultOf(search(backend(id)))

@@ -123,14 +123,15 @@ export class ResponseEncoder implements StreamEncoder {
   /** Items that the provider did not finish stay open: the client would run a call that looked complete. */
   fail({ error }: RenderedError): readonly Frame[] {
     const { code, message, param, type } = error
+    const metadata = error.metadata as JsonObject
     // The end was encoded before its charge failed; it must not be sent.
     this.#sequence = this.#sent
-    this.#emit('error', { code, message, param, error: { type, code, message, param } })
+    this.#emit('error', { code, message, param, error: { type, code, message, param, metadata } })
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
     const { request, hooks } = this.#asked
     const wanted = request.store ?? true
     const tier = request.service_tier ?? null
-    const failed = { ...unfinished, status: 'failed', error: { code, message }, tier } as const
+    const failed = { ...unfinished, status: 'failed', error: { code, message, metadata }, tier } as const
     const whole = this.#response({ ...failed, output, stored: wanted })
     // The client knows the id since the stream began and may retrieve the response to see how it ended.
     const stored = wanted && hooks.keep(whole)

@@ -72,6 +72,10 @@ export function hostedBackend(row: HostedBackend, settings: HostedSettings): Sea
   }
 }
 
+async function textOf(response: Response, signal: AbortSignal): Promise<string> {
+  return new TextDecoder().decode(await boundedBytes(response, answerBytes, signal))
+}
+
 async function answerOf(
   row: HostedBackend,
   settings: HostedSettings,
@@ -97,9 +101,10 @@ async function answerOf(
       // The operator configured this address, which may be on this machine.
       { allowHosts: [new URL(base).host], signal: either, ...settings.rim },
     )
-    const text = new TextDecoder().decode(await boundedBytes(response, answerBytes, either))
-    if (response.status === 200) return text
-    throw refusal(row, response.status, text)
+    if (response.status === 200) return await textOf(response, either)
+    // However much a refusal says, and however it ends, its status decides.
+    const reason = await textOf(response, either).catch(() => '')
+    throw refusal(row, response.status, reason)
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof SearchFault) throw error
