@@ -100,6 +100,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'loopback.ts': [],
   'lru.ts': [],
   'short-lived.ts': [],
+  'shares.ts': ['short-lived.ts'],
   'version.ts': [],
   'counted.ts': [],
   'csv.ts': [],
@@ -108,7 +109,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   providers: ['bounded-body.ts', 'protocols', 'conversation', 'descriptors.ts', 'errors.ts', 'loopback.ts'],
   credits: ['awaitable.ts', 'conversation', 'errors.ts', 'short-lived.ts'],
   catalog: ['credits', 'errors.ts', 'conversation'],
-  accounts: ['awaitable.ts', 'errors.ts', 'lru.ts'],
+  accounts: ['awaitable.ts', 'errors.ts', 'lru.ts', 'shares.ts'],
   connect: [],
   egress: ['bounded-body.ts', 'descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
   tools: [
@@ -140,6 +141,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'observe',
     'protocols',
     'providers',
+    'shares.ts',
     'short-lived.ts',
     'tools',
   ],
@@ -175,6 +177,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'payments',
     'protocols',
     'responses',
+    'shares.ts',
     'version.ts',
   ],
   // It runs in the browser: of the gateway it knows the types on the wire.

@@ -1,6 +1,10 @@
 // Calls in flight: counted for the limits, awaited at shutdown, and shown to their account.
 
+import { Shares } from '../shares.ts'
 import { ShortLivedMap } from '../short-lived.ts'
+
+/** Where a call has its place: those that the simulator answers alone take none of the others. */
+export type Kind = 'real' | 'simulated'
 
 /** What may be shown of a running call: no contents. */
 export interface LiveCall {
@@ -22,14 +26,20 @@ export interface LiveCall {
   hold: bigint
 }
 
+interface Placed extends LiveCall {
+  readonly kind: Kind
+}
+
 /** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
-  readonly #calls = new ShortLivedMap<string, LiveCall>()
+  readonly #calls = new ShortLivedMap<string, Placed>()
   /** What waits for the end of a call, by its request id. */
   readonly #ends = new ShortLivedMap<string, () => void>()
   /** In order of arrival. */
   readonly #perAccount = new ShortLivedMap<string, LiveCall[]>()
   readonly #watchers = new Map<string, number>()
+  /** How many each account has, of each kind. */
+  readonly places: Readonly<Record<Kind, Shares>> = { real: new Shares(), simulated: new Shares() }
   readonly #clock: () => number
 
   readonly #left: (requestId: string) => void
@@ -48,6 +58,7 @@ export class InFlight {
     return this.#calls.has(requestId)
   }
 
+  /** Calls of an account, of either kind. */
   of(account: string): number {
     return this.#perAccount.get(account)?.length ?? 0
   }
@@ -72,9 +83,10 @@ export class InFlight {
     }
   }
 
-  enter(requestId: string, account: string): void {
+  enter(requestId: string, account: string, kind: Kind = 'real'): void {
     if (this.#calls.has(requestId)) return
-    const call: LiveCall = {
+    const call: Placed = {
+      kind,
       id: requestId,
       account,
       startedAt: this.#clock(),
@@ -88,6 +100,7 @@ export class InFlight {
       hold: 0n,
     }
     this.#calls.set(requestId, call)
+    this.places[kind].take(account)
     const others = this.#perAccount.get(account)
     if (others) others.push(call)
     else this.#perAccount.set(account, [call])
@@ -128,6 +141,7 @@ export class InFlight {
   leave(requestId: string): void {
     const call = this.#calls.take(requestId)
     if (!call) return
+    this.places[call.kind].giveBack(call.account)
     const others = this.#perAccount.get(call.account)!
     others.splice(others.indexOf(call), 1)
     if (others.length === 0) this.#perAccount.take(call.account)

@@ -32,7 +32,7 @@ export const streamSettings = z
       64 * 1024 ** 2,
     ),
     total_buffer_bytes: whole(
-      'The most that is buffered for all clients together; each that reads slowly has an equal share of it',
+      'The most that is buffered for all clients together; accounts with clients that read slowly have equal shares of it, and one share is left free',
       64 * 1024 ** 2,
       1024 ** 2,
       64 * 1024 ** 3,
@@ -50,15 +50,30 @@ export const streamSettings = z
 export const limitSettings = z
   .strictObject({
     // Bun's fetch stops at 65,336 concurrent requests whatever the setting.
-    max_connections_upstream: whole('Requests to providers at one time', 4_096, 1, 65_336),
+    max_connections_upstream: whole(
+      'Requests to providers at one time; an account may have as many as are left free for all others',
+      4_096,
+      1,
+      65_336,
+    ),
     arrived_bytes: whole(
       'How much of the answers of providers may wait to be worked through before further providers are asked',
       4 * 1024 ** 2,
       65_536,
       64 * 1024 ** 3,
     ),
-    requests_in_flight: whole('Charged requests at one time; more are refused with 503', 4_096, 1, 1_000_000),
-    requests_in_flight_per_account: whole('Charged requests of one account at one time', 4_096, 1, 1_000_000),
+    requests_in_flight: whole(
+      'Requests of models at one time; more are refused with 503. Simulated ones and those of test keys are counted apart, with the same limit',
+      4_096,
+      1,
+      1_000_000,
+    ),
+    requests_in_flight_per_account: whole(
+      'Requests of one account at one time; more are refused with 429. 0: as many as are left free for all others, which is half of `requests_in_flight` for an account that is alone',
+      0,
+      0,
+      1_000_000,
+    ),
     attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
     tool_calls: whole(
       'Calls of tools that the gateway runs for one request, where it names no `max_tool_calls`; a request may name up to 30',

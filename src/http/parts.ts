@@ -78,6 +78,7 @@ export interface IntakeParts extends CallBodyParts {
 
 /** For routes that cost money: chats, embeddings, estimates. */
 export interface PaidParts extends IntakeParts, IdempotencyParts {
+  readonly catalog: Pick<Catalog, 'find'>
   readonly chat: ChatParts
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
@@ -119,7 +120,9 @@ export interface ModelParts {
 }
 
 /** What the routes need that serve models: a process beside the ledger's has these alone. */
-export interface ServingParts extends PaidParts, AppParts, ResponseParts, ModelParts {}
+export interface ServingParts extends PaidParts, AppParts, ResponseParts, ModelParts {
+  readonly catalog: Catalog
+}
 
 /** Records of calls and charges. */
 export interface RecordParts {

@@ -88,7 +88,7 @@ export function partsOf(
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
     arrivals: new Arrivals(1e9),
-    connections: new ConnectionLimit(10),
+    connections: new ConnectionLimit(100),
     upstream: new Upstream(),
     publicUrl: () => '',
     stopping: new AbortController().signal,

@@ -23,7 +23,7 @@ function setUp(mostBytes: number, longestMs = 60_000) {
 describe('large bodies', () => {
   test('that fit into the limit together wait for nothing, not even a promise', () => {
     const { bodies } = setUp(100)
-    expect([bodies.turn('1', 'a', 60), bodies.turn('2', 'a', 40)]).toEqual([undefined, undefined])
+    expect([bodies.turn('1', 'a', 60), bodies.turn('2', 'b', 40)]).toEqual([undefined, undefined])
     expect(bodies.bytes).toBe(100)
   })
 
@@ -42,7 +42,7 @@ describe('large bodies', () => {
 
   test('smaller than the next in line do not overtake it', async () => {
     const { bodies, begun, ask, settle } = setUp(100)
-    for (const [id, bytes] of Object.entries({ first: 60, large: 90, small: 10 })) void ask(id, 'a', bytes)
+    for (const [id, bytes] of Object.entries({ first: 60, large: 90, small: 10 })) void ask(id, id, bytes)
     await settle()
     expect(begun).toEqual(['first'])
     bodies.leave('first')
@@ -52,7 +52,7 @@ describe('large bodies', () => {
 
   test('larger than the limit go alone, and others after them', async () => {
     const { bodies, begun, ask, settle } = setUp(100)
-    for (const [id, bytes] of Object.entries({ huge: 500, other: 20, vast: 300 })) void ask(id, 'a', bytes)
+    for (const [id, bytes] of Object.entries({ huge: 500, other: 20, vast: 300 })) void ask(id, id, bytes)
     await settle()
     expect(begun).toEqual(['huge'])
     bodies.leave('huge')
@@ -66,7 +66,7 @@ describe('large bodies', () => {
   test('give back what they took once, however often they leave', () => {
     const { bodies } = setUp(100)
     void bodies.turn('1', 'a', 60)
-    void bodies.turn('2', 'a', 30)
+    void bodies.turn('2', 'b', 30)
     for (let times = 0; times < 3; times++) bodies.leave('1')
     bodies.leave('never came')
     expect(bodies.bytes).toBe(30)
@@ -83,6 +83,21 @@ describe('large bodies', () => {
     bodies.leave('1')
     await settle()
     expect(begun).toEqual(['1', '2', '1', '2'])
+  })
+
+  test('of one account leave as much as they take for others, who overtake those that wait for their own', async () => {
+    const { bodies, begun, ask, settle } = setUp(100)
+    for (const id of ['a1', 'a2', 'a3']) void ask(id, 'a', 25)
+    for (const id of ['b1', 'c1']) void ask(id, id, 20)
+    await settle()
+    expect(begun).toEqual(['a1', 'a2', 'b1', 'c1'])
+    bodies.leave('a1')
+    await settle()
+    expect(begun).toHaveLength(4)
+    bodies.leave('b1')
+    bodies.leave('c1')
+    await settle()
+    expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3'])
   })
 
   test('that take too long make nobody wait any more', async () => {

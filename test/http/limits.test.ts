@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../src/accounts/api-key.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { InFlight } from '../../src/chat/in-flight.ts'
+import { InFlight, type Kind } from '../../src/chat/in-flight.ts'
 import { Limiter, type RequestLimits } from '../../src/http/intake/paid/limits.ts'
 import { codeIn, startLab } from '../chat/lab.ts'
 import { stillClock } from '../chat/support.ts'
@@ -28,10 +28,10 @@ function setUp(limits: Partial<RequestLimits>) {
   const clock = stillClock(0)
   const limiter = new Limiter({ ...none, ...limits }, new InFlight(), clock)
   let requests = 0
-  const enter = (who: Caller, stays = false) => {
+  const enter = (who: Caller, stays = false, kind: Kind = 'real') => {
     const id = `req${++requests}`
     try {
-      limiter.enter(who, id)
+      limiter.enter(who, id, kind)
       if (!stays) limiter.leave(id)
       return 'in'
     } catch (error) {
@@ -55,14 +55,57 @@ describe('at one time', () => {
   })
 })
 
+describe('where no share of an account is set', () => {
+  const setUpShared = (inFlight: number) => setUp({ inFlight, inFlightPerAccount: 0 })
+
+  test('one alone has half of the places, and whoever comes finds one', () => {
+    const { enter } = setUpShared(10)
+    const all = Array.from({ length: 20 }, () => enter(caller('a'), true))
+    expect(all.filter((answer) => answer === 'in')).toHaveLength(5)
+    expect(all.at(-1)).toBe('rate_limit_exceeded 1000')
+    expect(enter(caller('b'), true)).toBe('in')
+  })
+
+  test('however many take what they can, nobody takes all', () => {
+    const { enter } = setUpShared(100)
+    for (const greedy of ['a', 'b', 'c', 'd', 'e', 'f']) while (enter(caller(greedy), true) === 'in');
+    expect(enter(caller('late'), true)).toBe('in')
+  })
+
+  test('what is given back may be taken again', () => {
+    const { enter, limiter } = setUpShared(4)
+    expect([enter(caller('a'), true), enter(caller('a'), true)]).toEqual(['in', 'in'])
+    expect(enter(caller('a'))).toBe('rate_limit_exceeded 1000')
+    limiter.leave('req1')
+    expect(enter(caller('a'))).toBe('in')
+  })
+
+  test('a single place is for whoever comes first', () => {
+    const { enter } = setUpShared(1)
+    expect([enter(caller('a'), true), enter(caller('b'))]).toEqual(['in', 'overloaded 1000'])
+  })
+})
+
+test('simulated calls take no places of real ones, nor real ones of theirs', () => {
+  const { enter } = setUp({ inFlight: 4, inFlightPerAccount: 0 })
+  for (const account of ['a', 'b', 'c', 'd']) while (enter(caller(account), true, 'simulated') === 'in');
+  expect(enter(caller('e'), true, 'simulated')).toBe('overloaded 1000')
+  // Not even those of the same account.
+  for (const account of ['a', 'b', 'c', 'd']) expect(enter(caller(account), true, 'real')).toBe('in')
+  expect(enter(caller('e'), true, 'real')).toBe('overloaded 1000')
+})
+
 test.each([
   [{ inFlightPerAccount: 1 }, 'The account has 1 request in flight, the most it may have.'],
   [{ keyRequestsPerMinute: 1 }, 'The limit of 1 request a minute is reached.'],
-  [{ inFlightPerAccount: 0 }, 'The account has 0 requests in flight, the most it may have.'],
+  [
+    { inFlight: 2, inFlightPerAccount: 0 },
+    'The account has 1 request in flight, its share: as many places are left for all others.',
+  ],
 ])('with %p who is over it reads: %s', (limits, message) => {
   const { limiter, enter } = setUp(limits)
   enter(caller('a'), true)
-  expect(() => limiter.enter(caller('a'), 'next')).toThrow(message)
+  expect(() => limiter.enter(caller('a'), 'next', 'real')).toThrow(message)
 })
 
 describe('in a minute', () => {

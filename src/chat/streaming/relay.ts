@@ -63,6 +63,8 @@ export interface ByteReader extends BodyReader {
 
 export interface RelayOptions {
   readonly requestId: string
+  /** The account's id. */
+  readonly account: string
   /** The gateway's address as clients know it. */
   readonly publicUrl: string
   readonly provider: string
@@ -144,7 +146,7 @@ class Relay implements AbortListener {
   constructor(open: OpenStream, options: RelayOptions) {
     this.#open = open
     this.#options = options
-    this.#buffered = options.buffered.open()
+    this.#buffered = options.buffered.open(options.account)
   }
 
   /** Runs the answer to its end. Never rejects. */

@@ -153,6 +153,7 @@ export function streamResponse(
   const watch = new StreamWatch(parts, call, hold)
   const body = relay(answer, {
     requestId: call.requestId,
+    account: call.caller.account.id,
     publicUrl: parts.publicUrl(),
     provider: provider.id,
     attempts: () => hold.attempts,

@@ -1,6 +1,7 @@
 // Limits the answers that have arrived but are not processed yet. The runtime reads whatever providers send into
 // memory at once, so no further provider is asked while too much of it is waiting.
 
+import { Shares } from '../../shares.ts'
 import { type Placed, ShortLivedSet } from '../../short-lived.ts'
 
 /** What a stream counts while it is processed: its length is not known. */
@@ -30,6 +31,7 @@ export class Arrival implements Placed {
   place = -1
   readonly #arrivals: Arrivals
   readonly offer: string
+  readonly account: string
   /** The bytes it counts at the moment. */
   bytes = 0
   /** When it stops counting, by the clock of the arrivals. */
@@ -37,9 +39,10 @@ export class Arrival implements Placed {
   /** Bytes that arrived in one go. */
   burst = 0
 
-  constructor(arrivals: Arrivals, offer: string) {
+  constructor(arrivals: Arrivals, offer: string, account: string) {
     this.#arrivals = arrivals
     this.offer = offer
+    this.account = account
   }
 
   /** The answer has arrived: all of it, if its headers say so, or its beginning. */
@@ -64,6 +67,11 @@ export class Arrival implements Placed {
   }
 }
 
+interface Waiting {
+  readonly arrival: Arrival
+  readonly go: (arrival: Arrival) => void
+}
+
 export class Arrivals {
   readonly #mostBytes: number
   readonly #now: () => number
@@ -72,8 +80,9 @@ export class Arrivals {
   readonly #expected = new Map<string, number>()
   /** Calls of offers that have not answered yet. */
   readonly #calls = new Map<string, number>()
-  #bytes = 0
-  #waiting: { readonly arrival: Arrival; readonly go: (arrival: Arrival) => void }[] = []
+  readonly #bytes = new Shares()
+  /** By account, the next one first: each is admitted in turn, however many of another wait. */
+  readonly #waiting = new Map<string, Waiting[]>()
   #looking = false
 
   /** `mostBytes`: how much may be waiting before no further provider is asked. `now`: milliseconds; never goes back. */
@@ -84,17 +93,22 @@ export class Arrivals {
 
   /** Bytes waiting now, or expected at any moment. */
   get bytes(): number {
-    return this.#bytes
+    return this.#bytes.taken
   }
 
-  /** Permission to ask a provider, or a promise of it in order of the calls. `offer` predicts the size. */
-  turn(offer: string): Arrival | Promise<Arrival> {
-    const arrival = new Arrival(this, offer)
+  /**
+   * Permission to ask a provider for an account, or a promise of it, in order of its calls. `offer` predicts the size. An
+   * account may have as much waiting as is left for all others.
+   */
+  turn(offer: string, account: string): Arrival | Promise<Arrival> {
+    const arrival = new Arrival(this, offer, account)
     if (this.#expectedOf(arrival) <= littleBytes || this.#isFirst(offer)) return this.#ask(arrival)
-    if (this.#bytes >= this.#mostBytes) this.#forgetOld()
-    if (this.#bytes < this.#mostBytes && this.#waiting.length === 0) return this.#ask(arrival)
+    if (!this.#mayAsk(account)) this.#forgetOld()
+    if (this.#mayAsk(account) && !this.#waiting.has(account)) return this.#ask(arrival)
     const { promise, resolve } = Promise.withResolvers<Arrival>()
-    this.#waiting.push({ arrival, go: resolve })
+    const others = this.#waiting.get(account)
+    if (others) others.push({ arrival, go: resolve })
+    else this.#waiting.set(account, [{ arrival, go: resolve }])
     this.#look()
     return promise
   }
@@ -126,6 +140,10 @@ export class Arrivals {
     return arrival
   }
 
+  #mayAsk(account: string): boolean {
+    return this.#bytes.taken < this.#mostBytes && !this.#bytes.isShareUsed(this.#mostBytes, account, 0)
+  }
+
   #isFirst(offer: string): boolean {
     if (this.#expected.has(offer)) return false
     const calls = (this.#calls.get(offer) ?? 0) + 1
@@ -151,11 +169,11 @@ export class Arrivals {
     if (arrival.place >= 0) return
     this.#open.add(arrival)
     arrival.bytes = bytes
-    this.#bytes += bytes
+    this.#bytes.take(arrival.account, bytes)
   }
 
   #remove(arrival: Arrival): void {
-    if (this.#open.delete(arrival)) this.#bytes -= arrival.bytes
+    if (this.#open.delete(arrival)) this.#bytes.giveBack(arrival.account, arrival.bytes)
   }
 
   #forgetOld(): void {
@@ -163,10 +181,16 @@ export class Arrivals {
     for (const arrival of this.#open.values()) if (arrival.until <= now) this.#remove(arrival)
   }
 
-  /** Admits those who have waited longest, as far as there is room. */
+  /** Admits those who wait, account by account, as far as there is room. */
   #admit(): void {
-    while (this.#waiting.length > 0 && this.#bytes < this.#mostBytes) {
-      const { arrival, go } = this.#waiting.shift()!
+    for (const account of this.#waiting.keys()) {
+      if (this.#bytes.taken >= this.#mostBytes) return
+      const waiting = this.#waiting.get(account)!
+      if (!this.#mayAsk(account)) continue
+      const { arrival, go } = waiting.shift()!
+      // Behind the others: it is their turn now. The loop comes back to it.
+      this.#waiting.delete(account)
+      if (waiting.length > 0) this.#waiting.set(account, waiting)
       go(this.#ask(arrival))
     }
   }
@@ -179,7 +203,7 @@ export class Arrivals {
       this.#looking = false
       this.#forgetOld()
       this.#admit()
-      if (this.#waiting.length > 0) this.#look()
+      if (this.#waiting.size > 0) this.#look()
     }, lookEveryMs)
   }
 }

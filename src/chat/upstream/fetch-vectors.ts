@@ -43,7 +43,13 @@ export async function fetchVectors(
   const lowered = loweredFor(call, candidate, embedder)
   const limits = deadlinesOf(parts.limits, provider)
   const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
-  const request = new UpstreamRequest(parts, call, patience, disconnectPolicy(call, provider.onDisconnect))
+  const request = new UpstreamRequest(
+    parts,
+    call,
+    candidate,
+    patience,
+    disconnectPolicy(call, provider.onDisconnect),
+  )
   // Used for reading errors, which have the same shape for every request.
   const target: Target = {
     model: offer.upstream,

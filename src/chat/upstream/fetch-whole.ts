@@ -43,7 +43,7 @@ export async function fetchWhole(
   // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
-  const request = new UpstreamRequest(parts, call, patience, policy)
+  const request = new UpstreamRequest(parts, call, candidate, patience, policy)
   try {
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)

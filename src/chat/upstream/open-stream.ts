@@ -46,7 +46,13 @@ export async function openStream(
   const limits = deadlinesOf(parts.limits, candidate.provider)
   const patience = target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
-  const request = new UpstreamRequest(parts, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
+  const request = new UpstreamRequest(
+    parts,
+    call,
+    candidate,
+    { firstMs: patience, totalMs: limits.totalMs },
+    policy,
+  )
   try {
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)

@@ -11,6 +11,7 @@ import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
 import { readerOf } from './answer-body.ts'
 import type { Arrival } from './arrivals.ts'
+import type { Asking } from './connection-limit.ts'
 import { errorText } from './error-body.ts'
 import type { ProviderRequest } from './lower.ts'
 import type { Prepared, UpstreamParts } from './prepare.ts'
@@ -28,6 +29,9 @@ export interface Patience {
   readonly totalMs: number
 }
 
+/** Of a call, what its requests go by. */
+type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'requestId' | 'arrivedAt'>
+
 const once = { once: true }
 
 /** Aborted by its deadline, a client that disconnects, or a shutdown. */
@@ -36,7 +40,8 @@ export class UpstreamRequest implements AbortListener {
   place = -1
   readonly #controller = new AbortController()
   readonly #parts: UpstreamParts
-  readonly #call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>
+  readonly #call: AskingCall
+  readonly #asking: Asking
   readonly #patience: Patience
   readonly #deadline: Deadline
   #expired = false
@@ -46,15 +51,17 @@ export class UpstreamRequest implements AbortListener {
   #ended = false
   #arrival: Arrival | undefined
 
-  /** Throws `overloaded` if the gateway has no connection left for it. */
+  /** Throws `overloaded` or `rate_limit_exceeded` if the gateway has no connection left for it. */
   constructor(
     parts: UpstreamParts,
-    call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
+    call: AskingCall,
+    { provider }: Pick<Candidate, 'provider'>,
     patience: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
     const { watchdog, stopping, connections } = parts
-    if (!connections.take()) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    this.#asking = { account: call.caller.account.id, transport: provider.transport }
+    connections.take(this.#asking)
     this.#parts = parts
     this.#call = call
     this.#patience = patience
@@ -96,7 +103,10 @@ export class UpstreamRequest implements AbortListener {
       url: provider.baseUrl + lowered.path,
       bytes: lowered.body.length,
     })
-    const arrival = this.#parts.arrivals.turn(`${provider.id}/${offer.upstream}`)
+    const arrival = this.#parts.arrivals.turn(
+      `${provider.id}/${offer.upstream}`,
+      this.#call.caller.account.id,
+    )
     if (arrival instanceof Promise) return this.#sendAfter(arrival, candidate, lowered, connectMs)
     this.#arrival = arrival
     return this.#sendInTurn(candidate, lowered, connectMs)
@@ -209,7 +219,7 @@ export class UpstreamRequest implements AbortListener {
     this.settle()
     this.pausing()
     if (!this.#read) this.aborted()
-    if (!this.#ended) this.#parts.connections.giveBack()
+    if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
     this.#ended = true
   }
 }

@@ -2,6 +2,7 @@
 // thousand objects, and collecting the garbage of a heap that is full of them holds the loop for longer than any call
 // should wait. Small bodies, which are nearly all, take no part in this.
 
+import { Shares } from '../../shares.ts'
 import { type ConnectionParts, whileOpen } from './connection.ts'
 
 /** Bodies of at least this many bytes wait for their turn. */
@@ -41,6 +42,7 @@ interface Waiting {
 }
 
 interface Working {
+  readonly account: string
   readonly bytes: number
   /** When others stop waiting for it, by the clock of the bodies. */
   readonly until: number
@@ -52,7 +54,7 @@ export class LargeBodies {
   readonly #working = new Map<string, Working>()
   /** By account, the next one first: each has a body admitted in turn, however many another has waiting. */
   readonly #waiting = new Map<string, Waiting[]>()
-  #bytes = 0
+  readonly #bytes = new Shares()
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** `now`: milliseconds; never goes back. */
@@ -63,16 +65,18 @@ export class LargeBodies {
 
   /** Bytes of the bodies that are worked on now. */
   get bytes(): number {
-    return this.#bytes
+    return this.#bytes.taken
   }
 
   /**
-   * Permission to work on a body of so many bytes, or a promise of it. A request that has permission already gives that
+   * Permission to work on a body of so many bytes, or a promise of it: an account may have as much worked on as is left
+   * for all others, and one body whatever its size. A request that has permission already gives that
    * back first, so that no two requests wait for each other. To be followed by `leave`.
    */
   turn(requestId: string, account: string, bytes: number): void | Promise<void> {
     this.leave(requestId)
-    if (this.#waiting.size === 0 && this.#hasRoomFor(bytes)) return this.#begin(requestId, bytes)
+    if (!this.#othersWait(account) && this.#mayBegin(account, bytes))
+      return this.#begin(requestId, account, bytes)
     const { promise, resolve } = Promise.withResolvers<void>()
     const waiting = { requestId, bytes, go: resolve }
     const others = this.#waiting.get(account)
@@ -87,31 +91,44 @@ export class LargeBodies {
     const working = this.#working.get(requestId)
     if (working === undefined) return
     this.#working.delete(requestId)
-    this.#bytes -= working.bytes
+    this.#bytes.giveBack(working.account, working.bytes)
     this.#admit()
+  }
+
+  /** Whether somebody waits whom a body of this account would hold up: not those who only wait for their own bodies. */
+  #othersWait(account: string): boolean {
+    if (this.#waiting.has(account)) return true
+    for (const [other, [next]] of this.#waiting)
+      if (!this.#bytes.isShareUsed(this.#limits.mostBytes, other, next!.bytes)) return true
+    return false
+  }
+
+  #mayBegin(account: string, bytes: number): boolean {
+    return this.#hasRoomFor(bytes) && !this.#bytes.isShareUsed(this.#limits.mostBytes, account, bytes)
   }
 
   /** A body that is larger than all that may be worked on goes alone. */
   #hasRoomFor(bytes: number): boolean {
-    return this.#bytes === 0 || this.#bytes + bytes <= this.#limits.mostBytes
+    return this.#bytes.taken === 0 || !this.#bytes.isFull(this.#limits.mostBytes, bytes)
   }
 
-  #begin(requestId: string, bytes: number): void {
-    this.#working.set(requestId, { bytes, until: this.#now() + this.#limits.longestMs })
-    this.#bytes += bytes
+  #begin(requestId: string, account: string, bytes: number): void {
+    this.#working.set(requestId, { account, bytes, until: this.#now() + this.#limits.longestMs })
+    this.#bytes.take(account, bytes)
   }
 
   #admit(): void {
-    for (;;) {
-      const [next] = this.#waiting
-      if (next === undefined) return
-      const [account, bodies] = next
-      if (!this.#hasRoomFor(bodies[0]!.bytes)) return
-      const { requestId, bytes, go } = bodies.shift()!
-      // Behind the others: it is their turn now.
+    for (const account of this.#waiting.keys()) {
+      const bodies = this.#waiting.get(account)!
+      const { requestId, bytes, go } = bodies[0]!
+      if (this.#bytes.isShareUsed(this.#limits.mostBytes, account, bytes)) continue
+      // It is next: smaller ones of others must not overtake it for ever.
+      if (!this.#hasRoomFor(bytes)) return
+      bodies.shift()
+      // Behind the others: it is their turn now. The loop comes back to it.
       this.#waiting.delete(account)
       if (bodies.length > 0) this.#waiting.set(account, bodies)
-      this.#begin(requestId, bytes)
+      this.#begin(requestId, account, bytes)
       go()
     }
   }

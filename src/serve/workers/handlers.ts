@@ -80,8 +80,8 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       rememberSignature: (key, signature) => signatures.remember(key, signature),
 
       freeCredit: (account) => shared.freeCredit.ensure(account),
-      enter(caller, requestId) {
-        limiter.enter(caller, requestId)
+      enter(caller, requestId, kind) {
+        limiter.enter(caller, requestId, kind)
         entered.add(requestId)
       },
       requestEnded(requestId) {

@@ -3,7 +3,7 @@
 import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
-import type { LiveCall } from '../../chat/in-flight.ts'
+import type { Kind, LiveCall } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import type { Config } from '../../config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
@@ -34,7 +34,7 @@ export interface LedgerRequests
   recallSignature(key: string): Promise<string | undefined>
   freeCredit: FreeCredit['ensure']
   /** Admits a paid request; see RequestLimiter. */
-  enter(caller: LimitedCaller, requestId: string): void
+  enter(caller: LimitedCaller, requestId: string, kind: Kind): void
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>
   /** Whether this worker may send the probe of an offer now; see SharedProbes. */
   probeTurn(offer: string): number

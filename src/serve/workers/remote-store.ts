@@ -162,11 +162,11 @@ function remoteResponses(link: LedgerLink): CallStore['responses'] {
 
 function remoteLimiter(link: LedgerLink, inFlight: InFlight, limits: RequestLimits): CountingLimiter {
   return {
-    async enter(caller, requestId) {
+    async enter(caller, requestId, kind) {
       if (link.congested) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
       // In flight from now on: a draining process must wait for it.
-      inFlight.enter(requestId, caller.account.id)
-      await link.request('enter', limitedBy(caller), requestId)
+      inFlight.enter(requestId, caller.account.id, kind)
+      await link.request('enter', limitedBy(caller), requestId, kind)
     },
     leave: (requestId) => inFlight.leave(requestId),
     headers: (caller) =>

@@ -85,6 +85,7 @@ function running(
   }
   const body = relay(open, {
     requestId: 'req_1',
+    account: 'a',
     publicUrl: '',
     provider: 'p',
     keepalive,

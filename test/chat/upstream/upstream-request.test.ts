@@ -7,6 +7,7 @@ import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
 import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../../src/chat/upstream/connection-limit.ts'
+import type { Caller } from '../../../src/accounts/caller.ts'
 import type { UpstreamParts } from '../../../src/chat/upstream/prepare.ts'
 import { UpstreamRequest } from '../../../src/chat/upstream/upstream-request.ts'
 import { GatewayError } from '../../../src/errors.ts'
@@ -35,9 +36,11 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     redact: (text: string) => text.replaceAll('sk-secret', '***'),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   } as unknown as UpstreamParts
-  const call = { signal: client.signal, requestId: 'req_1', arrivedAt: performance.now() }
+  const caller = { account: { id: 'a' } } as Caller
+  const call = { caller, signal: client.signal, requestId: 'req_1', arrivedAt: performance.now() }
   return {
-    request: () => new UpstreamRequest(parts, call, { firstMs: 1_000, totalMs: 2_000 }, policy),
+    request: () =>
+      new UpstreamRequest(parts, call, candidateOf('a'), { firstMs: 1_000, totalMs: 2_000 }, policy),
     client,
     stopping,
     connections,
@@ -135,7 +138,7 @@ describe('a request to a provider', () => {
   })
 
   test('waits for other answers of the turn only while others are awaited', async () => {
-    const lab = requested('cancel', 2)
+    const lab = requested('cancel', 4)
     const first = lab.request()
     expect(first.withOthers()).toBeUndefined()
     const second = lab.request()
@@ -173,5 +176,28 @@ describe('a request to a provider', () => {
     ])
     request.end()
     await provider.stop()
+  })
+})
+
+describe('connections to providers', () => {
+  const http = (account: string) => ({ account, transport: 'http' }) as const
+
+  test('are shared: an account has as many as are left for all others', () => {
+    const connections = new ConnectionLimit(4)
+    connections.take(http('a'))
+    connections.take(http('a'))
+    expect(() => connections.take(http('a'))).toThrow('its share')
+    connections.take(http('b'))
+    connections.take(http('c'))
+    expect(() => connections.take(http('d'))).toThrow(new GatewayError('overloaded').message)
+    connections.giveBack(http('a'))
+    connections.take(http('d'))
+  })
+
+  test('are not taken by what is simulated', () => {
+    const connections = new ConnectionLimit(1)
+    for (let n = 0; n < 10; n++) connections.take({ account: 'a', transport: 'builtin' })
+    connections.take(http('b'))
+    expect(connections.taken).toBe(11)
   })
 })

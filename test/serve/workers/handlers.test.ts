@@ -74,13 +74,13 @@ describe('a worker that has died', () => {
     const limits = { ...noLimits, inFlightPerAccount: 2 }
     const [dying, other] = [workerOf('dying', limits), workerOf('other', limits)]
     const caller = { account: { id: 'anna' }, key: null }
-    await dying.remote.limiter.enter(caller, 'one')
-    await dying.remote.limiter.enter(caller, 'two')
-    await expect(other.remote.limiter.enter(caller, 'three')).rejects.toMatchObject({
+    await dying.remote.limiter.enter(caller, 'one', 'real')
+    await dying.remote.limiter.enter(caller, 'two', 'real')
+    await expect(other.remote.limiter.enter(caller, 'three', 'real')).rejects.toMatchObject({
       code: 'rate_limit_exceeded',
     })
     await dying.ledger.cleanUp()
-    await other.remote.limiter.enter(caller, 'four')
+    await other.remote.limiter.enter(caller, 'four', 'real')
     expect(inFlight.of('anna')).toBe(1)
   })
 
@@ -117,7 +117,7 @@ describe('a worker that has died', () => {
 
 test('while it has a request in flight, no clock ends the call of it', async () => {
   const { limiter, store: remote } = workerOf('worker').remote
-  await limiter.enter({ account: { id: 'anna' }, key: null }, 'a')
+  await limiter.enter({ account: { id: 'anna' }, key: null }, 'a', 'real')
   await remote.ledger.startHold(holdOf('a', { owner: 'worker', leaseUntil }), 'at-once')
   expect(await store.ledger.recover(leaseUntil + 1)).toBe(0)
   expect(await remote.ledger.settle(settleOf('a', usd(1), { owner: 'worker' }))).toMatchObject({
@@ -167,7 +167,7 @@ describe('across the link', () => {
 
   test('a request has left once for all that count it', async () => {
     const { remote, inFlight: own } = workerOf('worker')
-    await remote.limiter.enter({ account: { id: 'anna' }, key: null }, 'one')
+    await remote.limiter.enter({ account: { id: 'anna' }, key: null }, 'one', 'real')
     expect([own.size, inFlight.size]).toEqual([1, 1])
     remote.limiter.leave('one')
     own.leave('one')

@@ -3,14 +3,16 @@
 import { LRUCache } from 'lru-cache'
 import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
 import type { Awaitable } from '../../../awaitable.ts'
-import type { InFlight } from '../../../chat/in-flight.ts'
+import type { InFlight, Kind } from '../../../chat/in-flight.ts'
 import { counted } from '../../../counted.ts'
 import { GatewayError } from '../../../errors.ts'
 import { atMost } from '../../../lru.ts'
 
 /** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {
+  /** Of each kind: simulated calls take no places of real ones. */
   readonly inFlight: number
+  /** 0: as many as are left free for others. */
   readonly inFlightPerAccount: number
   readonly keyRequestsPerMinute: number
   readonly keyTokensPerMinute: number
@@ -102,7 +104,7 @@ export interface RequestLimiter {
    * Lets a request in, until `leave` or the end of its call. Throws or rejects with `overloaded` when the gateway is
    * full, and `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
    */
-  enter(caller: LimitedCaller, requestId: string): Awaitable<void>
+  enter(caller: LimitedCaller, requestId: string, kind: Kind): Awaitable<void>
   /** The request has ended before its call began, or its call has ended. */
   leave(requestId: string): void
   /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
@@ -127,14 +129,9 @@ export class Limiter implements RequestLimiter {
     this.#accountRequests = new Rates(clock)
   }
 
-  enter(caller: LimitedCaller, requestId: string): void {
+  enter(caller: LimitedCaller, requestId: string, kind: Kind): void {
     const account = caller.account.id
-    if (this.#inFlight.size >= this.#limits.inFlight)
-      throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
-    if (this.#inFlight.of(account) >= this.#limits.inFlightPerAccount) {
-      const message = `The account has ${counted(this.#limits.inFlightPerAccount, 'request')} in flight, the most it may have.`
-      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
-    }
+    this.#requirePlace(account, kind)
     const applied = this.#appliedTo(caller)
     for (const { unit, rates, perMinute, name, needs } of applied) {
       const retryAfterMs = rates.waitMs(name, perMinute, needs)
@@ -143,7 +140,18 @@ export class Limiter implements RequestLimiter {
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
     }
     for (const { unit, rates, name } of applied) if (unit === 'requests') rates.spend(name, 1)
-    this.#inFlight.enter(requestId, account)
+    this.#inFlight.enter(requestId, account, kind)
+  }
+
+  #requirePlace(account: string, kind: Kind): void {
+    const { inFlight: most, inFlightPerAccount: fixed } = this.#limits
+    const places = this.#inFlight.places[kind]
+    if (places.isFull(most)) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    const own = places.of(account)
+    if (fixed > 0 ? own < fixed : !places.isShareUsed(most, account)) return
+    const why = fixed > 0 ? 'the most it may have' : 'its share: as many places are left for all others'
+    const message = `The account has ${counted(own, 'request')} in flight, ${why}.`
+    throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
   }
 
   leave(requestId: string): void {

@@ -4,6 +4,7 @@ import type { Awaitable } from '../../../awaitable.ts'
 import { complete } from '../../../chat/complete.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
 import { refusedCall } from '../../../chat/ended-call.ts'
+import type { Kind } from '../../../chat/in-flight.ts'
 import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -83,8 +84,9 @@ export async function servePaid(
   try {
     if (!parts.ready()) throw shuttingDown()
     parts.keepOpen(request)
+    const kind = kindOf(parts, paid)
     return await idempotent(parts, paid, (signal, keeper) =>
-      withinLimits(parts, caller, requestId, () => run(signal, keeper), noted),
+      withinLimits(parts, { caller, requestId, kind }, () => run(signal, keeper), noted),
     )
   } catch (thrown) {
     note(parts, paid, thrown)
@@ -92,6 +94,15 @@ export async function servePaid(
   } finally {
     parts.chat.inFlight.whenLeft(requestId, () => parts.closeWhenIdle(request))
   }
+}
+
+/** Simulated are the calls of test keys, and those of models that the simulator alone serves. */
+function kindOf({ catalog, chat: { providers } }: PaidParts, { caller, call }: PaidRequest): Kind {
+  if (caller.mode === 'test') return 'simulated'
+  const { model, fallbacks } = call.request.envelope
+  const isSimulated = (id: string) =>
+    catalog.find(id)?.offers.every((offer) => providers.get(offer.provider)?.transport === 'builtin') ?? false
+  return isSimulated(model) && fallbacks.every(isSimulated) ? 'simulated' : 'real'
 }
 
 /** For a call that is refused for lack of credit: the figures for the log. */

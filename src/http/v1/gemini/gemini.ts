@@ -19,7 +19,7 @@ import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import { serveEmbedding } from '../chat/embeddings.ts'
 import type { PaidParts } from '../../parts.ts'
-import { withinLimits } from '../../intake/paid/within-limits.ts'
+import { kindOfCaller, withinLimits } from '../../intake/paid/within-limits.ts'
 
 type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
 
@@ -93,7 +93,7 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
     parts.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
   }
-  return withinLimits(parts, caller, requestId, counted, refuseGemini)
+  return withinLimits(parts, { caller, requestId, kind: kindOfCaller(caller) }, counted, refuseGemini)
 }
 
 /**

@@ -10,7 +10,7 @@ import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
 import type { PaidParts, ServingParts } from '../../parts.ts'
-import { withinLimits } from '../../intake/paid/within-limits.ts'
+import { kindOfCaller, withinLimits } from '../../intake/paid/within-limits.ts'
 
 const inShape = refusalIn(inbound.error)
 
@@ -66,7 +66,9 @@ async function count(parts: PaidParts, call: Call): Promise<Response> {
     parts.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  return identified(await withinLimits(parts, caller, requestId, counted, refuseMessages))
+  return identified(
+    await withinLimits(parts, { caller, requestId, kind: kindOfCaller(caller) }, counted, refuseMessages),
+  )
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */
