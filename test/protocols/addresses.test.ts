@@ -90,16 +90,16 @@ test('S3 of responses, whose unknown fields no provider is sent, every text of m
   expect(Object.fromEntries(named)).toEqual({
     'input.content.image_url': 'address',
     'input.content.file_id': 'reference',
-    'input.content.file_data': 'address',
+    'input.content.file_data': 'data',
     'input.content.file_url': 'address',
     'input.content.filename': 'never-sent',
-    'input.content.input_audio.data': 'address',
+    'input.content.input_audio.data': 'data',
     'input.output.image_url': 'address',
     'input.output.file_id': 'reference',
-    'input.output.file_data': 'address',
+    'input.output.file_data': 'data',
     'input.output.file_url': 'address',
     'input.output.filename': 'never-sent',
-    'input.output.input_audio.data': 'address',
+    'input.output.input_audio.data': 'data',
   })
 })
 

@@ -13,7 +13,8 @@ interface WireFile {
 
 export function fileSource(file: WireFile, param: string): MediaSource {
   if (file.file_data != null) {
-    if (file.file_data.startsWith('data:')) return mediaSource(file.file_data, `${param}.file_data`)
+    // Base64 has no colon.
+    if (/^(data|https?):/i.test(file.file_data)) return mediaSource(file.file_data, `${param}.file_data`)
     return { kind: 'base64', mediaType: mediaTypeOf(file.filename ?? ''), data: file.file_data }
   }
   if (file.file_id != null) return { kind: 'provider-file', id: file.file_id }

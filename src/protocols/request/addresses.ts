@@ -10,6 +10,8 @@ export type Place =
   | 'words'
   /** An address that a provider fetches. */
   | 'address'
+  /** Bytes in base64, in place of which some providers read an address. */
+  | 'data'
   /** The id of something a provider keeps, which some providers write as an address. */
   | 'reference'
   | Parts
@@ -130,8 +132,9 @@ function visitMember(
   const value = (holder as Record<string | number, Json>)[member]
   if (typeof value === 'string') {
     const expected = place === 'address' || (typeof place === 'object' && place.text === 'address')
-    if (place !== 'reference' && !expected) return
-    if (isAddress(value, expected))
+    if (place !== 'reference' && place !== 'data' && !expected) return
+    if (place === 'data' && isData(value)) return
+    if (isAddress(value, expected || place === 'data'))
       visitor.found(addressIn(holder as Record<string | number, Json>, member, value, param))
     else if (place === 'reference') visitor.kept(param)
   } else if (Array.isArray(value)) {
@@ -161,9 +164,26 @@ function addressIn(
   return { text, param, replace }
 }
 
+/** What base64 consists of, in both alphabets and on several lines. */
+const base64 = /^[A-Za-z0-9+/_=\s-]+$/
+
+/**
+ * Whether a text is base64, which may begin with two slashes, as that of most MP3 files does, or with a word such as
+ * `file`. Without a colon, a dot or a bracket it names a host only as a number, or this machine.
+ */
+function isData(text: string): boolean {
+  if (text.includes(':')) return false
+  if (text.length > longestAddress) return true
+  if (!base64.test(text)) return false
+  return !/^\s*\/\/+(0+|\d{8,}|0x[0-9a-f]{7,}|localhost)\s*(\/|$)/i.test(text)
+}
+
 function isAddress(text: string, expected: boolean): boolean {
   // Files may come as megabytes of base64 in the same place, which hold no colon.
-  if (expected) return !placeless.test(text) && (text.includes(':') || addressLike.test(text))
+  if (expected) {
+    const begin = text.slice(0, 1_024).replaceAll(skipped, '')
+    return !placeless.test(text) && (text.includes(':') || addressLike.test(begin))
+  }
   if (text.length > longestAddress) return false
   const seen = text.replaceAll(skipped, '')
   return !placeless.test(seen) && addressLike.test(seen)

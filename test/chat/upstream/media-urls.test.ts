@@ -8,12 +8,17 @@ import type { Parts } from '../../../src/protocols/request/addresses.ts'
 import { addresses as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/addresses.ts'
 import { inbound as gemini } from '../../../src/protocols/gemini/inbound/inbound.ts'
 import { addresses as ofChat } from '../../../src/protocols/openai-chat/inbound/addresses.ts'
+import { fileSource } from '../../../src/protocols/openai/media.ts'
 import { addresses as ofResponses } from '../../../src/protocols/openai-responses/inbound/addresses.ts'
 
 const body = (part: JsonObject): JsonObject => ({
   messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }, part] }],
 })
 const image = (url: string) => body({ type: 'image_url', image_url: { url } })
+
+function inResponses(field: 'content' | 'output', part: JsonObject): JsonObject {
+  return { input: [{ type: 'message', [field]: [part] }] }
+}
 
 function imageFrom(url: string): JsonObject {
   return { type: 'image', source: { type: 'url', url } }
@@ -207,6 +212,80 @@ describe('S4 what goes on is what was parsed', () => {
     'jar:http://127.0.0.1/!/x',
   ])('%p is no address of anything', (written) => {
     expect(refusal(image(written))).toEqual(['url_not_allowed', 'messages[0].content[1].image_url.url'])
+  })
+})
+
+describe('bytes are bytes in every place that takes an address as well', () => {
+  const mp3 = `//uQxAAA${'AAAASW5mbwAAAA8A'.repeat(100)}`
+  const audio = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'mp3' } })
+  const places: [string, (data: string) => JsonObject, Parts][] = [
+    ['input_audio.data', (data) => body(audio(data)), ofChat],
+    ['file.file_data', (file_data) => body({ type: 'file', file: { file_data } }), ofChat],
+    [
+      'file_data of responses',
+      (file_data) => inResponses('content', { type: 'input_file', file_data }),
+      ofResponses,
+    ],
+    ['input_audio.data of responses', (data) => inResponses('content', audio(data)), ofResponses],
+    [
+      'file_data of a result',
+      (file_data) => inResponses('output', { type: 'input_file', file_data }),
+      ofResponses,
+    ],
+    ['source.data', (data) => body({ type: 'document', source: { type: 'base64', data } }), ofMessages],
+    [
+      'source.data of a tool result',
+      (data) => body({ type: 'tool_result', content: [{ type: 'image', source: { type: 'base64', data } }] }),
+      ofMessages,
+    ],
+    ['inlineData', (data) => ({ contents: [{ parts: [{ inlineData: { data } }] }] }), gemini.addresses],
+    [
+      'inlineData of a result',
+      (data) => ({ contents: [{ parts: [{ functionResponse: { parts: [{ inlineData: { data } }] } }] }] }),
+      gemini.addresses,
+    ],
+  ]
+
+  test.each(places)('%s', (_, request, known) => {
+    const texts = [
+      mp3,
+      '//uQxAAA',
+      '//8/',
+      '//4AaABlAGwAbABvAA==',
+      `//uQ\r\nxAAA\r\n`,
+      'file',
+      'data',
+      '/9j/4AAQ',
+      '__-_',
+    ]
+    // As long as no address is.
+    texts.push('/'.repeat(10_000), `//uQ${'A'.repeat(1_000_000)}`)
+    for (const data of texts) {
+      const asked = request(data)
+      expect(checkAddresses(asked, known, rules)).toMatchObject({ addresses: [], warnings: [] })
+      expect(asked).toEqual(request(data))
+    }
+  })
+
+  test.each(places.slice(0, 5))('%s may not be an address that is not allowed', (_, request, known) => {
+    for (const address of [
+      'http://127.0.0.1/x',
+      '//127.0.0.1/x',
+      '//2130706433/x',
+      ' //0x7f000001',
+      '//localhost/x',
+      '\\\\localhost\\x',
+      '//good.example/x',
+      'file:///etc/passwd',
+    ])
+      expect(refusal(request(address), [], known)).toMatchObject(['url_not_allowed', expect.anything()])
+  })
+
+  test('an address in place of a file is one for every protocol', () => {
+    expect(fileSource({ file_data: 'https://good.example/x.pdf' }, 'file')).toEqual({
+      kind: 'url',
+      url: 'https://good.example/x.pdf',
+    })
   })
 })
 

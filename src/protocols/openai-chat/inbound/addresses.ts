@@ -13,9 +13,8 @@ const contentPart = parts({
   signature: 'words',
   image_url: link,
   video_url: link,
-  // Some providers accept an address instead of bytes.
-  input_audio: parts({ data: 'address', format: 'words' }),
-  file: parts({ file_data: 'address', file_url: 'address', file_id: 'reference', filename: 'words' }),
+  input_audio: parts({ data: 'data', format: 'words' }),
+  file: parts({ file_data: 'data', file_url: 'address', file_id: 'reference', filename: 'words' }),
   cache_control: 'words',
 })
 

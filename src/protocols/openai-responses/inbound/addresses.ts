@@ -9,8 +9,8 @@ const part = parts(
   {
     image_url: link,
     file_url: 'address',
-    file_data: 'address',
-    input_audio: parts({ data: 'address', format: 'words' }),
+    file_data: 'data',
+    input_audio: parts({ data: 'data', format: 'words' }),
     file_id: 'reference',
   },
   { others: 'never-sent' },
