@@ -31,6 +31,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'accounts.sign_up': ['closed', 'closed'],
     'accounts.unverified': ['allow', 'allow'],
     'accounts.oidc.issuer': ['https://id.example', 'https://id.example'],
+    'accounts.oidc.scopes': ['email, groups', ['email', 'groups']],
     'accounts.oidc.allowed_domains': ['a.example, b.example', ['a.example', 'b.example']],
     'accounts.oidc.operator_claim': ['groups=weir', 'groups=weir'],
     'mail.smtp_url': ['smtp://mail.example', 'smtp://mail.example'],

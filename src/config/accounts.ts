@@ -50,6 +50,17 @@ export const accountSettings = z
           { secret: true },
         ),
         label: note(z.string().min(1).max(60).default('single sign-on'), 'What the sign-in button says'),
+        scopes: note(
+          z
+            .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must be a scope, such as groups'))
+            .default(['openid', 'email', 'profile']),
+          'What the issuer is asked for; openid is always among it',
+        ),
+        assume_verified: note(
+          z.boolean().default(false),
+          'Whether addresses count as verified where the issuer says nothing of it (no email_verified); only for an ' +
+            'issuer whose users cannot choose their address',
+        ),
         allowed_domains: note(
           z.array(z.string().regex(/^[a-z0-9.-]+$/, 'must be a domain in small letters')).default([]),
           'Only verified addresses of these domains may open an account; an empty list is all',
@@ -61,9 +72,13 @@ export const accountSettings = z
         operator_claim: note(
           z
             .string()
-            .regex(/^[^=]+=.+$/, 'must be claim=value, such as groups=weir-operators')
+            .regex(
+              /^[^=]+=.+$/,
+              'must be claim=value, such as groups=weir-operators or realm_access.roles=weir-operators',
+            )
             .optional(),
-          'The claim that makes an operator, as claim=value; a list holds the value',
+          'The claim that makes an operator, as claim=value; a list holds the value, and a claim within others is named by ' +
+            'its path (realm_access.roles=weir-operators)',
         ),
       })
       .prefault({}),

@@ -15,10 +15,14 @@ export interface OidcSettings {
   readonly clientId: string
   readonly clientSecret: string | undefined
   readonly label: string
+  /** What the issuer is asked for, beside `openid`. */
+  readonly scopes: readonly string[]
+  /** Whether addresses count as verified where the issuer does not say whether they are. */
+  readonly assumeVerified: boolean
   /** Only verified addresses of these domains may open an account; all if empty. */
   readonly allowedDomains: readonly string[]
   readonly autoCreate: boolean
-  /** `claim=value`; undefined if the issuer does not decide who is an operator. */
+  /** `claim=value`, the claim by its name or its path; undefined if the issuer does not decide who is an operator. */
   readonly operatorClaim: string | undefined
 }
 
@@ -33,6 +37,25 @@ export interface OidcParts {
   readonly redirectUri: () => string
   /** Sends a request to the issuer. */
   readonly send: (address: string, options: RequestInit) => Promise<Response>
+  /** Notes for the operator. */
+  readonly note: (message: string, facts: Readonly<Record<string, unknown>>) => void
+}
+
+/** Why a sign-in was refused, for the operator: what the issuer did not say, or which setting decided. */
+export class SignOnRefusal extends Error {
+  constructor(reason: string) {
+    super(reason)
+    this.name = 'SignOnRefusal'
+  }
+}
+
+/** Claims of one source. */
+type Claims = Readonly<Record<string, unknown>>
+
+/** What the issuer says of somebody: in the ID token, and at the UserInfo endpoint where that was asked. */
+interface Person {
+  readonly idToken: IDToken
+  readonly userInfo: Claims | undefined
 }
 
 /** Timeout per request to the issuer. */
@@ -73,7 +96,7 @@ export class Oidc {
     await identities.insertTicket(ticket)
     const url = client.buildAuthorizationUrl(issuer, {
       redirect_uri: redirectUri(),
-      scope: 'openid email profile',
+      scope: scopesOf(this.#parts.settings).join(' '),
       code_challenge: await client.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
       state,
@@ -98,20 +121,48 @@ export class Oidc {
         : await useTicket(this.#parts, state, 'oidc')
     if (!ticket || (ticket.account !== null && ticket.account !== signedIn?.id))
       throw new GatewayError('invalid_ticket')
-    const claims = await this.#exchanged(query, state!, ticket.data)
-    const identity = { issuer: claims.iss, subject: claims.sub }
+    const { idToken, accessToken } = await this.#exchanged(query, state!, ticket.data)
+    const identity = { issuer: idToken.iss, subject: idToken.sub }
     const linked = ticket.account !== null
+    const known = linked ? signedIn! : await this.#parts.identities.findIdentity(identity)
+    const person = await this.#completed(idToken, accessToken, known)
     const account = linked
       ? await this.#linked(identity, signedIn!)
-      : ((await this.#parts.identities.findIdentity(identity)) ?? (await this.#opened(identity, claims)))
-    return { account: await this.#withRole(account, identity, claims), linked }
+      : (known ?? (await this.#opened(identity, person)))
+    return { account: await this.#withRole(account, identity, person), linked }
+  }
+
+  /**
+   * The claims, with those of UserInfo where the ID token lacks one that matters now: issuers may put them there alone
+   * (OpenID Connect Core 5.4). Throws `wrong_credentials` if UserInfo is of another subject. Where it cannot be had, an
+   * account that is known signs in with what the ID token says.
+   */
+  async #completed(idToken: IDToken, accessToken: string, known: Account | undefined): Promise<Person> {
+    const { operatorClaim } = this.#parts.settings
+    const wanted = [
+      ...(known ? [] : ['email', 'email_verified']),
+      ...(operatorClaim === undefined || known?.role === 'operator' ? [] : [claimIn(operatorClaim).name]),
+    ]
+    if (wanted.every((name) => valueAt(idToken, name) !== undefined)) return { idToken, userInfo: undefined }
+    const issuer = await this.#discovered()
+    if (issuer.serverMetadata().userinfo_endpoint === undefined) return { idToken, userInfo: undefined }
+    const { fetchUserInfo } = await import('openid-client')
+    try {
+      return { idToken, userInfo: await fetchUserInfo(issuer, accessToken, idToken.sub) }
+    } catch (error) {
+      if (ofAnother.has(codeOf(error) ?? ''))
+        throw refused('wrong_credentials', 'UserInfo is not of the subject of the ID token')
+      if (!known && isUnavailable(error)) throw unreachable(error)
+      this.#parts.note('UserInfo of the single sign-on cannot be read', { missing: wanted, error })
+      return { idToken, userInfo: undefined }
+    }
   }
 
   async #exchanged(
     query: URLSearchParams,
     expectedState: string,
     { verifier, nonce }: Readonly<Record<string, string>>,
-  ): Promise<IDToken> {
+  ): Promise<{ readonly idToken: IDToken; readonly accessToken: string }> {
     const client = await import('openid-client')
     const issuer = await this.#discovered()
     const back = new URL(this.#parts.redirectUri())
@@ -123,8 +174,9 @@ export class Oidc {
       idTokenExpected: true,
     }
     try {
-      const claims = (await client.authorizationCodeGrant(issuer, back, checks)).claims()
-      if (claims) return claims
+      const tokens = await client.authorizationCodeGrant(issuer, back, checks)
+      const idToken = tokens.claims()
+      if (idToken) return { idToken, accessToken: tokens.access_token }
     } catch (cause) {
       throw isUnavailable(cause) ? unreachable(cause) : new GatewayError('wrong_credentials', { cause })
     }
@@ -139,23 +191,28 @@ export class Oidc {
     throw new GatewayError('invalid_request', { message: 'This identity belongs to another account.' })
   }
 
-  async #opened(identity: Identity, claims: IDToken): Promise<Account> {
+  async #opened(identity: Identity, person: Person): Promise<Account> {
     const { accounts, identities, now, settings } = this.#parts
-    const email = typeof claims['email'] === 'string' ? accountAddress(claims['email']) : ''
-    const domain = email.slice(email.lastIndexOf('@') + 1)
-    const allowed = settings.allowedDomains.length === 0 || settings.allowedDomains.includes(domain)
-    if (!settings.autoCreate || claims['email_verified'] !== true || !isAddress(email) || !allowed)
-      throw new GatewayError('sign_up_closed')
-    if (await accounts.findAccount(email)) throw new GatewayError('identity_not_linked')
+    const email = provenAddress(person, settings)
+    if (await accounts.findAccount(email))
+      throw refused('identity_not_linked', 'an account has this address and is not linked to this identity')
     const account = await accounts.createAccount(email)
     await identities.linkIdentity(identity, account.id, now())
     return account
   }
 
   /** Applies the issuer's operator claim on sign-in; only an act of an operator takes the role away. */
-  async #withRole(account: Account, identity: Identity, claims: IDToken): Promise<Account> {
-    const { accounts, acts, identities, now, settings } = this.#parts
-    if (account.role === 'operator' || !hasClaim(claims, settings.operatorClaim)) return account
+  async #withRole(account: Account, identity: Identity, person: Person): Promise<Account> {
+    const { accounts, acts, identities, note, now, settings } = this.#parts
+    if (account.role === 'operator' || settings.operatorClaim === undefined) return account
+    const { name, value } = claimIn(settings.operatorClaim)
+    const claim = valueOf(person, name)
+    if (claim === undefined)
+      note('a single sign-on makes no operator', {
+        account: account.id,
+        missing: `${name} (${sought(person)})`,
+      })
+    if (Array.isArray(claim) ? !claim.includes(value) : claim !== value) return account
     const [before, after] = ['user', 'operator'].map((role) => ({ role: role as Role }))
     const act = { at: now(), operator: `oidc:${settings.issuer}`, what: 'account.role', subject: account.id }
     await acts.record({ ...act, before, after })
@@ -191,10 +248,17 @@ export class Oidc {
 /** What the library says when the issuer has not decided: no answer in time, or one with another status or form. */
 const undecided = new Set(['OAUTH_TIMEOUT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])
 
+/** What the library says of a UserInfo that is of another subject, or of none. */
+const ofAnother = new Set(['OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED', 'OAUTH_INVALID_RESPONSE'])
+
 /** The library's errors have codes of its own; those of the network do not. */
 function isUnavailable(cause: unknown): boolean {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  return typeof code !== 'string' || !code.startsWith('OAUTH_') || undecided.has(code)
+  const code = codeOf(cause)
+  return code === undefined || !code.startsWith('OAUTH_') || undecided.has(code)
+}
+
+function codeOf(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined
 }
 
 function unreachable(cause: unknown): GatewayError {
@@ -202,10 +266,72 @@ function unreachable(cause: unknown): GatewayError {
   return new GatewayError('overloaded', { message, cause, retryAfterMs: 5_000 })
 }
 
-function hasClaim(claims: IDToken, wanted: string | undefined): boolean {
-  if (wanted === undefined) return false
-  const at = wanted.indexOf('=')
-  const [name, value] = [wanted.slice(0, at), wanted.slice(at + 1)]
-  const claim: unknown = claims[name]
-  return Array.isArray(claim) ? claim.includes(value) : claim === value
+function refused(
+  code: 'sign_up_closed' | 'identity_not_linked' | 'wrong_credentials',
+  reason: string,
+): GatewayError {
+  return new GatewayError(code, { cause: new SignOnRefusal(reason) })
+}
+
+// ---- Claims ----------------------------------------------------------------------------------------------------
+
+function scopesOf({ scopes }: OidcSettings): readonly string[] {
+  return [...new Set(['openid', ...scopes])]
+}
+
+/**
+ * The address of a new account. Throws `sign_up_closed` with the reason. The address and its proof are of one source:
+ * what UserInfo calls verified is the address that it names itself.
+ */
+function provenAddress(person: Person, settings: OidcSettings): string {
+  if (!settings.autoCreate) throw refused('sign_up_closed', 'accounts.oidc.auto_create is off')
+  const { idToken, userInfo } = person
+  const written = valueOf(person, 'email')
+  const lacks = (what: string) => `${what} (${sought(person)}, scopes ${scopesOf(settings).join(' ')})`
+  if (typeof written !== 'string') throw refused('sign_up_closed', lacks('there is no claim email'))
+  const email = accountAddress(written)
+  if (!isAddress(email)) throw refused('sign_up_closed', 'the claim email is not an address')
+  const proof = [idToken, userInfo].find(
+    (claims) =>
+      typeof claims?.['email'] === 'string' &&
+      accountAddress(claims['email']) === email &&
+      claims['email_verified'] !== undefined,
+  )?.['email_verified']
+  if (proof === undefined && !settings.assumeVerified)
+    throw refused(
+      'sign_up_closed',
+      `${lacks('there is no claim email_verified')}; accounts.oidc.assume_verified takes such addresses as verified`,
+    )
+  // Some issuers write it as text.
+  if (proof !== undefined && proof !== true && !(typeof proof === 'string' && /^true$/i.test(proof)))
+    throw refused('sign_up_closed', 'email_verified is not true')
+  const domain = email.slice(email.lastIndexOf('@') + 1)
+  if (settings.allowedDomains.length > 0 && !settings.allowedDomains.includes(domain))
+    throw refused('sign_up_closed', `the domain ${domain} is not among accounts.oidc.allowed_domains`)
+  return email
+}
+
+function sought({ userInfo }: Person): string {
+  return userInfo === undefined ? 'in the ID token; UserInfo was not had' : 'in the ID token or UserInfo'
+}
+
+function claimIn(written: string): { readonly name: string; readonly value: string } {
+  const at = written.indexOf('=')
+  return { name: written.slice(0, at), value: written.slice(at + 1) }
+}
+
+/** What the ID token says takes precedence. */
+function valueOf({ idToken, userInfo }: Person, name: string): unknown {
+  return valueAt(idToken, name) ?? (userInfo && valueAt(userInfo, name))
+}
+
+/** A claim by its name, which may have dots itself (`https://example.org/roles`), or by its path: `realm_access.roles`. */
+function valueAt(claims: Claims, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name] ?? undefined
+  let value: unknown = claims
+  for (const part of name.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined
+    value = (value as Claims)[part]
+  }
+  return value ?? undefined
 }

@@ -68,6 +68,7 @@ export function identityParts({
     acts,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
+    note: (message, facts) => log.info(message, facts),
     send: (address, options) => fetchBounded(address, options, mostIssuerBytes),
   })
   return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
@@ -78,11 +79,14 @@ function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc 
   const {
     allowed_domains: allowedDomains,
     auto_create: autoCreate,
+    assume_verified: assumeVerified,
     operator_claim: operatorClaim,
+    scopes,
   } = accounts.oidc
   if (issuer === undefined || clientId === undefined) return undefined
-  const settings = { issuer, clientId, clientSecret, label, allowedDomains, autoCreate, operatorClaim }
-  return new Oidc({ ...parts, settings })
+  const asked = { issuer, clientId, clientSecret, label, scopes }
+  const policy = { allowedDomains, assumeVerified, autoCreate, operatorClaim }
+  return new Oidc({ ...parts, settings: { ...asked, ...policy } })
 }
 
 /** The address of the gateway, and of its clients. */

@@ -44,14 +44,20 @@ afterAll(async () => {
 
 /** A browser between the gateway and the issuer: keeps the cookies of both, and fills the issuer's forms in. */
 class Browser {
-  readonly client = new ConsoleClient(weir)
+  readonly #weir: RunningWeir
+  readonly client: ConsoleClient
   readonly #issuers = new Map<string, string>()
   /** The cookie that keeps the state. */
   state = ''
 
+  constructor(at = weir) {
+    this.#weir = at
+    this.client = new ConsoleClient(at)
+  }
+
   async gateway(path: string, body?: object): Promise<Response> {
     const cookie = [this.client.cookie, this.state].filter(Boolean).join('; ')
-    const response = await fetch(`${weir.origin}${path}`, {
+    const response = await fetch(`${this.#weir.origin}${path}`, {
       redirect: 'manual',
       headers: { cookie, origin, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
@@ -115,8 +121,8 @@ class Browser {
 }
 
 /** Somebody who has signed up with a password. */
-async function member(email: string): Promise<Browser> {
-  const browser = new Browser()
+async function member(email: string, at = weir): Promise<Browser> {
+  const browser = new Browser(at)
   await browser.client.post('sign-up', { email, password }, { origin })
   expect((await browser.client.post('sign-in', { email, password }, { origin })).status).toBe(200)
   return browser
@@ -330,4 +336,133 @@ test('an issuer that is gone while somebody signs in is no wrong password, and t
     await here.stop()
     await dying.stop(true)
   }
+})
+
+describe.each(['user-info', 'address-only'] as const)(
+  'an issuer that says in UserInfo what its ID token lacks (%s)',
+  (says) => {
+    let issuing: { close(): void }
+    let here: RunningWeir
+
+    beforeAll(async () => {
+      const address = `http://127.0.0.1:${await freePort()}`
+      issuing = startIssuer(address, `${publicUrl}/console/api/oidc/callback`, says)
+      const oidc = {
+        issuer: address,
+        client_id: 'weir',
+        client_secret: 'secret',
+        scopes: ['email', 'profile', 'roles'],
+        operator_claim: 'realm_access.roles=weir-operators',
+        allowed_domains: ['example.org'],
+      }
+      here = await startWeir({
+        config: JSON.stringify({
+          local_servers: { discover: false },
+          server: { public_url: publicUrl },
+          accounts: { sign_up: 'open', oidc },
+        }),
+      })
+    }, 30_000)
+
+    afterAll(async () => {
+      await here?.stop()
+      issuing?.close()
+    })
+
+    const signsIn = async (login: string) => {
+      const browser = new Browser(here)
+      const answer = await browser.signIn(login)
+      return { location: answer.headers.get('location'), ...(await browser.client.session()) }
+    }
+    const logged = (text: string) =>
+      eventually(
+        async () => here.output(),
+        (output) => output.includes(text),
+      )
+
+    test.each(['anna', 'textual'])('opens an account for %s, and finds it again', async (login) => {
+      const { account } = await signsIn(login)
+      expect(account).toMatchObject({ email: `${login}@example.org`, email_verified: true })
+      expect((await signsIn(login)).account?.id).toBe(account!.id)
+    })
+
+    test('opens no account while UserInfo fails, but an account that is linked signs in', async () => {
+      expect((await signsIn('failing')).location).toBe('/console/sign-in#error=overloaded')
+      const owner = await member('owner@example.org', here)
+      expect(await owner.link('failing')).toBe('/console/settings')
+      const { account } = await owner.client.session()
+      expect((await signsIn('failing')).account?.id).toBe(account!.id)
+      expect(await logged('UserInfo of the single sign-on cannot be read')).toContain('realm_access.roles')
+    })
+
+    test('makes an operator of whoever has the role, which is named by its path', async () => {
+      expect(await signsIn('boss')).toMatchObject({ role: 'operator' })
+      expect(await signsIn('clerk')).toMatchObject({ role: 'user' })
+    })
+
+    test.each([
+      ['unproven', 'sign_up_closed', 'email_verified is not true'],
+      [
+        'silent',
+        'sign_up_closed',
+        'there is no claim email_verified (in the ID token or UserInfo, scopes openid email',
+      ],
+      [
+        'nameless',
+        'sign_up_closed',
+        'there is no claim email (in the ID token or UserInfo, scopes openid email',
+      ],
+      ['guest', 'sign_up_closed', 'the domain elsewhere.example is not among accounts.oidc.allowed_domains'],
+      ['subjectless', 'wrong_credentials', 'UserInfo is not of the subject of the ID token'],
+      ['forged', 'wrong_credentials', 'UserInfo is not of the subject of the ID token'],
+    ])('%s is let in to nothing (%s), and the log says why: %s', async (login, code, reason) => {
+      const { location, account } = await signsIn(login)
+      expect({ location, account }).toEqual({ location: `/console/sign-in#error=${code}`, account: null })
+      expect(await logged(reason)).toContain(reason)
+    })
+
+    test('S17 an address of the ID token is not proven by what UserInfo says of another', async () => {
+      const { location, account } = await signsIn('swapped')
+      // Where only UserInfo has an address, that is the one.
+      const opened = says === 'user-info'
+      expect(location).toBe(opened ? '/console' : '/console/sign-in#error=sign_up_closed')
+      expect(account?.email).toBe(opened ? 'victim@example.org' : undefined)
+    })
+  },
+)
+
+describe('an issuer whose addresses count though it says nothing of them', () => {
+  test('opens accounts, but not where it says that an address is unproven; a claim may have dots in its name', async () => {
+    const address = `http://127.0.0.1:${await freePort()}`
+    const issuing = startIssuer(address, `${publicUrl}/console/api/oidc/callback`)
+    const here = await startWeir({
+      env: {
+        WEIR_ACCOUNTS_OIDC_SCOPES: 'email, roles',
+        WEIR_ACCOUNTS_OIDC_ASSUME_VERIFIED: 'true',
+        WEIR_ACCOUNTS_OIDC_OPERATOR_CLAIM: 'https://example.org/role.of=operator',
+      },
+      config: JSON.stringify({
+        local_servers: { discover: false },
+        server: { public_url: publicUrl },
+        accounts: { oidc: { issuer: address, client_id: 'weir', client_secret: 'secret' } },
+      }),
+    })
+    try {
+      const ends = await Promise.all(
+        ['silent', 'unproven', 'boss'].map(async (login) => {
+          const browser = new Browser(here)
+          const answer = await browser.signIn(login)
+          return [answer.headers.get('location'), (await browser.client.session()).role]
+        }),
+      )
+      expect(ends).toEqual([
+        ['/console', 'user'],
+        ['/console/sign-in#error=sign_up_closed', null],
+        ['/console', 'operator'],
+      ])
+    } finally {
+      await here.stop()
+      issuing.close()
+    }
+  }, 30_000)
 })

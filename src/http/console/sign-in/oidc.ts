@@ -3,6 +3,7 @@
 
 import { asGatewayError, GatewayError } from '../../../errors.ts'
 import type { Visitor } from '../../../accounts/identity/identities.ts'
+import { SignOnRefusal } from '../../../accounts/identity/oidc.ts'
 import type { LinkedIdentity } from '../../../accounts/identity/identity-store.ts'
 import { ticketLife } from '../../../accounts/identity/ticket.ts'
 import { cookieName, cookieOf, type CookieSite, setCookie } from '../../intake/site.ts'
@@ -119,7 +120,10 @@ async function onPage(
     const { code, details } = asGatewayError(thrown)
     if (code === 'internal_error' || code === 'not_found') throw thrown
     const failed = { request_id: requestId, code }
-    if (details.cause === undefined) log.info('a single sign-on was refused', failed)
+    const { cause } = details
+    if (cause === undefined) log.info('a single sign-on was refused', failed)
+    else if (cause instanceof SignOnRefusal)
+      log.info('a single sign-on was refused', { ...failed, reason: cause.message })
     else log.warn('a single sign-on failed', { ...failed, error: thrown })
     const page = signedIn ? 'settings' : 'sign-in'
     return redirect(`/console/${page}#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
