@@ -631,4 +631,9 @@ INSERT INTO \`__new_payment_reversal\`("processor", "id", "top_up", "kind", "amo
 INSERT INTO \`__new_subscription\`("period", "source", "subscription", "account", "product", "starts_at", "ends_at", "state", "amount", "lot", "taken_back", "created_at", "updated_at") SELECT "period", "source", "subscription", "account", "product", "starts_at", "ends_at", "state", "amount", "lot", "taken_back", "created_at", "updated_at" FROM \`subscription\`;DROP TABLE \`subscription\`;ALTER TABLE \`__new_subscription\` RENAME TO \`subscription\`;CREATE INDEX \`subscription_account\` ON \`subscription\` (\`account\`,\`starts_at\`);CREATE INDEX \`subscription_of\` ON \`subscription\` (\`source\`,\`subscription\`,\`starts_at\`);
 `,
   },
+  {
+    name: "0021_what_keys_see",
+    sql: `ALTER TABLE \`api_key\` ADD \`sees\` text DEFAULT 'own' NOT NULL;
+`,
+  },
 ]

@@ -5,6 +5,9 @@ import { mintSecret, readSecret, secretForm } from './secret-text.ts'
 
 export type KeyMode = 'live' | 'test'
 
+/** `own`: those of its own line. `all`: all of the account, for a test key all of test keys. */
+export type KeySight = 'own' | 'all'
+
 export interface ApiKey {
   /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */
   readonly id: string
@@ -27,6 +30,8 @@ export interface ApiKey {
   readonly tokensPerMinute: number | null
   /** Address ranges (CIDR) it may be used from; null for any. */
   readonly networks: readonly string[] | null
+  /** Whose calls and responses it may read. */
+  readonly sees: KeySight
   /** The id of the first key of its rotations, whose limits they share; null for a key that replaced none. */
   readonly lineage: string | null
   /** The id of the key that replaced it. */

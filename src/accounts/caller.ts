@@ -1,7 +1,7 @@
 // Who makes a call, as known after authentication.
 
 import type { Account } from './account.ts'
-import type { ApiKey } from './api-key.ts'
+import { type ApiKey, lineOf } from './api-key.ts'
 
 export interface Caller {
   readonly account: Account
@@ -24,4 +24,30 @@ export function mayUse(caller: Caller, modelId: string): boolean {
   if (!allowed || modelId === searchModel) return true
   const provider = modelId.slice(0, modelId.indexOf('/'))
   return allowed.includes(modelId) || allowed.includes(`${provider}/*`) || allowed.includes('*')
+}
+
+/** Whose calls, and what was answered to them, may be read: a key is not as wide as its account. */
+export interface Viewer {
+  readonly account: string
+  /** Only those of the keys of this line; undefined for all of the account, those of the app too. */
+  readonly line: string | undefined
+  /** Only those of test keys; undefined for both. */
+  readonly mode: 'test' | undefined
+}
+
+export function viewerOf({ account, key }: Pick<Caller, 'account' | 'key'>): Viewer {
+  if (key === null) return wholeAccount(account.id)
+  if (key.sees === 'own') return { account: account.id, line: lineOf(key), mode: undefined }
+  return { account: account.id, line: undefined, mode: key.mode === 'test' ? 'test' : undefined }
+}
+
+/** Who is signed in to an account sees all of it. */
+export function wholeAccount(account: string): Viewer {
+  return { account, line: undefined, mode: undefined }
+}
+
+/** Whether a call of the account may be read that was made with `key`; null for one of the app. */
+export function sees({ line, mode }: Viewer, key: Pick<ApiKey, 'id' | 'lineage' | 'mode'> | null): boolean {
+  if (line !== undefined) return key !== null && lineOf(key) === line
+  return mode === undefined || key?.mode === mode
 }

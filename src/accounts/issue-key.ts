@@ -9,6 +9,7 @@ export type KeyRights = Pick<
   | 'account'
   | 'name'
   | 'mode'
+  | 'sees'
   | 'expiresAt'
   | 'spendLimit'
   | 'limitWindow'
@@ -18,7 +19,7 @@ export type KeyRights = Pick<
   | 'networks'
 >
 
-export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode'>
+export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode' | 'sees'>
 
 /** No limits: the default of a new key. */
 export const unlimited: KeyLimits = {
@@ -78,11 +79,11 @@ export async function issueSuccessor(
 }
 
 function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {
-  const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
+  const { account, name, mode, sees, expiresAt, spendLimit, limitWindow, allowedModels } = rights
   const { requestsPerMinute, tokensPerMinute, networks } = rights
   const { id, hash, lastFour, text } = minted
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
-  const asked = { account, name, mode, expiresAt, ...limits }
+  const asked = { account, name, mode, sees, expiresAt, ...limits }
   const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }
   const key: ApiKey = { ...born, ...asked }
   return { key, text }

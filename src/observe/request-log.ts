@@ -47,7 +47,15 @@ export interface RequestPlace {
   readonly seq: number
 }
 
-export interface RequestQuery {
+/** A part of an account's calls, as a key may see them: see `viewerOf` of accounts/caller.ts. */
+export interface SeenCalls {
+  /** Only those of the keys of this line; undefined for all. */
+  readonly line?: string | undefined
+  /** Only those of test keys; undefined for both. */
+  readonly mode?: 'test' | undefined
+}
+
+export interface RequestQuery extends SeenCalls {
   readonly account?: string
   readonly key?: string
   readonly model?: string

@@ -1,9 +1,11 @@
 // Usage by day, for charts and statements, from a rollup written together with the calls.
 
+import type { SeenCalls } from './request-log.ts'
+
 /** What a day may be divided by. */
 export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account'
 
-export interface UsageQuery {
+export interface UsageQuery extends SeenCalls {
   /** All accounts by default. */
   readonly account?: string
   readonly key?: string

@@ -4,7 +4,13 @@ import type { Awaitable } from '../awaitable.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { parseSteps } from '../json/parse.ts'
 import type { Steps } from '../json/steps.ts'
-import type { Conversation, ResponseStore, StoredResponse, WrittenResponse } from './response-store.ts'
+import type {
+  Conversation,
+  ResponseStore,
+  ResponseViewer,
+  StoredResponse,
+  WrittenResponse,
+} from './response-store.ts'
 
 type Store = Pick<ResponseStore, 'find' | 'sizeOf' | 'conversation'>
 
@@ -29,17 +35,22 @@ export class ParsedResponses {
   }
 
   /** As the store's `find`. Many requests may wait for their turns, so nothing is read before. */
-  async find(account: string, id: string, turn: Turn): Promise<StoredResponse | undefined> {
-    const size = await this.#store.sizeOf(account, id)
+  async find(viewer: ResponseViewer, id: string, turn: Turn): Promise<StoredResponse | undefined> {
+    const size = await this.#store.sizeOf(viewer, id)
     if (size === undefined) return undefined
     await turn(size)
-    const written = await this.#store.find(account, id)
+    const written = await this.#store.find(viewer, id)
     return written && this.#turns.through(parsedSteps(written))
   }
 
   /** As the store's `conversation`. */
-  async conversation(account: string, id: string, maxBytes: number, turn: Turn): Promise<Conversation> {
-    const conversation = await this.#writtenConversation(account, id, maxBytes, turn)
+  async conversation(
+    viewer: ResponseViewer,
+    id: string,
+    maxBytes: number,
+    turn: Turn,
+  ): Promise<Conversation> {
+    const conversation = await this.#writtenConversation(viewer, id, maxBytes, turn)
     if (conversation.kind !== 'whole') return conversation
     const responses: StoredResponse[] = []
     for (const written of conversation.responses)
@@ -48,19 +59,19 @@ export class ParsedResponses {
   }
 
   async #writtenConversation(
-    account: string,
+    viewer: ResponseViewer,
     id: string,
     maxBytes: number,
     turn: Turn,
   ): Promise<Conversation<WrittenResponse>> {
-    const little = await this.#store.conversation(account, id, Math.min(maxBytes, littleBytes))
+    const little = await this.#store.conversation(viewer, id, Math.min(maxBytes, littleBytes))
     if (little.kind === 'whole') {
       await turn(little.responses.reduce((sum, { size }) => sum + size, 0))
       return little
     }
     if (little.kind === 'missing' || little.bytes > maxBytes) return little
     await turn(little.bytes)
-    return this.#store.conversation(account, id, maxBytes)
+    return this.#store.conversation(viewer, id, maxBytes)
   }
 }
 

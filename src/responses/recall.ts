@@ -5,7 +5,7 @@ import { GatewayError } from '../errors.ts'
 import type { Steps } from '../json/steps.ts'
 import { stringifySteps } from '../json/stringify.ts'
 import type { ParsedResponses, Turn } from './parsed-responses.ts'
-import type { StoredResponse } from './response-store.ts'
+import type { ResponseViewer, StoredResponse } from './response-store.ts'
 
 /** An item that a request names instead of sending it. */
 export interface ItemReference {
@@ -15,7 +15,9 @@ export interface ItemReference {
 }
 
 export interface RecallRequest {
-  readonly account: string
+  readonly viewer: ResponseViewer
+  /** Whether the caller may call the model that made a response: what it could not have asked is not told to it. */
+  readonly mayUse: (model: string) => boolean
   /** The response that the request continues. */
   readonly previous: string | undefined
   readonly references: readonly ItemReference[]
@@ -51,7 +53,7 @@ const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
 export async function recall(
   responses: Pick<ParsedResponses, 'conversation' | 'find'>,
   turns: RecallTurns,
-  { account, previous, references, room, maxBodyBytes, turn }: RecallRequest,
+  { viewer, mayUse, previous, references, room, maxBodyBytes, turn }: RecallRequest,
 ): Promise<RecalledItems> {
   if (previous === undefined && references.length === 0) return nothing
   const tooLarge = () =>
@@ -62,9 +64,11 @@ export async function recall(
   const history: JsonObject[] = []
   let historyBytes = 0
   if (previous !== undefined) {
-    const conversation = await responses.conversation(account, previous, mostRead(maxBodyBytes), turn)
+    const conversation = await responses.conversation(viewer, previous, mostRead(maxBodyBytes), turn)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
+    const barred = conversation.responses.find(({ model }) => !mayUse(model))
+    if (barred) throw notContinued(previous, barred.id)
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
     if (failed) throw continuesFailure(failed.id)
     for (const response of conversation.responses) {
@@ -72,7 +76,7 @@ export async function recall(
       for (const item of itemsOf(response)) history.push(item)
     }
   }
-  const items = await referredItems(responses, turns, account, references, {
+  const items = await referredItems(responses, turns, { viewer, mayUse }, references, {
     room: mostRead(maxBodyBytes),
     turn: (bytes) => turn(historyBytes + bytes),
   })
@@ -94,7 +98,7 @@ export function mostRead(maxBodyBytes: number): number {
 async function referredItems(
   responses: Pick<ParsedResponses, 'find'>,
   turns: RecallTurns,
-  account: string,
+  { viewer, mayUse }: Pick<RecallRequest, 'viewer' | 'mayUse'>,
   references: readonly ItemReference[],
   { room, turn }: Pick<RecallRequest, 'room' | 'turn'>,
 ): Promise<ReadonlyMap<string, JsonObject> | undefined> {
@@ -108,8 +112,8 @@ async function referredItems(
   let read = 0
   for (const [response, of] of wanted) {
     // A request may name ten thousand responses: together they take a fifth of a second to look for.
-    const stored = await turns.run(() => responses.find(account, response, (bytes) => turn(read + bytes)))
-    if (!stored) continue
+    const stored = await turns.run(() => responses.find(viewer, response, (bytes) => turn(read + bytes)))
+    if (!stored || !mayUse(stored.model)) continue
     read += stored.size
     if (read > room) return undefined
     for (const item of itemsOf(stored)) {
@@ -129,8 +133,8 @@ function continuesFailure(id: string): GatewayError {
 function notContinued(asked: string, missing: string): GatewayError {
   const message =
     asked === missing
-      ? 'This account has no stored response with that id.'
-      : `A response that it continues, ${missing}, is not stored any more.`
+      ? 'There is no stored response with that id that this caller may continue.'
+      : `A response that it continues, ${missing}, is not stored any more, or this caller may not continue it.`
   return new GatewayError('previous_response_not_found', { message, param: 'previous_response_id' })
 }
 

@@ -3,9 +3,20 @@
 import type { Awaitable } from '../awaitable.ts'
 import type { JsonObject } from '../conversation/request.ts'
 
+/** Whose responses may be seen; a key is not as wide as its account. See `viewerOf` of accounts/caller.ts. */
+export interface ResponseViewer {
+  readonly account: string
+  /** Only those of the keys of this line; undefined for all of the account. */
+  readonly line: string | undefined
+  /** Only those of test keys; undefined for both. */
+  readonly mode: 'test' | undefined
+}
+
 /** A response with what it was made from. It is its account's alone. */
 export interface StoredResponse {
   readonly id: string
+  /** The id of the model that made it, as its call was charged. */
+  readonly model: string
   /** The response it continues; undefined where it begins a conversation. */
   readonly previous: string | undefined
   /** The input items of its own request, oldest first. */
@@ -22,7 +33,7 @@ export interface WrittenResponse extends Omit<StoredResponse, 'input' | 'answer'
   readonly answer: readonly string[]
 }
 
-export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
+export interface KeepCommand extends Omit<WrittenResponse, 'size' | 'model'> {
   readonly account: string
   /** The call that produced it. */
   readonly call: string
@@ -36,7 +47,7 @@ export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
 /** A conversation, oldest first; or what is missing of it. */
 export type Conversation<Response = StoredResponse> =
   | { readonly kind: 'whole'; readonly responses: readonly Response[] }
-  /** Never there, expired, deleted, or another account's. */
+  /** Never there, expired, deleted, or not to be seen by who asks. */
   | { readonly kind: 'missing'; readonly id: string }
   /** `bytes` is what it measures. */
   | { readonly kind: 'too-large'; readonly bytes: number }
@@ -56,14 +67,14 @@ export interface ResponseStore {
   keep(command: KeepCommand): Promise<void>
   /** What an account has stored, or is about to store: a live view that includes later changes. */
   stored(account: string): Awaitable<StoredBytes>
-  /** undefined where it was never there, has expired, was deleted or is another account's. */
-  find(account: string, id: string): Awaitable<WrittenResponse | undefined>
+  /** undefined where it was never there, has expired, was deleted or is not to be seen by who asks. */
+  find(viewer: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined>
   /** What `find` would read of a response, bytes; undefined where it would find nothing. */
-  sizeOf(account: string, id: string): Awaitable<number | undefined>
+  sizeOf(viewer: ResponseViewer, id: string): Awaitable<number | undefined>
   /** The conversation that ends with a response, if all of it measures at most `maxBytes`; else nothing of it is read. */
-  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
+  conversation(viewer: ResponseViewer, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
-  delete(account: string, id: string): Promise<boolean>
+  delete(viewer: ResponseViewer, id: string): Promise<boolean>
   /** Forgets a response and all that it continues, durably; also what cannot be had any more by itself. */
   deleteConversation(account: string, id: string): Promise<void>
   /** Forgets all that an account has, durably and in small steps. Resolves with how many. */

@@ -49,7 +49,7 @@ export async function firstRun(
       from: 'grant',
     })
   }
-  const rights: KeyRights = { ...unlimited, account: account.id, name: 'owner', mode: 'live' }
+  const rights: KeyRights = { ...unlimited, account: account.id, name: 'owner', mode: 'live', sees: 'own' }
   const { text } = await issueKey(store.accounts, rights, now)
   const link = await newLink(store.identities, { kind: 'link', account: account.id, consoleUrl, now })
   return {

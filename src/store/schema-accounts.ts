@@ -55,6 +55,8 @@ export function accountTables(c: typeof columns) {
       tokensPerMinute: c.whole('tokens_per_minute'),
       /** Address ranges (CIDR) that the key may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
+      /** Whose calls it may read: `own` for those of its line, `all` for those of the account. */
+      sees: c.string('sees').notNull().default('own'),
       /** When the last call with it ended. */
       usedAt: c.time('used_at'),
     },

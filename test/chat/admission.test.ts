@@ -62,6 +62,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    sees: 'own' as const,
     lineage: null,
     replacedBy: null,
   }

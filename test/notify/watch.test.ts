@@ -22,6 +22,7 @@ const key: ApiKey = {
   requestsPerMinute: null,
   tokensPerMinute: null,
   networks: null,
+  sees: 'own',
   lineage: null,
   replacedBy: null,
 }

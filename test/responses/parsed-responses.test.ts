@@ -1,6 +1,7 @@
 // What is stored as text comes back as what was stored, whatever pieces it lies in.
 
 import { describe, expect, test } from 'bun:test'
+import { wholeAccount } from '../../src/accounts/caller.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { ParsedResponses } from '../../src/responses/parsed-responses.ts'
 import type { Conversation, WrittenResponse } from '../../src/responses/response-store.ts'
@@ -14,11 +15,14 @@ const answer = { id: 'resp_a', output: [{ type: 'message', text: 'To the weir.' 
 
 const written = (pieces: (text: string) => string[]): WrittenResponse => ({
   id: 'resp_a',
+  model: 'a/m',
   previous: undefined,
   size: 1,
   input: pieces(JSON.stringify(input)),
   answer: pieces(JSON.stringify(answer)),
 })
+
+const anna = wholeAccount('anna')
 
 const atOnce = () => undefined
 
@@ -34,9 +38,9 @@ test.each([
     { find: () => written(pieces), sizeOf: () => 1, conversation: () => conversation },
     new Turns(),
   )
-  const expected = { id: 'resp_a', previous: undefined, size: 1, input, answer }
-  expect(await parsed.find('anna', 'resp_a', atOnce)).toEqual(expected)
-  expect(await parsed.conversation('anna', 'resp_a', 1_000_000, atOnce)).toEqual({
+  const expected = { id: 'resp_a', model: 'a/m', previous: undefined, size: 1, input, answer }
+  expect(await parsed.find(anna, 'resp_a', atOnce)).toEqual(expected)
+  expect(await parsed.conversation(anna, 'resp_a', 1_000_000, atOnce)).toEqual({
     kind: 'whole',
     responses: [expected],
   })
@@ -47,8 +51,8 @@ test('what is not there is not there', async () => {
     { find: () => undefined, sizeOf: () => undefined, conversation: (_, id) => ({ kind: 'missing', id }) },
     new Turns(),
   )
-  expect(await parsed.find('anna', 'resp_a', atOnce)).toBeUndefined()
-  expect(await parsed.conversation('anna', 'resp_a', 1, atOnce)).toEqual({ kind: 'missing', id: 'resp_a' })
+  expect(await parsed.find(anna, 'resp_a', atOnce)).toBeUndefined()
+  expect(await parsed.conversation(anna, 'resp_a', 1, atOnce)).toEqual({ kind: 'missing', id: 'resp_a' })
 })
 
 describe('what is large', () => {
@@ -85,8 +89,8 @@ describe('what is large', () => {
 
   test('is not read before its turn, alone or in a conversation', async () => {
     const { parsed, read, turns, turn, permit, settle } = waiting()
-    const found = parsed.find('anna', 'resp_a', turn)
-    const conversation = parsed.conversation('anna', 'resp_a', 2 * large, turn)
+    const found = parsed.find(anna, 'resp_a', turn)
+    const conversation = parsed.conversation(anna, 'resp_a', 2 * large, turn)
     await settle()
     expect(turns).toEqual([large, large])
     expect(read).toEqual([])
@@ -98,7 +102,7 @@ describe('what is large', () => {
 
   test('waits for nothing where it is too large to be read at all', async () => {
     const { parsed, turns, turn } = waiting()
-    const conversation = await parsed.conversation('anna', 'resp_a', large - 1, turn)
+    const conversation = await parsed.conversation(anna, 'resp_a', large - 1, turn)
     expect(conversation).toEqual({ kind: 'too-large', bytes: large })
     expect(turns).toEqual([])
   })

@@ -1,6 +1,7 @@
 // What a request refers to is looked for without keeping others waiting.
 
 import { expect, test } from 'bun:test'
+import { wholeAccount } from '../../src/accounts/caller.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { recall } from '../../src/responses/recall.ts'
 
@@ -24,7 +25,9 @@ test('others have their turns while thousands of responses are looked for that a
   }
   const room = 1_000_000
   const turn = () => undefined
-  const asked = { account: 'anna', previous: undefined, references, room, maxBodyBytes: room, turn }
+  const viewer = wholeAccount('anna')
+  const mayUse = () => true
+  const asked = { viewer, mayUse, previous: undefined, references, room, maxBodyBytes: room, turn }
   const { items } = await recall(responses, new Turns(), asked)
   isLooking = false
   expect(items.size).toBe(0)

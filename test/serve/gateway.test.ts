@@ -45,7 +45,7 @@ beforeAll(async () => {
     from: 'grant',
   })
   const expiresAt = started + 60_000
-  const rights: KeyRights = { ...unlimited, account, name: 'short', mode: 'live', expiresAt }
+  const rights: KeyRights = { ...unlimited, account, name: 'short', mode: 'live', sees: 'own', expiresAt }
   key = (await issueKey(store.accounts, rights, now)).text
   gateway = createGateway({
     config,

@@ -18,8 +18,8 @@ type SignatureOf = Target['rememberedSignature']
  * What the signature of a call is stored by. Ids alone are not unique: some servers count them from `call_0` in each
  * answer. All models of a provider share its signatures. A hash is short, and does not store what clients name things.
  */
-export function signatureKey({ account, provider }: Owner, { id, name }: NamedCall): string {
-  const text = JSON.stringify([account, provider, name, id])
+export function signatureKey({ account, line, provider }: Owner, { id, name }: NamedCall): string {
+  const text = JSON.stringify([account, line, provider, name, id])
   return new Bun.CryptoHasher('sha256').update(text).digest('base64url').slice(0, 22)
 }
 

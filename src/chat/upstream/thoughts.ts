@@ -3,6 +3,7 @@
 // of its tools, and OpenAI's models think everything anew.
 
 import { LRUCache } from 'lru-cache'
+import { lineOf } from '../../accounts/api-key.ts'
 import { joinReasoning } from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type {
@@ -34,6 +35,8 @@ const formats: ReadonlySet<string | null> = new Set([
 /** Whose reasoning or signature it is: only the provider that made it can read it. */
 export interface Owner {
   readonly account: string
+  /** The line of the key, so that no key is given what another has thought; empty for the app. */
+  readonly line: string
   readonly provider: string
 }
 
@@ -72,8 +75,8 @@ export class Thoughts {
   }
 }
 
-function keyOf({ account, provider }: Owner, id: string): string {
-  return `${account} ${provider} ${id}`
+function keyOf({ account, line, provider }: Owner, id: string): string {
+  return `${account} ${line} ${provider} ${id}`
 }
 
 /** Whether a detail has what only its provider can make. */
@@ -87,7 +90,8 @@ export function losesThoughts({ inbound }: IncomingCall): boolean {
 }
 
 export function ownerOf({ caller }: IncomingCall, { provider }: Candidate): Owner {
-  return { account: caller.account.id, provider: provider.id }
+  const line = caller.key === null ? '' : lineOf(caller.key)
+  return { account: caller.account.id, line, provider: provider.id }
 }
 
 /** What keeps the reasoning of a streamed answer; undefined if its client sends it back. */

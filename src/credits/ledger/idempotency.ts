@@ -20,9 +20,16 @@ export type Claim =
   /** The key belongs to a request with another body. */
   | { readonly kind: 'conflict' }
   | { readonly kind: 'running' }
-  | { readonly kind: 'answered'; readonly answer: KeptAnswer }
+  | { readonly kind: 'answered'; readonly answer: KeptAnswer; readonly of: AnsweredCall }
   /** The call was charged, but its answer was not kept: too large, or cut short by its client or a crash. */
   | { readonly kind: 'lost'; readonly call: string }
+
+/** The call that a kept answer is the answer of. */
+export interface AnsweredCall {
+  readonly model: string
+  /** The line of the key that made it; null for the app. */
+  readonly line: string | null
+}
 
 export interface KeptAnswer {
   readonly status: number

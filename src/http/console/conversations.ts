@@ -1,6 +1,7 @@
 // The chat's conversations: a list, and the turns of each, which are its stored responses.
 
 import { z } from 'zod'
+import { wholeAccount } from '../../accounts/caller.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
@@ -86,7 +87,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       const { last_response: lastResponse, ...rest } = body
       if (
         lastResponse !== undefined &&
-        (await parts.responses.sizeOf(account.id, lastResponse)) === undefined
+        (await parts.responses.sizeOf(wholeAccount(account.id), lastResponse)) === undefined
       ) {
         const message = 'This account has no stored response with that id.'
         throw new GatewayError('invalid_request', { message, param: 'last_response' })
@@ -128,7 +129,7 @@ async function chainOf(
   const turn = storedTurn(parts, request, requestId, account.id)
   // As much as can be continued, and the last answer to that.
   const most = mostRead(parts.body.maxBodyBytes) + parts.responseLimits.storedBytes
-  const chain = await parts.parsedResponses.conversation(account.id, last, most, turn)
+  const chain = await parts.parsedResponses.conversation(wholeAccount(account.id), last, most, turn)
   return chain.kind === 'whole' ? chain.responses : []
 }
 

@@ -9,6 +9,7 @@ import {
   issueKeyOnce,
   issueSuccessor,
   keyIdOf,
+  type KeyLimits,
   type KeyRights,
   unlimited,
 } from '../../accounts/issue-key.ts'
@@ -55,15 +56,19 @@ export const keyActs: readonly KeyAct[] = [
       body: createKeyBody,
     },
     async ({ parts, account, body }) => {
-      const { name, mode = 'live', id } = body
-      const limits = { ...unlimited, ...limitsOf(body, parts.now()) }
+      const { name, mode = 'live', sees = 'own', id } = body
+      const limits: KeyLimits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
       const keys = await parts.accounts.listKeys(account.id)
       if (id !== undefined) refuseSecond(keys, account, id)
       const open = keys.filter((key) => isActive(parts, key))
       if (open.length >= mostKeys)
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
-      return shownOnce(parts, await issuedFor(parts, { account: account.id, name, mode, ...limits }, id), {})
+      return shownOnce(
+        parts,
+        await issuedFor(parts, { account: account.id, name, mode, sees, ...limits }, id),
+        {},
+      )
     },
   ),
   keyAct(
@@ -144,7 +149,7 @@ const mostKeys = 500
 type WantedLimits = Omit<typeof changeKeyBody._output, 'name'>
 
 /** The limits named in a body, and no others. Throws `invalid_request`. */
-function limitsOf(body: WantedLimits, now: number): Partial<ApiKey> {
+function limitsOf(body: WantedLimits, now: number): Partial<KeyLimits> {
   const { expires_at, limit_usd, limit_window, models, requests_per_minute, tokens_per_minute, networks } =
     body
   return {
@@ -250,6 +255,7 @@ async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<Key
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
     networks: key.networks,
+    sees: key.sees,
     replaced_by: key.replacedBy,
   }
 }

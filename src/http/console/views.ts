@@ -67,6 +67,8 @@ export interface KeyView {
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly networks: readonly string[] | null
+  /** Whose calls and responses it may read. */
+  readonly sees: 'own' | 'all'
   /** The id of the key that replaced it. */
   readonly replaced_by: string | null
 }

@@ -78,6 +78,13 @@ export const createKeyBody = z.strictObject({
     'An id of yours for the request: the same one again makes no second key, and is refused.',
   ),
   mode: z.enum(['live', 'test']).optional(),
+  sees: z
+    .enum(['own', 'all'])
+    .optional()
+    .describe(
+      'Whose calls and responses it may read: `own` for those of its line (itself, what it replaces, what replaces it), ' +
+        'which is the default, `all` for those of the account; a test key sees those of test keys alone.',
+    ),
   ...z.strictObject(keyLimits).partial().shape,
 })
 export const changeKeyBody = z.strictObject(keyFields).partial()

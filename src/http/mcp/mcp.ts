@@ -1,5 +1,6 @@
 // /mcp: the gateway as an MCP server over Streamable HTTP. Each request carries its key; a session is a name alone.
 
+import { lineOf } from '../../accounts/api-key.ts'
 import { GatewayError } from '../../errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
 import { closedWhenIdle } from '../intake/connection.ts'
@@ -38,6 +39,7 @@ async function serve(parts: HttpParts, call: Call): Promise<Response> {
   const { ownApi } = await import('./api.ts')
   const running = parts.mcpCalls.begin(json, {
     account: caller.account.id,
+    line: caller.key === null ? '' : lineOf(caller.key),
     session: request.headers.get(sessionHeader),
     gone: request.signal,
   })

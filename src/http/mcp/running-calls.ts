@@ -28,20 +28,25 @@ export interface RunningCall {
   end(): void
 }
 
+interface Asker {
+  readonly account: string
+  readonly line: string
+  readonly session: string | null
+  readonly gone: AbortSignal
+}
+
 export class RunningCalls {
   readonly #running = new LRUCache<string, AbortController>(atMost(mostRunning))
 
   /**
    * What ends the work for this message: its client's disconnection, or a later message of the session that cancels it.
-   * Such a message is carried out here. `session` is what the client sent as its session, `account` whose key it has.
+   * Such a message is carried out here. `session` is what the client sent as its session, `account` and `line` whose
+   * key it has.
    */
-  begin(
-    message: unknown,
-    { account, session, gone }: { account: string; session: string | null; gone: AbortSignal },
-  ): RunningCall {
+  begin(message: unknown, { account, line, session, gone }: Asker): RunningCall {
     const alone = { signal: gone, end: () => undefined }
     if (session === null || session.length > longestSession) return alone
-    const keyOf = (id: string | number) => JSON.stringify([account, session, id])
+    const keyOf = (id: string | number) => JSON.stringify([account, line, session, id])
     const end = cancelled.safeParse(message)
     if (end.success) this.#running.get(keyOf(end.data.params.requestId))?.abort()
     const call = called.safeParse(message)

@@ -72,9 +72,9 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       },
 
       keepResponse: (command) => responses.keep(command),
-      findResponse: (account, id) => responses.find(account, id),
-      sizeOfResponse: (account, id) => responses.sizeOf(account, id),
-      conversation: (account, id, maxBytes) => responses.conversation(account, id, maxBytes),
+      findResponse: (viewer, id) => responses.find(viewer, id),
+      sizeOfResponse: (viewer, id) => responses.sizeOf(viewer, id),
+      conversation: (viewer, id, maxBytes) => responses.conversation(viewer, id, maxBytes),
       storedBytes: async (account) => (await responses.stored(account)).bytes(),
       recallSignature: async (key) => signatures.recall(key),
       rememberSignature: (key, signature) => signatures.remember(key, signature),

@@ -141,9 +141,9 @@ function remoteResponses(link: LedgerLink): CallStore['responses'] {
   /** Bytes of responses that this process has sent, by account. */
   const sent = new LRUCache<string, number>(atMost(rememberedAccounts))
   return {
-    find: (account, id) => link.request('findResponse', account, id),
-    sizeOf: (account, id) => link.request('sizeOfResponse', account, id),
-    conversation: (account, id, maxBytes) => link.request('conversation', account, id, maxBytes),
+    find: (viewer, id) => link.request('findResponse', viewer, id),
+    sizeOf: (viewer, id) => link.request('sizeOfResponse', viewer, id),
+    conversation: (viewer, id, maxBytes) => link.request('conversation', viewer, id, maxBytes),
     keep(command) {
       const { account, input, answer } = command
       let bytes = sent.get(account) ?? 0

@@ -43,7 +43,7 @@ async function bodyWith(recall: SignatureMemory['recall']): Promise<string> {
 }
 
 test('a signature is in the request, whether it is there at once or comes later', async () => {
-  const own = signatureKey({ account: 'anna', provider: 'a' }, { id: 'call_1', name: 'look' })
+  const own = signatureKey({ account: 'anna', line: '', provider: 'a' }, { id: 'call_1', name: 'look' })
   const atOnce = await bodyWith((key) => (key === own ? 'c2lnbmVk' : undefined))
   expect(JSON.parse(atOnce).contents[1].parts[0].thoughtSignature).toBe('c2lnbmVk')
   let asked = 0

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { remembering, signatureKey, withSignatures } from '../../../src/chat/upstream/signatures.ts'
 
-const owner = { account: 'acct_1', provider: 'a' }
+const owner = { account: 'acct_1', line: 'line_1', provider: 'a' }
 const called = (id: string) => ({ id, name: 'look' })
 const keyOf = (id: string) => signatureKey(owner, called(id))
 const kept: Readonly<Record<string, string>> = { [keyOf('one')]: 'sig 1', [keyOf('two')]: 'sig 2' }

@@ -8,7 +8,7 @@ import type { ContentEvent } from '../../../src/conversation/progress.ts'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
 import { callOf } from '../parts.ts'
 
-const owner = { account: 'acct_1', provider: 'a' }
+const owner = { account: 'acct_1', line: 'line_1', provider: 'a' }
 const called = { id: 'call_1', name: 'look' }
 const signed: ReasoningDetail = {
   type: 'reasoning.text',
@@ -121,7 +121,7 @@ describe('the next request', () => {
     ]
     return callOf({ model: 'a/m', messages })
   }
-  thoughts.keep({ account: asked({}).caller.account.id, provider: 'a' }, called, [signed])
+  thoughts.keep({ account: asked({}).caller.account.id, line: '', provider: 'a' }, called, [signed])
   const reasoningOf = ({ request }: IncomingCall) =>
     request
       .toChatRequest()

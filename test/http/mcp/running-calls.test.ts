@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { RunningCalls } from '../../../src/http/mcp/running-calls.ts'
 
-const of = { account: 'anna', session: 's', gone: new AbortController().signal }
+const of = { account: 'anna', line: 'first', session: 's', gone: new AbortController().signal }
 const call = { method: 'tools/call', id: 1 }
 const cancel = { method: 'notifications/cancelled', params: { requestId: 1 } }
 
@@ -11,6 +11,7 @@ test('a call is cancelled by its session, and by no other', () => {
   const calls = new RunningCalls()
   const { signal } = calls.begin(call, of)
   calls.begin(cancel, { ...of, account: 'ben' })
+  calls.begin(cancel, { ...of, line: 'other' })
   calls.begin(cancel, { ...of, session: 't' })
   expect(signal.aborted).toBe(false)
   calls.begin(cancel, of)

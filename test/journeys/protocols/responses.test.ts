@@ -613,15 +613,17 @@ interface Failed {
   readonly response?: { readonly id: string }
 }
 
-test('a signed-in account is served the same, and has the same responses', async () => {
+test('a signed-in account is served the same, and has the responses that a key for all sees', async () => {
   const made = await weir.command('accounts', 'session', '--account', 'owner@localhost', '--json')
   const { token } = JSON.parse(made.stdout) as { token: string }
   const app = new OpenAI({ apiKey: token, baseURL: `${weir.origin}/app/v1`, maxRetries: 0 })
   const { id } = await app.responses.create({ model: 'sim/echo', input: 'from the app' })
-  expect((await client.responses.retrieve(id)).output_text).toBe('from the app')
+  const wide = clientWith((await keyFor(weir, 'owner@localhost', '--sees', 'all')).key)
+  expect((await wide.responses.retrieve(id)).output_text).toBe('from the app')
+  expect(await failure(client.responses.retrieve(id))).toBeInstanceOf(OpenAI.NotFoundError)
   expect((await app.responses.inputItems.list(id)).data).toHaveLength(1)
   await app.responses.delete(id)
-  expect(await failure(client.responses.retrieve(id))).toBeInstanceOf(OpenAI.NotFoundError)
+  expect(await failure(wide.responses.retrieve(id))).toBeInstanceOf(OpenAI.NotFoundError)
 })
 
 test('every charge of these responses is in a ledger that proves itself', () => expectAudited(weir))

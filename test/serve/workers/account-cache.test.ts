@@ -20,6 +20,7 @@ const key = (revokedAt: number | null): ApiKey => ({
   requestsPerMinute: null,
   tokensPerMinute: null,
   networks: null,
+  sees: 'own',
   lineage: null,
   replacedBy: null,
 })

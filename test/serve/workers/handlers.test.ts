@@ -151,6 +151,7 @@ describe('across the link', () => {
     expect(answer).toEqual({
       kind: 'answered',
       answer: { status: 200, headers: { 'content-type': 'text/plain' }, body },
+      of: { model: 'sim/echo', line: null },
     })
   })
 
@@ -177,7 +178,7 @@ describe('across the link', () => {
 })
 
 test('a thought signature that one worker remembers is known to another, by its key alone', async () => {
-  const key = signatureKey({ account: 'acct_1', provider: 'a' }, { id: 'call_0', name: 'look' })
+  const key = signatureKey({ account: 'acct_1', line: '', provider: 'a' }, { id: 'call_0', name: 'look' })
   workerOf('w1').remote.store.signatures.remember(key, 'sig')
   const { signatures } = workerOf('w2').remote.store
   expect(await signatures.recall(key)).toBe('sig')

@@ -46,6 +46,7 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    sees: 'own',
     lineage: null,
     replacedBy: null,
     ...wanted,

@@ -228,6 +228,7 @@ test('a deleted account is gone with every way into it, and its address is free 
     ...times,
     ...limits,
     ...rates,
+    sees: 'own',
     lineage: null,
     replacedBy: null,
   })

@@ -1,6 +1,7 @@
 // Stored responses: there from the moment their call is charged, for their account alone, until their time is over.
 
 import { afterEach, describe, expect, test } from 'bun:test'
+import { wholeAccount } from '../../../src/accounts/caller.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { KeepCommand } from '../../../src/responses/response-store.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
@@ -57,9 +58,11 @@ async function answered(store: Store, call: string, wanted: Partial<KeepCommand>
 }
 
 const roomy = 10_000_000
+const anna = wholeAccount('anna')
+const bob = wholeAccount('bob')
 
 async function told(store: Store, id: string, maxBytes = roomy): Promise<unknown> {
-  const conversation = await store.responses.conversation('anna', id, maxBytes)
+  const conversation = await store.responses.conversation(anna, id, maxBytes)
   return conversation.kind === 'whole' ? conversation.responses.map((one) => one.id) : conversation
 }
 
@@ -68,7 +71,7 @@ describe('a response', () => {
     const dataDir = freshDir()
     const store = await open(dataDir)
     await answered(store, 'a')
-    expect(await store.responses.find('anna', 'resp_a')).toMatchObject({
+    expect(await store.responses.find(anna, 'resp_a')).toMatchObject({
       id: 'resp_a',
       previous: undefined,
       input: keepOf('a').input,
@@ -76,7 +79,7 @@ describe('a response', () => {
     })
     await opened.pop()!.close()
     const { responses } = await open(dataDir)
-    expect(await responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
+    expect(await responses.find(anna, 'resp_a')).toMatchObject({ id: 'resp_a' })
   })
 
   test('whose conversation was deleted while it was answered is not kept, nor any part of it', async () => {
@@ -93,26 +96,26 @@ describe('a response', () => {
     await answered(store, 'a', { conversation: 'conv_here' })
     await answered(store, 'b', { conversation: 'conv_gone' })
     await answered(store, 'c', { conversation: 'conv_gone', input: ['x'.repeat(600_000)] })
-    expect(await store.responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
+    expect(await store.responses.find(anna, 'resp_a')).toMatchObject({ id: 'resp_a' })
     expect(await store.conversations.find('anna', 'conv_here')).toMatchObject({ lastResponse: 'resp_a' })
-    for (const id of ['resp_b', 'resp_c']) expect(await store.responses.find('anna', id)).toBeUndefined()
-    const { size } = (await store.responses.find('anna', 'resp_a'))!
+    for (const id of ['resp_b', 'resp_c']) expect(await store.responses.find(anna, id)).toBeUndefined()
+    const { size } = (await store.responses.find(anna, 'resp_a'))!
     expect((await store.responses.stored('anna')).bytes()).toBe(size)
   })
 
   test('is no other account’s, and cannot be deleted by one', async () => {
     const store = await open()
     await answered(store, 'a')
-    expect(await store.responses.find('bob', 'resp_a')).toBeUndefined()
-    expect(await store.responses.sizeOf('bob', 'resp_a')).toBeUndefined()
-    expect(await store.responses.conversation('bob', 'resp_a', roomy)).toEqual({
+    expect(await store.responses.find(bob, 'resp_a')).toBeUndefined()
+    expect(await store.responses.sizeOf(bob, 'resp_a')).toBeUndefined()
+    expect(await store.responses.conversation(bob, 'resp_a', roomy)).toEqual({
       kind: 'missing',
       id: 'resp_a',
     })
-    expect(await store.responses.delete('bob', 'resp_a')).toBe(false)
-    const found = await store.responses.find('anna', 'resp_a')
+    expect(await store.responses.delete(bob, 'resp_a')).toBe(false)
+    const found = await store.responses.find(anna, 'resp_a')
     expect(found?.id).toBe('resp_a')
-    expect(await store.responses.sizeOf('anna', 'resp_a')).toBe(found!.size)
+    expect(await store.responses.sizeOf(anna, 'resp_a')).toBe(found!.size)
   })
 
   test('is had by nobody whose call was not charged for it', async () => {
@@ -132,31 +135,31 @@ describe('a response', () => {
       leaseUntil: noon + minute,
     })
     now = noon + 2 * minute
-    expect(await store.responses.find('anna', 'resp_open')).toBeUndefined()
+    expect(await store.responses.find(anna, 'resp_open')).toBeUndefined()
     await store.ledger.recover(now)
     expect(await store.ledger.call('anna', 'recovered')).toMatchObject({
       state: 'settled',
       ending: 'recovered',
     })
     for (const call of ['open', 'voided', 'recovered'])
-      expect(await store.responses.find('anna', `resp_${call}`)).toBeUndefined()
+      expect(await store.responses.find(anna, `resp_${call}`)).toBeUndefined()
   })
 
   test('is gone when it is deleted, and what it held with it', async () => {
     const store = await open()
     await answered(store, 'a')
-    expect(await store.responses.delete('anna', 'resp_a')).toBe(true)
-    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
-    expect(await store.responses.delete('anna', 'resp_a')).toBe(false)
+    expect(await store.responses.delete(anna, 'resp_a')).toBe(true)
+    expect(await store.responses.find(anna, 'resp_a')).toBeUndefined()
+    expect(await store.responses.delete(anna, 'resp_a')).toBe(false)
   })
 
   test('expires, and is then forgotten', async () => {
     const store = await open()
     await answered(store, 'a')
     now = noon + 30 * day - 1
-    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+    expect((await store.responses.find(anna, 'resp_a'))?.id).toBe('resp_a')
     now = noon + 30 * day
-    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.find(anna, 'resp_a')).toBeUndefined()
     expect(await told(store, 'resp_a')).toEqual({ kind: 'missing', id: 'resp_a' })
     expect(await store.responses.sweep(noon + 31 * day - 1)).toBe(0)
     expect(await store.responses.sweep(noon + 31 * day)).toBe(1)
@@ -174,9 +177,9 @@ describe('a response', () => {
       keepOf('a', { input: [input.slice(0, 10), input.slice(10)], answer: answer.match(/.{1,4000}/gu)! }),
     )
     const settled = ledger.settle(settleOf('a', usd(1)))
-    expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await responses.find(anna, 'resp_a')).toBeUndefined()
     await settled
-    const found = await responses.find('anna', 'resp_a')
+    const found = await responses.find(anna, 'resp_a')
     expect(Bun.hash(found!.input.join(''))).toBe(Bun.hash(input))
     expect(Bun.hash(found!.answer.join(''))).toBe(Bun.hash(answer))
     await kept
@@ -189,7 +192,7 @@ describe('a response', () => {
     expect(count).toBeGreaterThan(5n)
     // A second version, as of a failure, leaves nothing of the first behind.
     await responses.keep(keepOf('a'))
-    expect((await responses.find('anna', 'resp_a'))?.input).toEqual(keepOf('a').input)
+    expect((await responses.find(anna, 'resp_a'))?.input).toEqual(keepOf('a').input)
     expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
     await ledger.close()
     database.close()
@@ -202,10 +205,10 @@ describe('a response', () => {
     const kept = responses.keep(keepOf('a', { answer: [JSON.stringify({ text: 'x'.repeat(600_000) })] }))
     await ledger.settle(settleOf('a', usd(1)))
     await kept
-    expect((await responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+    expect((await responses.find(anna, 'resp_a'))?.id).toBe('resp_a')
     database.run('DELETE FROM response_part WHERE part = 1')
-    expect(await responses.find('anna', 'resp_a')).toBeUndefined()
-    expect(await responses.conversation('anna', 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await responses.find(anna, 'resp_a')).toBeUndefined()
+    expect(await responses.conversation(anna, 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
     expect(await responses.sweep(noon + 31 * day)).toBe(1)
     expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
     await ledger.close()
@@ -218,7 +221,7 @@ describe('a response', () => {
     await answered(store, 'b', { previous: 'resp_a', answer: [`{"text":"${'y'.repeat(500_000)}"}`] })
     const sizes = await Promise.all(
       [1, 2].map(async () => {
-        const read = await store.responses.conversation('anna', 'resp_b', 2 * roomy)
+        const read = await store.responses.conversation(anna, 'resp_b', 2 * roomy)
         return read.kind === 'whole' ? read.responses.map(({ answer }) => answer.join('').length) : read
       }),
     )
@@ -230,7 +233,7 @@ describe('a response', () => {
       if (isReading) setImmediate(others)
     }
     setImmediate(others)
-    const [found] = await Promise.all([1, 2].map(() => store.responses.find('anna', 'resp_a')))
+    const [found] = await Promise.all([1, 2].map(() => store.responses.find(anna, 'resp_a')))
     isReading = false
     expect(found?.size).toBeGreaterThan(9_000_000)
     // Thirty-five parts, of which two are read at once; by two readers.
@@ -240,9 +243,9 @@ describe('a response', () => {
   test('that is deleted while it is read is not there', async () => {
     const store = await open()
     await answered(store, 'a', { answer: [JSON.stringify({ text: 'x'.repeat(3_000_000) })] })
-    const found = store.responses.find('anna', 'resp_a')
-    const conversation = store.responses.conversation('anna', 'resp_a', roomy)
-    expect(await store.responses.delete('anna', 'resp_a')).toBe(true)
+    const found = store.responses.find(anna, 'resp_a')
+    const conversation = store.responses.conversation(anna, 'resp_a', roomy)
+    expect(await store.responses.delete(anna, 'resp_a')).toBe(true)
     expect(await found).toBeUndefined()
     expect(await conversation).toEqual({ kind: 'missing', id: 'resp_a' })
   })
@@ -272,19 +275,19 @@ describe('a conversation', () => {
 
   test('ends where one of its responses was deleted, and says which', async () => {
     const store = await threeTurns()
-    await store.responses.delete('anna', 'resp_a')
+    await store.responses.delete(anna, 'resp_a')
     expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
   })
 
   test('is deleted with all that is left of it', async () => {
     const store = await threeTurns()
     await answered(store, 'other')
-    await store.responses.delete('anna', 'resp_a')
+    await store.responses.delete(anna, 'resp_a')
     await store.responses.deleteConversation('bob', 'resp_c')
     expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
     await store.responses.deleteConversation('anna', 'resp_c')
-    for (const id of ['resp_c', 'resp_b']) expect(await store.responses.find('anna', id)).toBeUndefined()
-    expect((await store.responses.find('anna', 'resp_other'))?.id).toBe('resp_other')
+    for (const id of ['resp_c', 'resp_b']) expect(await store.responses.find(anna, id)).toBeUndefined()
+    expect((await store.responses.find(anna, 'resp_other'))?.id).toBe('resp_other')
   })
 
   test('is deleted with what had expired by itself', async () => {
@@ -308,13 +311,13 @@ describe('a conversation', () => {
     expect(await store.responses.sweep(now)).toBe(0)
     expect(await told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
     // By itself its beginning has expired.
-    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.find(anna, 'resp_a')).toBeUndefined()
     expect(await store.responses.sweep(noon + 90 * day)).toBe(3)
   })
 
   test('that is larger than it may be is not read', async () => {
     const store = await threeTurns()
-    const size = (await store.responses.find('anna', 'resp_a'))!.size
+    const size = (await store.responses.find(anna, 'resp_a'))!.size
     expect(await told(store, 'resp_c', 3 * size)).toEqual(['resp_a', 'resp_b', 'resp_c'])
     expect(await told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large', bytes: 3 * size })
   })
@@ -350,11 +353,11 @@ test('while nothing can be written a response waits with the settle that charges
   const settled = ledger.settle(settleOf('a', usd(1)))
   await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
   expect(new SpillFile(dataDir, noon).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
-  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(await responses.find(anna, 'resp_a')).toBeUndefined()
   database.run('PRAGMA query_only = 0')
   expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
   await kept
-  expect((await responses.find('anna', 'resp_a'))?.answer.join('')).toBe(answer)
+  expect((await responses.find(anna, 'resp_a'))?.answer.join('')).toBe(answer)
   await ledger.close()
   spill.close()
   database.close()
@@ -374,12 +377,12 @@ test('a response that finds no room waits alone, and the charges of all go on', 
     await ledger.hold(holdOf(call))
     expect(await ledger.settle(settleOf(call, usd(1)))).toMatchObject({ kind: 'settled' })
   }
-  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(await responses.find(anna, 'resp_a')).toBeUndefined()
   expect(ledger.writable()).toBe(true)
 
   database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
   await kept
-  expect((await responses.find('anna', 'resp_a'))?.answer.join('')).toBe(answer)
+  expect((await responses.find(anna, 'resp_a'))?.answer.join('')).toBe(answer)
   await ledger.close()
   database.close()
 }, 10_000)
@@ -391,7 +394,7 @@ test('all that an account has is forgotten, and nothing of another', async () =>
   expect((await store.responses.stored('anna')).bytes()).toBeGreaterThan(0)
   expect(await store.responses.forgetAccount('anna')).toBe(45)
   expect((await store.responses.stored('anna')).bytes()).toBe(0)
-  expect(await store.responses.find('anna', 'resp_a0')).toBeUndefined()
+  expect(await store.responses.find(anna, 'resp_a0')).toBeUndefined()
 })
 
 test('the texts of long responses go with the account that had them', async () => {
@@ -424,7 +427,7 @@ test('what an account has stored is added up, and what it deletes or outlives is
   const other = await openStore(dataDir, { clock: () => now })
   opened.push(other)
   expect((await other.responses.stored('anna')).bytes()).toBe(sizeOf('a') + sizeOf('b'))
-  await store.responses.delete('anna', 'resp_a')
+  await store.responses.delete(anna, 'resp_a')
   expect((await store.responses.stored('anna')).bytes()).toBe(sizeOf('b'))
   now += 40 * day
   await store.responses.sweep(now)

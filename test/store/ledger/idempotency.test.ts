@@ -70,7 +70,11 @@ describe('a key', () => {
     const store = await open(freshDir())
     const { idempotency } = store
     await charged(store, 'c', answer)
-    expect(await idempotency.claim(claimOf('d'))).toEqual({ kind: 'answered', answer })
+    expect(await idempotency.claim(claimOf('d'))).toEqual({
+      kind: 'answered',
+      answer,
+      of: { model: 'sim/echo', line: null },
+    })
     expect(await kindOf(idempotency.claim(claimOf('d', { bodyHash: bodyB })))).toBe('conflict')
     expect(await kindOf(idempotency.claim(claimOf('d', { account: 'bert' })))).toBe('fresh')
   })

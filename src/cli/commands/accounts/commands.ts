@@ -88,6 +88,11 @@ function keys(weir: Command, io: Io): void {
     .requiredOption('--account <account>', 'id or e-mail address of the account it spends from')
     .option('--name <name>', 'what to call it')
     .option('--test', 'a key of the test mode: it costs nothing and reaches the simulator only')
+    .option(
+      '--sees <own|all>',
+      'whose calls and responses it may read: its own and those of the keys it replaces (the default), or all of the ' +
+        'account, for a test key all of test keys',
+    )
     .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls')
   limitOptions(create)
   ready(create, io, async (...given) => (await import('./keys.ts')).createKey(...given))

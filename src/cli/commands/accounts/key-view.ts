@@ -23,6 +23,7 @@ export function keyView(key: ApiKey, now: number) {
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
     networks: key.networks,
+    sees: key.sees,
     replaced_by: key.replacedBy,
   }
 }
@@ -33,9 +34,10 @@ export function renderKeys(keys: readonly KeyView[]): string {
     key.id,
     key.name,
     key.mode,
+    key.sees,
     key.state,
     `…${key.last_four}`,
     key.expires_at ?? 'never',
   ])
-  return table(['KEY', 'NAME', 'MODE', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
+  return table(['KEY', 'NAME', 'MODE', 'SEES', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
 }

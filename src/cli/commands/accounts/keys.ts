@@ -12,7 +12,7 @@ import {
 import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { limitsOf } from '../../key-limits.ts'
-import { duration } from '../../values.ts'
+import { duration, oneOf } from '../../values.ts'
 import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
@@ -23,6 +23,7 @@ export async function createKey(context: Context, invocation: Invocation): Promi
   const mode: KeyMode = invocation.flag('test') ? 'test' : 'live'
   const rights: Omit<KeyRights, 'account'> = {
     mode,
+    sees: oneOf('--sees', invocation.option('sees') ?? 'own', ['own', 'all'] as const),
     name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
     ...limitsOf(invocation, unlimited, now),
   }

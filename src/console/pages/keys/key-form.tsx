@@ -29,7 +29,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
     void act(async () => {
       if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...given(rights), id }))
       else {
-        const { mode: _, ...changes } = rights
+        const { mode: _, sees: __, ...changes } = rights
         const shown = more ? changes : { name: changes.name }
         await call<Key>('PATCH', `keys/${encodeURIComponent(existing.id)}`, shown)
         onClose()
@@ -72,6 +72,17 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
         >
           {more ? t('Fewer options') : t('Limits, models, expiry')}
         </Button>
+        {more && existing === undefined && (
+          <Choice
+            label={t('What it may read')}
+            name="sees"
+            defaultValue="own"
+            options={[
+              ['own', t('its own calls and responses')],
+              ['all', t('those of all keys and of the chat')],
+            ]}
+          />
+        )}
         {more && <Bounds existing={existing} wrong={wrong} />}
         {fault && <Failure error={error} />}
         <div className="flex justify-end gap-2">
@@ -196,6 +207,7 @@ function rightsIn(form: FormData) {
   return {
     name: textOf(form, 'name') ?? '',
     mode: textOf(form, 'mode') ?? 'live',
+    sees: textOf(form, 'sees') ?? 'own',
     limit_usd: limit,
     ...(limit === null ? {} : { limit_window: textOf(form, 'limit_window') }),
     requests_per_minute: whole('requests_per_minute'),

@@ -115,6 +115,12 @@ export function KeyName({ keyRow }: { keyRow: Key }) {
     <>
       <span className="font-medium">{keyRow.name}</span>{' '}
       {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+      {keyRow.sees === 'all' && (
+        <>
+          {' '}
+          <Badge tone="warn">{t('reads all calls')}</Badge>
+        </>
+      )}
       <span className="block font-mono text-[12px] text-muted">…{keyRow.last4}</span>
     </>
   )

@@ -1,6 +1,7 @@
 // Usage and the request log of an account in the console.
 
 import { z } from 'zod'
+import { wholeAccount } from '../../../accounts/caller.ts'
 import type { LoggedRequest, RequestQuery } from '../../../observe/request-log.ts'
 import { GatewayError } from '../../../errors.ts'
 import { pageLimit, queryOf } from '../../intake/query.ts'
@@ -13,12 +14,12 @@ import { type ConsoleRoute, ownRoute } from '../route.ts'
 export const requestRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'usage', summary: 'What its calls came to, by day' },
-    ({ parts, account, request }) => accountUsage(parts, account, request),
+    ({ parts, account, request }) => accountUsage(parts, wholeAccount(account.id), request),
   ),
   ownRoute(
     { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
     async ({ parts, account, request }) => {
-      const view = await accountUsage(parts, account, request)
+      const view = await accountUsage(parts, wholeAccount(account.id), request)
       return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
     },
   ),

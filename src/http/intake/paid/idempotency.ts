@@ -1,11 +1,19 @@
 // The Idempotency-Key header: a request sent twice is served and charged once, and answered twice.
 
-import type { Caller } from '../../../accounts/caller.ts'
+import { lineOf } from '../../../accounts/api-key.ts'
+import { type Caller, mayUse } from '../../../accounts/caller.ts'
+import { windowEnd, windowStart } from '../../../accounts/spend-window.ts'
 import type { AnswerKeeper } from '../../../chat/answer-keeper.ts'
 import type { Turns } from '../../../chat/streaming/turns.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { pass } from '../../../credits/ledger/failpoint.ts'
-import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../../../credits/ledger/idempotency.ts'
+import type {
+  AnsweredCall,
+  ClaimCommand,
+  IdempotencyStore,
+  KeptAnswer,
+} from '../../../credits/ledger/idempotency.ts'
+import type { CallLedger } from '../../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../../errors.ts'
 import { stringifySteps } from '../../../json/stringify.ts'
 import type { Log } from '../../../observe/log.ts'
@@ -22,6 +30,7 @@ export interface IdempotencyParts {
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
   readonly keptBytes: KeptBytes
+  readonly ledger: Pick<CallLedger, 'keySpend'>
   readonly turns: Pick<Turns, 'run' | 'through'>
   readonly now: () => number
   readonly log: Log
@@ -67,6 +76,7 @@ async function onceForKey(
     case 'fresh':
       return firstAnswer(parts, command, keyed, run)
     case 'answered':
+      await requireAsker(parts, keyed.caller, claim.of)
       return replay(claim.answer)
     case 'running':
       throw new GatewayError('idempotency_in_progress', { retryAfterMs })
@@ -106,6 +116,25 @@ async function commandOf(
     call: requestId,
     expiresAt: now() + idempotencyLimits.keepMs,
   }
+}
+
+/**
+ * Throws unless the caller could have made the call: any key of the account may send a request again, but none is given
+ * what it could not have asked for. The line that made the call has paid for its answer, whatever is left of its limit.
+ */
+async function requireAsker(
+  { ledger, now }: Pick<IdempotencyParts, 'ledger' | 'now'>,
+  caller: Caller,
+  { model, line }: AnsweredCall,
+): Promise<void> {
+  const { account, key } = caller
+  if (account.suspended) throw new GatewayError('account_suspended')
+  if (!mayUse(caller, model)) throw new GatewayError('model_not_allowed', { metadata: { model } })
+  if (key === null || key.spendLimit === null || lineOf(key) === line) return
+  if ((await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))) < key.spendLimit) return
+  const end = windowEnd(key.limitWindow, now())
+  const resets_at = end === null ? null : new Date(end).toISOString()
+  throw new GatewayError('key_limit_exceeded', { metadata: { model, resets_at } })
 }
 
 function replay({ status, headers, body }: KeptAnswer): Response {

@@ -1,7 +1,7 @@
 // GET /v1/key, /v1/credits, /v1/generation and /v1/usage: what a key may know of itself, its account and its calls.
 
 import type { ApiKey } from '../../../accounts/api-key.ts'
-import type { Caller } from '../../../accounts/caller.ts'
+import { type Caller, sees, viewerOf } from '../../../accounts/caller.ts'
 import { windowEnd, windowStart } from '../../../accounts/spend-window.ts'
 import { freeIn } from '../../../credits/balance.ts'
 import { formatCreditLine } from '../../../credits/credit-line.ts'
@@ -16,6 +16,7 @@ import type { Route } from '../../route.ts'
 import type { HttpParts } from '../../parts.ts'
 
 type Ledger = Pick<HttpParts, 'ledger' | 'now'>
+type Receipts = Pick<HttpParts, 'ledger' | 'accounts'>
 type Usage = Pick<HttpParts, 'usage' | 'accounts' | 'now'>
 
 export const getKey: Route<Ledger> = {
@@ -32,11 +33,11 @@ export const getCredits: Route<Ledger> = {
   operation: async () => (await import('./documentation.ts')).credits,
 }
 
-export const getGeneration: Route<Ledger> = {
+export const getGeneration: Route<Receipts> = {
   method: 'GET',
   path: '/v1/generation',
-  handle: asCaller(({ ledger }, caller, { request }) =>
-    describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id')),
+  handle: asCaller((parts, caller, { request }) =>
+    describeGeneration(caller, parts, new URL(request.url).searchParams.get('id')),
   ),
   operation: async () => (await import('./documentation.ts')).generation,
 }
@@ -44,8 +45,8 @@ export const getGeneration: Route<Ledger> = {
 export const getUsage: Route<Usage> = {
   method: 'GET',
   path: '/v1/usage',
-  handle: asCaller(async (parts, { account }, { request }) =>
-    (await import('./usage.ts')).accountUsage(parts, account, request),
+  handle: asCaller(async (parts, caller, { request }) =>
+    (await import('./usage.ts')).accountUsage(parts, viewerOf(caller), request),
   ),
   operation: async () => (await import('./requests-documentation.ts')).usage,
 }
@@ -54,9 +55,9 @@ export const getUsageCsv: Route<Usage> = {
   method: 'GET',
   path: '/v1/usage.csv',
   handle: async (parts, call) => {
-    const { account } = await call.caller()
+    const viewer = viewerOf(await call.caller())
     const { accountUsage, csvResponse, usageCsv } = await import('./usage.ts')
-    const view = await accountUsage(parts, account, call.request)
+    const view = await accountUsage(parts, viewer, call.request)
     return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
   },
   operation: async () => (await import('./requests-documentation.ts')).usageCsv,
@@ -85,6 +86,7 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
       requests_per_minute: key.requestsPerMinute,
       tokens_per_minute: key.tokensPerMinute,
       networks: key.networks,
+      sees: key.sees,
       usage: formatUsd(await spent('total')),
       usage_daily: formatUsd(await spent('day')),
       usage_weekly: formatUsd(await spent('week')),
@@ -93,8 +95,12 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   }
 }
 
-/** The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. */
+/**
+ * The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. A test key
+ * spends nothing, and is told nothing of the credit that live calls are paid from.
+ */
 async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
+  if (caller.mode === 'test') return noCredit()
   const balance = await ledger.balance(caller.account.id)
   const totals = await ledger.totals(caller.account.id)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
@@ -112,6 +118,20 @@ async function describeCredits(caller: Caller, ledger: LedgerStore, now: number)
   }
 }
 
+function noCredit() {
+  const none = formatUsd(0n)
+  const debts = { held: none, debt: none, credit_line: null }
+  const sums = { total_purchased: none, total_used: none }
+  const data = {
+    currency: 'USD',
+    available: none,
+    ...debts,
+    pools: pools.map((pool) => describePool(pool, [])),
+    ...sums,
+  }
+  return { data }
+}
+
 function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
   const lots = living.filter((lot) => lot.pool === pool)
   return {
@@ -127,15 +147,31 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
   }
 }
 
-/** The receipt of a call of the account, by our request id or the answer's. Throws `not_found`. */
-async function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
+/**
+ * The receipt of a call that the caller may see, by our request id or the answer's. Throws `not_found`, for the calls of
+ * other keys too.
+ */
+async function describeGeneration(caller: Caller, { ledger, accounts }: Receipts, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
   }
   const { account } = caller
   const call = (await ledger.call(account.id, requestIdOf(id) ?? id)) ?? (await ledger.call(account.id, id))
-  if (!call) throw new GatewayError('not_found', { message: 'This account has made no call with this id.' })
+  if (!call || !(await mayRead(accounts, caller, call.key)))
+    throw new GatewayError('not_found', {
+      message: 'There is no call with this id whose receipt this key may see.',
+    })
   return { data: receiptOf(call) }
+}
+
+/** Whether the caller may see a call that was made with the key of this id; null for one of the app. */
+export async function mayRead(
+  accounts: Pick<HttpParts['accounts'], 'findKey'>,
+  caller: Caller,
+  key: string | null,
+): Promise<boolean> {
+  const madeWith = key === null ? null : ((await accounts.findKey(key)) ?? null)
+  return sees(viewerOf(caller), madeWith)
 }
 
 function iso(at: number | null): string | null {

@@ -121,6 +121,7 @@ const shownKey = {
     requests_per_minute: 60,
     tokens_per_minute: null,
     networks: null,
+    sees: 'own',
     usage: '0.0000075',
     usage_daily: '0.0000075',
     usage_weekly: '0.0000075',
@@ -145,7 +146,8 @@ export const credits: Operation = {
   id: 'getCredits',
   tag: 'Account',
   summary: 'Get the credit of the account',
-  description: 'By pool and by lot. One credit is one US dollar of model usage.',
+  description:
+    'By pool and by lot. One credit is one US dollar of model usage. A test key spends nothing: for it all amounts are 0.',
   security: 'key',
   answers: { 200: { description: 'The credit.', content: json('Credits', shownCredits) } },
   errors: [...ofAnyRequest, ...ofCaller],
@@ -157,7 +159,7 @@ export const generation: Operation = {
   tag: 'Chat',
   summary: 'Get the receipt of a call',
   description:
-    'Every line is quantity × rate = amount, the lines add up to the total, and what the lots paid adds up to what was charged. Complete in the same second as the answer.',
+    'Every line is quantity × rate = amount, the lines add up to the total, and what the lots paid adds up to what was charged. Complete in the same second as the answer. A key gets those of its own line (itself, the keys it replaces, those that replace it), unless it was made with `sees: all`.',
   security: 'key',
   parameters: [
     {

@@ -128,7 +128,7 @@ export const usage: Operation = {
   tag: 'Account',
   summary: 'Get what the account’s calls came to',
   description:
-    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is.',
+    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
   parameters: usageParameters,
   answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
@@ -154,7 +154,7 @@ export const listRequests: Operation = {
   tag: 'Account',
   summary: 'List the calls of the account',
   description:
-    'Newest first, refused calls included, for as long as the operator keeps them (90 days by default).',
+    'Newest first, refused calls included, for as long as the operator keeps them (90 days by default). A key gets those of its own line (itself, the keys it replaces, those that replace it), unless it was made with `sees: all`.',
   security: 'key',
   parameters: [
     text('key', 'Only calls with the key of this id.'),
@@ -183,7 +183,8 @@ export const getRequest: Operation = {
   path: '/v1/requests/{id}',
   tag: 'Account',
   summary: 'Get one call of the account',
-  description: 'With its receipt: every attempt and why it failed.',
+  description:
+    'With its receipt: every attempt and why it failed. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
   parameters: [
     {

@@ -1,12 +1,12 @@
 // GET /v1/requests and GET /v1/requests/{id}: an account's calls, served or refused.
 
-import type { Caller } from '../../../accounts/caller.ts'
-import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
+import { type Caller, viewerOf } from '../../../accounts/caller.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { RequestQuery, RequestReader } from '../../../observe/request-log.ts'
 import { asCaller } from '../../intake/answer.ts'
 import { requireKnown } from '../../intake/query.ts'
 import type { Route } from '../../route.ts'
+import { mayRead } from './account.ts'
 import { placeOf, requestList, requestWhole } from './request-views.ts'
 import type { HttpParts } from '../../parts.ts'
 
@@ -17,7 +17,7 @@ const maxFilterCharacters = 200
 
 const filters = ['key', 'model', 'code', 'from', 'until', 'cursor', 'limit']
 
-type Requests = Pick<HttpParts, 'requests' | 'ledger'>
+type Requests = Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>
 
 export const listRequests: Route<Requests> = {
   method: 'GET',
@@ -29,31 +29,24 @@ export const listRequests: Route<Requests> = {
 export const getRequest: Route<Requests> = {
   method: 'GET',
   path: '/v1/requests/:id',
-  handle: asCaller(({ requests, ledger }, caller, { params }) =>
-    oneRequest(caller, requests, ledger, params['id']!),
-  ),
+  handle: asCaller((parts, caller, { params }) => oneRequest(parts, caller, params['id']!)),
   operation: async () => (await import('./requests-documentation.ts')).getRequest,
 }
 
-/** The calls of the caller's account, newest first, filtered by the query. Throws `invalid_request`. */
-async function requestsOf({ account }: Caller, requests: RequestReader, request: Request) {
+/** The calls that the caller may see, newest first, filtered by the query. Throws `invalid_request`. */
+async function requestsOf(caller: Caller, requests: RequestReader, request: Request) {
   const query = new URL(request.url).searchParams
   requireKnown(query, filters)
-  const asked = { ...filterOf(query), account: account.id, limit: limitOf(query) }
+  const asked = { ...filterOf(query), ...viewerOf(caller), limit: limitOf(query) }
   return requestList(await requests.page(asked))
 }
 
-/** Throws `not_found` for a call that is not in the log or belongs to another account. */
-async function oneRequest(
-  { account }: Caller,
-  requests: RequestReader,
-  ledger: Pick<LedgerStore, 'call'>,
-  id: string,
-) {
-  const row = await requests.find(id, account.id)
-  if (row) return { data: await requestWhole(row, ledger) }
+/** Throws `not_found` for a call that is not in the log, or that the caller may not see. */
+async function oneRequest({ requests, ledger, accounts }: Requests, caller: Caller, id: string) {
+  const row = await requests.find(id, caller.account.id)
+  if (row && (await mayRead(accounts, caller, row.key))) return { data: await requestWhole(row, ledger) }
   const message =
-    'The request log holds no call of this account with this id. Receipts are kept for ever: GET /v1/generation?id=.'
+    'The request log holds no call with this id that this key may see. Receipts are kept for ever: GET /v1/generation?id=.'
   throw new GatewayError('not_found', { message })
 }
 

@@ -24,6 +24,12 @@ export const keySchema = z.object({
     requests_per_minute: z.int().nullable().describe('The key’s own limit; null leaves it to the gateway’s.'),
     tokens_per_minute: z.int().nullable().describe('The same for tokens.'),
     networks: z.array(z.string()).nullable().describe('Where it may be used from; null for anywhere.'),
+    sees: z
+      .enum(['own', 'all'])
+      .describe(
+        'Whose calls and responses it may read: its own and those of the keys it replaces or is replaced by, or all of ' +
+          'the account (for a test key all of test keys).',
+      ),
     usage: usd.describe('Spent by this key in all, US dollars.'),
     usage_daily: usd.describe('Spent since midnight UTC.'),
     usage_weekly: usd.describe('Spent in this week, UTC.'),

@@ -1,7 +1,7 @@
 // GET /v1/usage: the account's usage by day and by a chosen dimension, as JSON or CSV.
 
 import { z } from 'zod'
-import type { Account } from '../../../accounts/account.ts'
+import type { Viewer } from '../../../accounts/caller.ts'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { csvOf } from '../../../csv.ts'
@@ -71,13 +71,13 @@ export const usageSchema = z.object({
 
 export type UsageView = z.infer<typeof usageSchema>
 
-/** The usage of one account by the query parameters. Throws `invalid_request`. */
+/** The usage of an account, as far as the viewer may see it, by the query parameters. Throws `invalid_request`. */
 export function accountUsage(
   { usage, accounts, now }: Pick<HttpParts, 'usage' | 'accounts' | 'now'>,
-  account: Pick<Account, 'id'>,
+  viewer: Viewer,
   request: Request,
 ): Promise<UsageView> {
-  const query = { ...usageQuery(queryOf(usageParameters, request), now()), account: account.id }
+  const query = { ...usageQuery(queryOf(usageParameters, request), now()), ...viewer }
   return usageView(usage, query, (by, group) => labelIn(accounts, by, group))
 }
 

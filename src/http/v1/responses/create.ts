@@ -1,6 +1,6 @@
 // POST /v1/responses
 
-import type { Caller } from '../../../accounts/caller.ts'
+import { type Caller, mayUse, viewerOf } from '../../../accounts/caller.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { addresses } from '../../../protocols/openai-responses/inbound/addresses.ts'
@@ -93,7 +93,8 @@ export async function callOf(
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.turns.run(() => checkedRequest(json))
   const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.turns, {
-    account: caller.account.id,
+    viewer: viewerOf(caller),
+    mayUse: (model) => mayUse(caller, model),
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
     room: parts.body.maxBodyBytes - bytes,

@@ -303,7 +303,8 @@ export const getResponse: Operation = {
   ...stored,
   id: 'getResponse',
   summary: 'Get a stored response',
-  description: 'As it was answered. Stored responses are their account’s alone, and expire after 30 days.',
+  description:
+    'As it was answered. A key gets, continues and deletes those of its own line (itself, the keys it replaces, those that replace it), and those of the whole account if it was made with `sees: all`. They expire after 30 days.',
   parameters: [idInPath, include],
   answers: { 200: { description: 'The response.', content: json('Response', response) } },
   errors: [...ofStored, 'unsupported_parameter'],

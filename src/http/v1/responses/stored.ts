@@ -1,6 +1,6 @@
 // GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items, and the same for the app.
 
-import type { Caller } from '../../../accounts/caller.ts'
+import { type Caller, viewerOf } from '../../../accounts/caller.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { withoutEncrypted } from '../../../protocols/openai-responses/inbound/encode.ts'
@@ -37,7 +37,7 @@ export async function deleteResponse(
   caller: Caller,
   id: string,
 ): Promise<JsonObject> {
-  const gone = await parts.responses.delete(caller.account.id, id)
+  const gone = await parts.responses.delete(viewerOf(caller), id)
   if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
 }
@@ -79,7 +79,7 @@ async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promis
     stored.previous === undefined
       ? undefined
       : await parts.parsedResponses.conversation(
-          account,
+          viewerOf(caller),
           stored.previous,
           mostRead(parts.body.maxBodyBytes),
           (bytes) => turn(stored.size + bytes),
@@ -126,11 +126,13 @@ async function storedOf(
   const { id: account } = caller.account
   const turn = storedTurn(parts, request, requestId, account)
   const stored =
-    requestIdOf(id) === undefined ? undefined : await parts.parsedResponses.find(account, id, turn)
+    requestIdOf(id) === undefined ? undefined : await parts.parsedResponses.find(viewerOf(caller), id, turn)
   if (!stored) throw noSuchResponse()
   return stored
 }
 
 function noSuchResponse(): GatewayError {
-  return new GatewayError('not_found', { message: 'This account has no stored response with that id.' })
+  return new GatewayError('not_found', {
+    message: 'There is no stored response with that id that this caller may see.',
+  })
 }

@@ -351,7 +351,7 @@ function jsonOrNull(list: readonly string[] | null): string | null {
 
 const keyColumns =
   'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
-  'allowed_models, requests_per_minute, tokens_per_minute, networks'
+  'allowed_models, requests_per_minute, tokens_per_minute, networks, sees'
 
 /** A key with the next key of its line. */
 const readKeys = `SELECT *, (SELECT id FROM api_key AS younger
@@ -376,6 +376,7 @@ function keyValues(key: ApiKey) {
     key.requestsPerMinute,
     key.tokensPerMinute,
     jsonOrNull(key.networks),
+    key.sees,
   ]
 }
 

@@ -29,6 +29,7 @@ export interface KeyRow {
   readonly requests_per_minute: bigint | null
   readonly tokens_per_minute: bigint | null
   readonly networks: string | null
+  readonly sees: string
   readonly lineage: string | null
   readonly replaced_by: string | null
 }
@@ -75,6 +76,7 @@ export function keyOf(row: KeyRow): ApiKey {
     requestsPerMinute: numberOrNull(row.requests_per_minute),
     tokensPerMinute: numberOrNull(row.tokens_per_minute),
     networks: listOrNull(row.networks),
+    sees: row.sees === 'all' ? 'all' : 'own',
     lineage: row.lineage,
     replacedBy: row.replaced_by,
   }

@@ -2,6 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type {
+  AnsweredCall,
   Claim,
   ClaimCommand,
   ClaimedCall,
@@ -67,7 +68,8 @@ export class SqliteIdempotency implements IdempotencyStore {
     if (Buffer.compare(row.body_hash, bodyHash) !== 0) return { kind: 'conflict' }
     if (standing === 'running') return { kind: 'running' }
     const answer = standing === 'settled' ? keptAnswerOf(row) : undefined
-    return answer === undefined ? { kind: 'lost', call: row.call } : { kind: 'answered', answer }
+    const of = answer && this.#sql().answered.get(row.call)
+    return of ? { kind: 'answered', answer, of } : { kind: 'lost', call: row.call }
   }
 
   #standingOf(row: Row): 'free' | 'running' | 'settled' | 'recovered' {
@@ -123,6 +125,10 @@ function statements(database: Database) {
     call: database.prepare<{ state: string; ended_at: bigint | null; ending: string | null }, [string]>(
       `SELECT state, ended_at, ending FROM call WHERE id = ?1
        UNION ALL SELECT 'open', NULL, NULL FROM open_call WHERE id = ?1`,
+    ),
+    answered: database.prepare<AnsweredCall, [string]>(
+      `SELECT call.model AS model, coalesce(api_key.lineage, api_key.id) AS line
+       FROM call LEFT JOIN api_key ON api_key.id = call.key WHERE call.id = ?`,
     ),
     put: database.prepare(
       `INSERT OR REPLACE INTO idempotency (account, key, body_hash, call, owner, status, headers, answer, expires_at)

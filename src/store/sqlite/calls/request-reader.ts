@@ -16,6 +16,10 @@ import { reading } from '../database/outage.ts'
  */
 const rowsPerPage = 2_000
 
+/** Made with a key that a viewer may see the calls of. */
+export const keyOfLine = 'key IN (SELECT api_key.id FROM api_key WHERE ? IN (api_key.id, api_key.lineage))'
+export const keyOfMode = 'EXISTS (SELECT 1 FROM api_key WHERE api_key.id = key AND api_key.mode = ?)'
+
 type Value = string | number
 
 interface StoredRow {
@@ -60,6 +64,8 @@ export class SqliteRequestReader implements RequestReader {
     if (query.after) inner.place(query.after)
     const outer = new Conditions()
     outer.equal('key', query.key)
+    outer.add(keyOfLine, query.line)
+    outer.add(keyOfMode, query.mode)
     outer.equal('model', query.model)
     if (query.account === undefined) outer.equal('code', query.code)
     const newest = `SELECT * FROM request_log ${inner.text} ORDER BY at DESC, seq DESC LIMIT ?`

@@ -6,6 +6,7 @@ import type {
   Conversation,
   KeepCommand,
   ResponseStore,
+  ResponseViewer,
   StoredBytes,
   WrittenResponse,
 } from '../../../responses/response-store.ts'
@@ -36,6 +37,7 @@ const accountsRemembered = 10_000
 
 interface Row {
   readonly id: string
+  readonly model: string
   readonly previous: string | null
   readonly input: string
   readonly answer: string
@@ -50,6 +52,8 @@ interface Part {
 
 interface Link {
   readonly id: string
+  /** Whether who asks may see it. */
+  readonly seen: bigint
   readonly previous: string | null
   readonly size: bigint
 }
@@ -113,23 +117,35 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
-  find(account: string, id: string): Awaitable<WrittenResponse | undefined> {
-    const row = reading(() => this.#sql().find.get(account, id, this.#clock()))
+  find({ account, line, mode }: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined> {
+    const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
+    const row = reading(() => this.#sql().find.get(...asked))
     if (!row) return undefined
     const response = this.#responseOf(row)
     if (!(response instanceof Promise)) return this.#group.whenDurable(response)
     return response.then((found) => found && this.#group.whenDurable(found))
   }
 
-  sizeOf(account: string, id: string): Awaitable<number | undefined> {
-    const there = reading(() => this.#sql().there.get(account, id, this.#clock()))
+  sizeOf(viewer: ResponseViewer, id: string): Awaitable<number | undefined> {
+    return this.#sizeOf(viewer, id)
+  }
+
+  #sizeOf({ account, line, mode }: ResponseViewer, id: string): number | undefined {
+    const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
+    const there = reading(() => this.#sql().there.get(...asked))
     return there ? Number(there.size) : undefined
   }
 
-  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>> {
-    const there = reading(() => this.#sql().there.get(account, id, this.#clock()))
-    if (!there) return { kind: 'missing', id }
-    const links = reading(() => this.#sql().chain.all(account, id))
+  conversation(
+    viewer: ResponseViewer,
+    id: string,
+    maxBytes: number,
+  ): Awaitable<Conversation<WrittenResponse>> {
+    if (this.#sizeOf(viewer, id) === undefined) return { kind: 'missing', id }
+    const { account, line, mode } = viewer
+    const links = reading(() => this.#sql().chain.all(account, id, line ?? null, mode ?? null))
+    const unseen = links.find(({ seen }) => seen === 0n)
+    if (unseen) return { kind: 'missing', id: unseen.id }
     const size = links.reduce((sum, link) => sum + Number(link.size), 0)
     if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large', bytes: size }
     const first = links.at(-1)!
@@ -155,20 +171,21 @@ export class SqliteResponses implements ResponseStore {
     return { kind: 'whole', responses }
   }
 
-  delete(account: string, id: string): Promise<boolean> {
-    return this.#delete(account, id, this.#clock())
+  delete(viewer: ResponseViewer, id: string): Promise<boolean> {
+    return this.#delete(viewer, id, this.#clock())
   }
 
   /** The latest first: if this is interrupted, the rest is still a conversation from its beginning. */
   async deleteConversation(account: string, id: string): Promise<void> {
-    const links = reading(() => this.#sql().chain.all(account, id))
-    for (const link of links) await this.#delete(account, link.id, beforeAnyExpiry)
+    const links = reading(() => this.#sql().chain.all(account, id, null, null))
+    const whole = { account, line: undefined, mode: undefined }
+    for (const link of links) await this.#delete(whole, link.id, beforeAnyExpiry)
   }
 
   /** Unless it has expired at `now`. */
-  async #delete(account: string, id: string, now: number): Promise<boolean> {
+  async #delete({ account, line, mode }: ResponseViewer, id: string, now: number): Promise<boolean> {
     const gone = await this.#group.admit(() => {
-      const call = this.#sql().remove.get(account, id, now)?.call
+      const call = this.#sql().remove.get(account, id, now, line ?? null, mode ?? null)?.call
       // A deleted response is not replayed for its Idempotency-Key either.
       if (call === undefined) return false
       this.#sql().forgetAnswer.run(call)
@@ -235,11 +252,11 @@ export class SqliteResponses implements ResponseStore {
 }
 
 function written(
-  { id, previous, size }: Row,
+  { id, model, previous, size }: Row,
   input: readonly string[],
   answer: readonly string[],
 ): WrittenResponse {
-  return { id, previous: previous ?? undefined, input, answer, size: Number(size) }
+  return { id, model, previous: previous ?? undefined, input, answer, size: Number(size) }
 }
 
 /** Lets the event loop check its connections between two reads, whoever reads. */
@@ -274,12 +291,22 @@ function* partsOf(of: Part['of'], pieces: readonly string[]): Generator<Part> {
   if (text !== '') yield { of, text }
 }
 
+/** The key of a call may be seen by who asks for those of line `?4` alone, or of mode `?5` alone, where these are given. */
+const keySeen = (line: string, mode: string) =>
+  `((${line} IS NULL AND ${mode} IS NULL) OR EXISTS (SELECT 1 FROM api_key WHERE api_key.id = call.key
+     AND (${line} IS NULL OR coalesce(api_key.lineage, api_key.id) = ${line})
+     AND (${mode} IS NULL OR api_key.mode = ${mode})))`
 /** A response exists once its call has been settled by the process that produced it. */
 const charged = `EXISTS (SELECT 1 FROM call WHERE call.id = response.call
-  AND call.state = 'settled' AND call.ending <> 'recovered')`
+  AND call.state = 'settled' AND call.ending <> 'recovered' AND ${keySeen('?4', '?5')})`
+/** The model of its call, which is kept as long as the ledger is. */
+const model = "coalesce((SELECT model FROM call WHERE call.id = response.call), '') AS model"
 /** All of its parts must exist: the disk may have had room for some only. */
 const whole = `(response.parts IS NULL OR response.parts =
   (SELECT count(*) FROM response_part WHERE response_part.response = response.id))`
+
+/** Account, id, time, and the line and the mode that alone may be seen. */
+type Asked = [string, string, number, string | null, string | null]
 
 function statements(database: Database) {
   return {
@@ -307,30 +334,32 @@ function statements(database: Database) {
          WHERE response.account = ?1)
        UPDATE response SET kept_until = ?4 WHERE id IN (SELECT id FROM chain) AND kept_until < ?3`,
     ) as Statement,
-    find: database.prepare<Row, [string, string, number]>(
-      `SELECT id, previous, size, input, answer, parts FROM response
-       WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} AND ${whole}`,
+    find: database.prepare<Row, Asked>(
+      `SELECT id, ${model}, previous, size, input, answer, parts FROM response
+       WHERE account = ?1 AND id = ?2 AND expires_at > ?3 AND ${charged} AND ${whole}`,
     ),
-    there: database.prepare<{ size: bigint }, [string, string, number]>(
-      `SELECT size FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} AND ${whole}`,
+    there: database.prepare<{ size: bigint }, Asked>(
+      `SELECT size FROM response WHERE account = ?1 AND id = ?2 AND expires_at > ?3 AND ${charged} AND ${whole}`,
     ),
     /** From the last response back to the first that exists. */
-    chain: database.prepare<Link, [string, string]>(
-      `WITH RECURSIVE chain (id, previous, size, depth) AS (
-         SELECT id, previous, size, 0 FROM response WHERE account = ?1 AND id = ?2
-         UNION ALL SELECT response.id, response.previous, response.size, depth + 1
+    chain: database.prepare<Link, [string, string, string | null, string | null]>(
+      `WITH RECURSIVE chain (id, previous, size, call, depth) AS (
+         SELECT id, previous, size, call, 0 FROM response WHERE account = ?1 AND id = ?2
+         UNION ALL SELECT response.id, response.previous, response.size, response.call, depth + 1
          FROM response JOIN chain ON response.id = chain.previous
          WHERE response.account = ?1 AND depth < ${longestConversation})
-       SELECT id, previous, size FROM chain ORDER BY depth`,
+       SELECT id, previous, size, (?3 IS NULL AND ?4 IS NULL) OR EXISTS
+         (SELECT 1 FROM call WHERE call.id = chain.call AND ${keySeen('?3', '?4')}) AS seen
+       FROM chain ORDER BY depth`,
     ),
     bytes: database.prepare<{ bytes: bigint | null }, [string]>(
       'SELECT sum(size) AS bytes FROM response WHERE account = ?',
     ),
     read: database.prepare<Row, [string, string]>(
-      'SELECT id, previous, size, input, answer, parts FROM response WHERE account = ? AND id = ?',
+      `SELECT id, ${model}, previous, size, input, answer, parts FROM response WHERE account = ? AND id = ?`,
     ),
-    remove: database.prepare<{ call: string }, [string, string, number]>(
-      `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} RETURNING call`,
+    remove: database.prepare<{ call: string }, Asked>(
+      `DELETE FROM response WHERE account = ?1 AND id = ?2 AND expires_at > ?3 AND ${charged} RETURNING call`,
     ),
     removeSome: database.prepare<{ id: string; call: string }, [string, number]>(
       `DELETE FROM response WHERE id IN (SELECT id FROM response WHERE account = ? LIMIT ?) RETURNING id, call`,

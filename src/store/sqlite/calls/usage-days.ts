@@ -4,6 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
 import { isOutage, reading } from '../database/outage.ts'
+import { keyOfLine, keyOfMode } from './request-reader.ts'
 
 /** What one call, or several of one key and model, adds to a day. */
 export interface UsageAdded {
@@ -215,7 +216,7 @@ export class SqliteUsage implements UsageReader {
     return [...sums.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1))
   }
 
-  #day({ account, key, model, by }: UsageQuery, day: number): UsageSum[] {
+  #day({ account, key, model, line, mode, by }: UsageQuery, day: number): UsageSum[] {
     const filters = { account, key, model }
     const conditions = ['day = ?']
     const values: (string | number)[] = [day]
@@ -223,6 +224,14 @@ export class SqliteUsage implements UsageReader {
       const value = filters[column]
       if (value === undefined) continue
       conditions.push(`${column} = ?`)
+      values.push(value)
+    }
+    for (const [condition, value] of [
+      [keyOfLine, line],
+      [keyOfMode, mode],
+    ] as const) {
+      if (value === undefined) continue
+      conditions.push(condition)
       values.push(value)
     }
     const statement = this.#statement(

@@ -1,0 +1,1 @@
+ALTER TABLE `api_key` ADD `sees` text DEFAULT 'own' NOT NULL;
