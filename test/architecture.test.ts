@@ -103,12 +103,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'shares.ts': ['short-lived.ts'],
   'version.ts': [],
   'counted.ts': [],
+  'nearest.ts': [],
   'csv.ts': [],
   protocols: ['conversation', 'errors.ts', 'json'],
   'descriptors.ts': ['errors.ts'],
   providers: ['bounded-body.ts', 'protocols', 'conversation', 'descriptors.ts', 'errors.ts', 'loopback.ts'],
   credits: ['awaitable.ts', 'conversation', 'errors.ts', 'short-lived.ts'],
-  catalog: ['credits', 'errors.ts', 'conversation'],
+  catalog: ['credits', 'errors.ts', 'conversation', 'nearest.ts'],
   accounts: ['awaitable.ts', 'errors.ts', 'lru.ts', 'shares.ts'],
   connect: [],
   egress: ['bounded-body.ts', 'descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
@@ -183,7 +184,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // It runs in the browser: of the gateway it knows the types on the wire.
   console: ['credits', 'csv.ts', 'errors.ts', 'http'],
   'config.ts': ['config', 'providers'],
-  config: ['config.ts', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
+  config: ['config.ts', 'nearest.ts', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
 }
 
 /** Rooms at the rim, where the knot is tied. */

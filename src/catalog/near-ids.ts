@@ -1,5 +1,6 @@
 // Suggestions for mistyped ids.
 
+import { editDistance } from '../nearest.ts'
 import { longestId } from './model-id.ts'
 
 /** How many ids get the costlier comparison, and the least similarity (0 to 1) for a suggestion. */
@@ -7,6 +8,8 @@ const shortlist = 16
 const leastAlike = 0.4
 /** The least similarity by pairs of letters for that comparison. */
 const leastShared = 0.25
+/** What a name with two neighbouring letters swapped counts for beside those with pairs in common. */
+const swapScore = 0.8
 
 interface Candidate {
   readonly id: string
@@ -20,30 +23,34 @@ export class NearIds {
   readonly #pairs: readonly number[]
   /** Which names contain a pair, by their places. */
   readonly #containing = new Map<string, number[]>()
+  /** The places of each whole name, in lower case. */
+  readonly #named = new Map<string, number[]>()
 
   constructor(ids: Iterable<string>) {
     this.#ids = [...ids]
     this.#pairs = this.#ids.map((id, at) => {
-      const pairs = pairsOf(nameIn(id).toLowerCase())
-      for (const pair of pairs) {
-        const places = this.#containing.get(pair)
-        if (places) places.push(at)
-        else this.#containing.set(pair, [at])
-      }
+      const name = nameIn(id).toLowerCase()
+      const pairs = pairsOf(name)
+      for (const pair of pairs) addPlace(this.#containing, pair, at)
+      addPlace(this.#named, name, at)
       return pairs.length
     })
   }
 
   /**
    * The ids most like `wanted`, best first, at most `limit`, of those that `isKnown`. Work is bounded: pairs of letters
-   * are compared for every id, edit distance only for the best sixteen, and a wanted id is cut at 200 characters.
+   * are compared for every id, edit distance only for the best sixteen and for names in which two neighbouring letters
+   * are swapped, which may have no pair in common; a wanted id is cut at 200 characters.
    */
   nearest(wanted: string, isKnown: (id: string) => boolean = () => true, limit = 3): string[] {
     const target = wanted.slice(0, longestId).toLowerCase()
     if (target.trim() === '') return []
     const wantedName = nameIn(target)
-    return this.#sharing(pairsOf(wantedName), isKnown)
-      .map(({ id, score }) => ({
+    const found = new Map(this.#sharing(pairsOf(wantedName), isKnown).map(({ id, score }) => [id, score]))
+    for (const id of this.#swapped(wantedName, isKnown))
+      found.set(id, Math.max(found.get(id) ?? 0, swapScore))
+    return [...found]
+      .map(([id, score]) => ({
         id,
         score: (score + likeness(wantedName, nameIn(id).toLowerCase())) / 2 + bonus(target, id),
       }))
@@ -51,6 +58,21 @@ export class NearIds {
       .toSorted(byScore)
       .slice(0, limit)
       .map(({ id }) => id)
+  }
+
+  /** The ids whose name is this one with two neighbouring letters swapped; at most sixteen. */
+  #swapped(wanted: string, isKnown: (id: string) => boolean): readonly string[] {
+    const places = new Set<number>()
+    for (let at = 1; at < wanted.length; at++) {
+      const swapped = wanted.slice(0, at - 1) + wanted[at]! + wanted[at - 1]! + wanted.slice(at + 1)
+      for (const place of this.#named.get(swapped) ?? []) places.add(place)
+    }
+    const known: string[] = []
+    for (const place of places) {
+      const id = this.#ids[place]!
+      if (known.length < shortlist && isKnown(id)) known.push(id)
+    }
+    return known
   }
 
   /** The best by Dice's coefficient over pairs of letters: 1 for the same name, 0 for nothing in common. */
@@ -82,10 +104,12 @@ function nameIn(id: string): string {
   return id.slice(id.indexOf('/') + 1)
 }
 
-/** The right name at the wrong provider is similar, the right name at the right provider more so. */
+/** The right name at the wrong provider is similar, the right name at the right provider, or nearly, more so. */
 function bonus(target: string, id: string): number {
   const slash = target.indexOf('/')
-  return slash > 0 && id.toLowerCase().startsWith(target.slice(0, slash + 1)) ? 0.2 : 0
+  if (slash <= 0) return 0
+  const alike = likeness(target.slice(0, slash), id.slice(0, id.indexOf('/')).toLowerCase())
+  return alike < leastAlike ? 0 : alike * 0.2
 }
 
 /** The pairs of neighbouring letters of a text; repeated pairs are numbered, so that each counts once. */
@@ -101,20 +125,13 @@ function pairsOf(text: string): string[] {
   return pairs
 }
 
-/** 1 minus the edit distance as a share of the longer text. */
+/** 1 minus the edit distance as a share of the longer text; a swap of neighbours is one edit. */
 function likeness(a: string, b: string): number {
-  const row = new Uint16Array(b.length + 1)
-  for (let j = 1; j <= b.length; j++) row[j] = j
-  for (let i = 1; i <= a.length; i++) {
-    const letter = a.charCodeAt(i - 1)
-    let diagonal = row[0]!
-    row[0] = i
-    for (let j = 1; j <= b.length; j++) {
-      const above = row[j]!
-      const replaced = diagonal + (letter === b.charCodeAt(j - 1) ? 0 : 1)
-      row[j] = Math.min(replaced, above + 1, row[j - 1]! + 1)
-      diagonal = above
-    }
-  }
-  return 1 - row[b.length]! / Math.max(a.length, b.length, 1)
+  return 1 - editDistance(a, b) / Math.max(a.length, b.length, 1)
+}
+
+function addPlace(places: Map<string, number[]>, text: string, at: number): void {
+  const known = places.get(text)
+  if (known) known.push(at)
+  else places.set(text, [at])
 }

@@ -52,7 +52,7 @@ describe('a model id', () => {
 })
 
 describe('nearest ids', () => {
-  const known = new NearIds(bundledCatalog().models.map((model) => model.id))
+  const known = new NearIds([...bundledCatalog().models.map((model) => model.id), 'sim/echo'])
 
   test.each([
     ['openai/gpt4o-mini', 'openai/gpt-4o-mini'],
@@ -63,6 +63,24 @@ describe('nearest ids', () => {
     ['groq/llama-3.3-70b', 'groq/llama-3.3-70b-versatile'],
   ])('of %s include %s', (wanted, id) => {
     expect(known.nearest(wanted)).toContain(id)
+  })
+
+  test('of an id with two neighbouring letters swapped include it, wherever in it', () => {
+    expect(known.nearest('sim/ehco')[0]).toBe('sim/echo')
+    expect(known.nearest('ehco')).toContain('sim/echo')
+    const missed: string[] = []
+    for (const { id } of bundledCatalog().models) {
+      for (let at = 1; at < id.length; at++) {
+        const swapped = id.slice(0, at - 1) + id[at]! + id[at - 1]! + id.slice(at + 1)
+        // A slash in another place is another name.
+        if (swapped === id || swapped.indexOf('/') !== id.indexOf('/') || known.nearest(swapped).includes(id))
+          continue
+        missed.push(swapped)
+      }
+    }
+    expect(missed.length / bundledCatalog().models.length).toBeLessThan(0.1)
+    const short = new NearIds(['xai', 'ai21', 'groq', 'a'])
+    expect(['xia', 'a2i1', 'rgoq'].map((name) => short.nearest(name)[0])).toEqual(['xai', 'ai21', 'groq'])
   })
 
   test('are none for what resembles nothing', () => {

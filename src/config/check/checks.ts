@@ -4,7 +4,7 @@
 import { isLoopback } from '../accounts.ts'
 import type { KnownProvider } from '../read/environment.ts'
 import { type Draft, isTree } from '../read/draft.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../../nearest.ts'
 import { settingAt } from '../settings.ts'
 
 /** Notes every combination of settings that cannot work. */

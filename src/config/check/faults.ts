@@ -2,7 +2,7 @@
 
 import type { z } from 'zod'
 import { type ConfigFault, type Draft, type Path, printed, printedOrigin } from '../read/draft.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../../nearest.ts'
 import { keysAt, settings } from '../settings.ts'
 
 type Issue = z.core.$ZodIssue

@@ -2,7 +2,7 @@
 
 import type { Provider } from '../../providers/provider.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
-import { nearest } from '../check/nearest.ts'
+import { nearest } from '../../nearest.ts'
 import { readSecretFile, type ReadFile, secretProblem } from './secrets.ts'
 import { environmentName, type Setting, settings } from '../settings.ts'
 import { coerced } from './text-value.ts'

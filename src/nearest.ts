@@ -17,7 +17,7 @@ export function nearest(typed: string, candidates: readonly string[]): string | 
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
-function editDistance(a: string, b: string): number {
+export function editDistance(a: string, b: string): number {
   let before: number[] = []
   let above = Array.from({ length: b.length + 1 }, (_, column) => column)
   for (let row = 1; row <= a.length; row++) {
