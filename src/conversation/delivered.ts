@@ -65,6 +65,17 @@ class Text {
     return this.#estimate.tokens
   }
 
+  /** Of what is kept. */
+  get characters(): number {
+    return this.#kept
+  }
+
+  /** Of what is kept. */
+  words(): number {
+    this.#join()
+    return this.#pieces[0]!.match(/\S+/g)?.length ?? 0
+  }
+
   /** Tokens since the last count. */
   get uncounted(): number {
     return this.tokens - this.#mark.tokens
@@ -197,6 +208,18 @@ export class Delivered {
   /** Whether the client was served anything. */
   get any(): boolean {
     return this.#any
+  }
+
+  /** Characters of text, as far as it is kept: at least so many were served. */
+  get characters(): number {
+    let characters = 0
+    for (const text of this.#texts) characters += text.characters
+    return characters
+  }
+
+  /** Words of it. */
+  words(): number {
+    return this.#texts.reduce((words, text) => words + text.words(), 0)
   }
 
   /** Searches that the provider has begun, and whose results have not come. */

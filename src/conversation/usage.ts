@@ -40,6 +40,8 @@ export interface Usage {
    * here, and not because nothing was consumed. Missing where both were counted.
    */
   readonly uncounted?: readonly Side[]
+  /** Rounds that the provider says it has made of the call by itself, each with a prompt of its own. */
+  readonly rounds?: number
   /** How much a search engine read for the answer (`low`, `high`), where the fee of a request depends on it. */
   readonly searchContext?: string
 }

@@ -11,7 +11,7 @@ export interface Plan {
   readonly gapMs: number
   /** What the prompt counts as. */
   readonly prompt: number
-  /** `inflated`: the provider counts, and bills, three times the prompt there is. */
+  /** `inflated`: the provider counts, and bills, three times the prompt there is. `zero`: it counts nothing of what it bills. */
   readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing' | 'inflated'
   readonly tool: boolean
   /** What the model asks the gateway for before its answer, a round each: each is billed like the answer. */
@@ -50,7 +50,6 @@ export function promptOf(plan: Plan, text: string): string {
 
 /** What the provider asks for a call of this plan, when it has made so many words of it. */
 export function billOf({ usage, prompt: asked }: Plan, words: number): bigint {
-  if (usage === 'zero') return 0n
   const prompt = usage === 'inflated' ? asked * 3 : asked
   const cached = usage === 'cached' ? Math.floor(prompt / 2) : 0
   return (

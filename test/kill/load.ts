@@ -80,7 +80,7 @@ export class Load {
       words: refused ? 0 : 1 + random.below(stream ? 80 : 20),
       gapMs: random.pick([0, 1, 4]),
       prompt: 100 + random.below(50),
-      usage: random.pick(['plain', 'plain', 'cached', 'reasoning', 'zero']),
+      usage: random.pick(['plain', 'plain', 'cached', 'reasoning']),
       tool: random.oneIn(6),
       ...(uses && { uses }),
       keyed: random.oneIn(3),

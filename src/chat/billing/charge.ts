@@ -21,21 +21,21 @@ export interface Charge {
  * count.
  */
 export function chargeOf(
-  answered: Pick<Answered, 'usage' | 'complete'>,
+  answered: Pick<Answered, 'usage' | 'complete' | 'doubted'>,
   own: OwnCount,
   price: Price,
   costFrom: Provider['costFrom'],
 ): Charge {
-  const { usage, complete } = answered
+  const { usage, complete, doubted = false } = answered
   const sides = uncountedSides(answered)
-  if (usage !== undefined && !sides.prompt && !sides.output)
-    return { usage, cost: priced(usage, price, costFrom), estimated: false }
   const reported =
     complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
+  if (usage !== undefined && !sides.prompt && !sides.output)
+    return { usage, cost: priced(usage, price, costFrom), estimated: doubted && !reported }
   const { billed, uncounted: _uncounted, ...counted } = usage ?? noUsage
   // Nothing was delivered, so there is nothing to count or to estimate.
   const made = own.output.output + own.output.reasoning > 0
-  const estimated = !reported && (sides.prompt || (sides.output && (made || !complete)))
+  const estimated = !reported && (doubted || sides.prompt || (sides.output && (made || !complete)))
   const charged: Usage = {
     ...counted,
     ...(billed === undefined || sides.prompt || sides.output ? {} : { billed }),

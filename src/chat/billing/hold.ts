@@ -19,9 +19,11 @@ import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import type { Turns } from '../streaming/turns.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
-import { credibleUsage } from '../counting/credible.ts'
+import { credibleUsage, withoutSilence } from '../counting/credible.ts'
+import { measured } from '../counting/prompt-size.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { canBeStopped, outputBound, type Need } from './need.ts'
 import { needFor } from './prompt-need.ts'
@@ -183,12 +185,16 @@ export class Hold {
     return true
   }
 
-  /** Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. */
-  async endRound(outcome: Outcome): Promise<void> {
+  /**
+   * Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. Returns
+   * what it is charged for.
+   */
+  async endRound(outcome: Outcome): Promise<Usage> {
     const charge = await this.#charge(outcome)
     this.#earlier ??= new EarlierRounds()
     this.#earlier.addRound(charge)
     this.#checkpointSoon()
+    return charge.usage
   }
 
   /**
@@ -318,6 +324,19 @@ export class Hold {
     return this.need.maxCost !== undefined && this.left >= this.need.want ? 'max_cost' : 'credits'
   }
 
+  /** The provider's count of the current round without what it cannot have meant. */
+  credible(usage: Usage): Usage {
+    const { request, bodyBytes } = this.#round
+    const { n, maxOutputTokens, searches } = request.envelope
+    return credibleUsage(usage, this.#candidate, {
+      promptTokens: this.#need.bound.promptTokens,
+      isUnsized: () => measured(request.promptParts, bodyBytes).isUnsized,
+      outputTokens: () => this.outputBound(this.#candidate) ?? maxOutputTokens,
+      choices: n,
+      searches,
+    })
+  }
+
   /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
   #charge({ ending, usage, delivered }: Outcome): Awaitable<Charge> {
     const complete = ending === 'finished'
@@ -325,9 +344,11 @@ export class Hold {
     const openSearches = ending === 'client-gone' ? delivered.openSearches : 0
     if (!complete && ((!delivered.any && openSearches === 0) || free)) return noCharge
     const counted = withOpenSearches(usage, openSearches)
-    const credible = counted && credibleUsage(counted, this.#candidate, this.#round.request.envelope.n)
-    if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
-    const answered = { usage: credible, complete, delivered }
+    const plausible = counted && this.credible(counted)
+    const doubted = plausible !== counted
+    const credible = complete ? plausible && withoutSilence(plausible, delivered) : plausible
+    if (complete || doubted) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, counted, credible)
+    const answered = { usage: credible, complete, delivered, doubted }
     const own = exactCount(this.#parts, this.#round, answered)
     return own instanceof Promise
       ? this.#chargeCounted(own, answered, openSearches)

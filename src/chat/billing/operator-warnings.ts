@@ -33,7 +33,7 @@ export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result:
   })
 }
 
-/** The provider finished an answer without a usable token count, or reports a cost that cannot be. */
+/** The provider has counted an answer as it cannot have been, or reports a cost that cannot be. */
 export function warnOfUncounted(
   log: Log,
   call: Call,
@@ -47,11 +47,21 @@ export function warnOfUncounted(
       ...served(call, candidate),
       reported_usd: usage.reportedCost,
     })
-  if (credible.uncounted === undefined) return
+  const doubted = doubtedIn(usage, credible)
+  if (doubted.length === 0) return
   log.warn('a provider has not counted a call as it can have been: it is estimated', {
     ...served(call, candidate),
-    uncounted: credible.uncounted.join(', '),
+    uncounted: doubted.join(', '),
     prompt_tokens: promptTokens(usage),
     completion_tokens: completionTokens(usage),
+    ...usage.toolCalls,
   })
+}
+
+/** What of a count is not charged as it was reported. */
+function doubtedIn(usage: Usage, credible: Usage): readonly string[] {
+  const doubted: string[] = [...(credible.uncounted ?? [])]
+  if (usage.toolCalls !== credible.toolCalls) doubted.push(...Object.keys(usage.toolCalls))
+  if (usage.billed !== credible.billed) doubted.push('billed')
+  return doubted
 }

@@ -7,7 +7,6 @@ import { smaller, type Pico } from '../../credits/money.ts'
 import { highestRates } from '../../credits/price.ts'
 import type { PaidCall } from '../call.ts'
 import type { StoppedBy } from '../outcome.ts'
-import { credibleUsage } from '../counting/credible.ts'
 import { roughCount, roughOutput } from '../counting/own-count.ts'
 import { chargeFor } from './charge.ts'
 import type { BillingParts, Hold } from './hold.ts'
@@ -30,6 +29,7 @@ export class StreamWatch {
   #within:
     | { readonly held: Pico; readonly usage: Usage | undefined; readonly need: Need; readonly tokens: number }
     | undefined
+  #counted: { readonly usage: Usage; readonly credible: Usage } | undefined
   #checkpointAt: number
   #checkpointTokens = 0
 
@@ -75,7 +75,10 @@ export class StreamWatch {
 
   /** The provider's count without implausible values. */
   #credible(usage: Usage | undefined): Usage | undefined {
-    return usage && credibleUsage(usage, this.#hold.candidate, this.#hold.round.request.envelope.n)
+    if (usage === undefined) return undefined
+    // The same count is looked at after each read.
+    if (this.#counted?.usage !== usage) this.#counted = { usage, credible: this.#hold.credible(usage) }
+    return this.#counted.credible
   }
 
   #checkpoint({ delivered, usage }: Progress): void {

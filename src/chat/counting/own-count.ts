@@ -30,6 +30,8 @@ export interface Answered {
   /** The answer ended properly, so the provider's count is final. */
   readonly complete: boolean
   readonly delivered: Delivered
+  /** The count had something that the provider cannot have meant, and `usage` is without it. */
+  readonly doubted?: boolean
 }
 
 /**

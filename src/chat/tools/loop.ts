@@ -110,9 +110,8 @@ export class ToolLoop {
     // The client has to act before the model can go on.
     if (callsClient || calls.some(needsApproval)) return 'calls-last'
     const ended = outcome()
-    this.#spentTokens += ended.usage === undefined ? ended.delivered.tokens : completionTokens(ended.usage)
     this.#searches += searchesOf(ended)
-    await hold.endRound(ended)
+    this.#spentTokens += completionTokens(await hold.endRound(ended))
     pass('round-ended', call.requestId)
     return 'calls'
   }

@@ -14,7 +14,14 @@ const complete = { usage: counted, complete: true }
 const own = { prompt: 90, output: { output: 48, reasoning: 7 } }
 
 describe('the charge', () => {
-  test.each<[string, Partial<typeof complete> & { usage?: Usage | undefined }, Partial<Usage>, boolean]>([
+  test.each<
+    [
+      string,
+      Partial<typeof complete> & { usage?: Usage | undefined; doubted?: boolean },
+      Partial<Usage>,
+      boolean,
+    ]
+  >([
     // what happened, what is known, the usage charged, estimated
     ['complete and counted: the count', {}, counted, false],
     ['an explicit zero is zero', { usage: noUsage }, noUsage, false],
@@ -43,6 +50,7 @@ describe('the charge', () => {
       { input: 90, output: 48 },
       true,
     ],
+    ['a count that had what cannot be is an estimate without it', { doubted: true }, counted, true],
     [
       'a side that the provider left out is counted here',
       { usage: { ...noUsage, input: 100, uncounted: ['completion'] } },

@@ -411,7 +411,32 @@ const streamCases: readonly Case[] = [
   {
     name: 'counters of zero',
     script: withUsage({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }),
-    expected: counted(0, 0),
+    expected: { kind: 'served', estimated: true },
+  },
+  {
+    name: 'a completion of zero',
+    script: withUsage({ prompt_tokens: 12, completion_tokens: 0, total_tokens: 12 }),
+    expected: { kind: 'served', estimated: true },
+  },
+  {
+    name: 'a prompt of millions',
+    script: withUsage({ prompt_tokens: 9_000_000, completion_tokens: 4, total_tokens: 9_000_004 }),
+    expected: { kind: 'served', estimated: true },
+  },
+  {
+    name: 'a completion of millions',
+    script: withUsage({ prompt_tokens: 12, completion_tokens: 2_900_000, total_tokens: 2_900_012 }),
+    expected: { kind: 'served', estimated: true },
+  },
+  {
+    name: 'searches that nobody asked for',
+    script: withUsage({
+      prompt_tokens: 12,
+      completion_tokens: 4,
+      total_tokens: 16,
+      server_tool_use: { web_search_requests: 900 },
+    }),
+    expected: { kind: 'served', estimated: true, tokens: [12, 4] },
   },
 ]
 

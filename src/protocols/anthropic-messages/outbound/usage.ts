@@ -77,6 +77,7 @@ export function usageOf(wire: WireUsage): Usage {
   const { thinking } = spent
   const serviceTier = serviceTierOf(wire.service_tier)
   const searches = count(wire.server_tool_use?.web_search_requests)
+  const rounds = wire.iterations?.length ?? 0
   const usage: Usage = {
     ...noUsage,
     input: spent.input,
@@ -87,6 +88,7 @@ export function usageOf(wire: WireUsage): Usage {
     reasoning: thinking,
     toolCalls: searches > 0 ? { web_search: searches } : {},
     ...(serviceTier && { serviceTier }),
+    ...(rounds > 1 && { rounds }),
   }
   return withUncounted(usage, {
     prompt: counter(wire.input_tokens) ?? positive(promptOf(spent)),
