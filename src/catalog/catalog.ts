@@ -59,7 +59,7 @@ export interface Catalog {
   resolve(id: string): Model
   /** The model, retired or not; undefined for one that is not sold. */
   find(id: string): Model | undefined
-  /** The models that can be called today, by id. */
+  /** The models that can be called today, by id; all of them are the same list until the catalog changes. */
   list(filter?: ModelFilter): readonly Model[]
   /** How many models can be called today, of all or of these providers; builds none of them. */
   count(servedBy?: ReadonlySet<string>): number
@@ -113,6 +113,15 @@ export function buildCatalog(input: CatalogInput): Catalog {
       .filter((row) => !retired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
       .map((row) => row.id)
   }
+  /** All models of a day, by id: strangers ask for lists as fast as they can. */
+  let listed: { readonly day: string; readonly models: readonly Model[] } | undefined
+  const allOf = (day: string) => {
+    if (listed?.day !== day) {
+      const models = current().flatMap((id) => find(id) ?? [])
+      listed = { day, models: models.toSorted((a, b) => (a.id < b.id ? -1 : 1)) }
+    }
+    return listed.models
+  }
   let ids: NearIds | undefined
   const nearestTo = (id: string) => {
     const day = today()
@@ -141,11 +150,9 @@ export function buildCatalog(input: CatalogInput): Catalog {
       return model
     },
     count: (servedBy) => current(servedBy).length,
-    list(filter = {}) {
-      const found = current(filter.servedBy)
-        .map(find)
-        .filter((model) => model !== undefined)
-      return found.filter((model) => matches(model, filter)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    list(filter) {
+      const all = allOf(today())
+      return filter === undefined ? all : all.filter(matching(filter, rows))
     },
     get unpriced() {
       // Only building a model shows that its price cannot be charged exactly.
@@ -278,19 +285,38 @@ export function highestBaseRates(price: Price): { input: Pico; output: Pico } {
   }
 }
 
-function matches(model: Model, filter: ModelFilter): boolean {
-  if (filter.provider !== undefined && !model.offers.some((offer) => offer.provider === filter.provider))
-    return false
-  if (filter.access !== undefined && filter.access !== (model.premium ? 'premium' : 'open')) return false
-  if (!(filter.supportedParameters ?? []).every((name) => model.supportedParameters.includes(name)))
-    return false
+/** Whether a model matches the filter, which is prepared once for all of them. */
+function matching(filter: ModelFilter, rows: ReadonlyMap<string, CatalogRow>): (model: Model) => boolean {
+  const { provider, servedBy, access, maxPrice, supportedParameters = [] } = filter
   const words = (filter.q ?? '')
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '')
-  const text = `${model.id} ${model.name}`.toLowerCase()
-  if (!words.every((word) => text.includes(word))) return false
-  if (filter.maxPrice === undefined) return true
-  const highest = highestBaseRates(model.offers[0]!.price)
-  return larger(highest.input, highest.output) <= filter.maxPrice
+  return (model) => {
+    if (servedBy !== undefined && !isServedBy(rows.get(model.id)!, servedBy)) return false
+    if (provider !== undefined && !model.offers.some((offer) => offer.provider === provider)) return false
+    if (access !== undefined && access !== (model.premium ? 'premium' : 'open')) return false
+    if (!supportedParameters.every((name) => model.supportedParameters.includes(name))) return false
+    if (words.length === 0 && maxPrice === undefined) return true
+    const { text, highest } = factsOf(model)
+    return words.every((word) => text.includes(word)) && (maxPrice === undefined || highest <= maxPrice)
+  }
+}
+
+/** What filters compare: the words of a model, and the most that a token of it costs. */
+interface Facts {
+  readonly text: string
+  readonly highest: Pico
+}
+
+const facts = new WeakMap<Model, Facts>()
+
+function factsOf(model: Model): Facts {
+  let known = facts.get(model)
+  if (known === undefined) {
+    const { input, output } = highestBaseRates(model.offers[0]!.price)
+    known = { text: `${model.id} ${model.name}`.toLowerCase(), highest: larger(input, output) }
+    facts.set(model, known)
+  }
+  return known
 }

@@ -98,6 +98,12 @@ export const rateLimitSettings = z
   .strictObject({
     key_requests_per_minute: whole('Requests of one key in a minute; 0 is no limit', 0, 0, 10_000_000),
     key_tokens_per_minute: whole('Tokens of one key in a minute; 0 is no limit', 0, 0, 1_000_000_000),
+    free_bytes_per_minute: whole(
+      'How much one account, or one network without a key, reads of lists of models, documentation and pages in a minute, bytes; 0 is no limit',
+      64 * 1024 ** 2,
+      0,
+      1024 ** 4,
+    ),
     account_requests_per_minute: whole(
       'Requests of one account in a minute; 0 is no limit',
       0,

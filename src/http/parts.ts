@@ -34,6 +34,7 @@ import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ParsedResponses } from '../responses/parsed-responses.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
+import type { FreeReads } from './intake/free-reads.ts'
 import type { RequestLimiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, CallBodyParts } from './intake/read-body.ts'
@@ -114,6 +115,7 @@ export interface ResponseParts {
 
 /** What models can be called. */
 export interface ModelParts {
+  readonly freeReads: FreeReads
   readonly catalog: Catalog
   /** The providers that can answer now, by id: configured with a key, or found running. */
   readonly answering: () => ReadonlySet<string>

@@ -3,6 +3,7 @@
 import { Elysia } from 'elysia'
 import { inApp, inAppOnly } from './app/in-app.ts'
 import { answered } from './intake/answer.ts'
+import { freely } from './intake/free-reads.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
 import { clientMetadataDocument } from './mcp/client-metadata.ts'
@@ -96,17 +97,20 @@ export const api: readonly Route[] = [
 ]
 
 const toConsole = () => new Response(null, { status: 302, headers: { location: '/console' } })
-const consolePage: Route['handle'] = async (parts, { request }) =>
-  (await import('./console/pages.ts')).consolePage(request, parts.publicUrl())
+const consolePage: Route['handle'] = (parts, { request }) =>
+  freely(parts, request, async () =>
+    (await import('./console/pages.ts')).consolePage(request, parts.publicUrl()),
+  )
 const consoleApi: Route['handle'] = async (parts, { request, requestId }) =>
   (await import('./console/api.ts')).consoleApi(parts, request, requestId)
 const adminApi: Route['handle'] = async (parts, { request, requestId }) =>
   (await import('./admin/api.ts')).adminApi(parts, request, requestId)
-const documentation: Route['handle'] = async (_, { request }) => {
-  const { consoleRoutes } = await import('./docs/openapi-console.ts')
-  const { adminOperations } = await import('./docs/openapi-admin.ts')
-  return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
-}
+const documentation: Route['handle'] = (parts, { request }) =>
+  freely(parts, request, async () => {
+    const { consoleRoutes } = await import('./docs/openapi-console.ts')
+    const { adminOperations } = await import('./docs/openapi-admin.ts')
+    return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
+  })
 
 const pages: readonly Route[] = [
   { method: 'GET', path: '/', handle: toConsole },

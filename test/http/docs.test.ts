@@ -8,6 +8,7 @@ import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { LargeBodies } from '../../src/http/intake/large-bodies.ts'
+import { FreeReads } from '../../src/http/intake/free-reads.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const source = resolve(import.meta.dir, '../../src')
@@ -22,6 +23,8 @@ const routes = createRoutes({
   calls,
   turns: new Turns(),
   largeBodies: new LargeBodies(),
+  freeReads: new FreeReads(0, Date.now),
+  site: { addressOf: () => '127.0.0.1' } as unknown as HttpParts['site'],
   publicUrl: () => '',
 } as Partial<HttpParts> as HttpParts)
 

@@ -48,6 +48,19 @@ export function modelList(models: readonly Model[]): z.infer<typeof modelListSch
   return { object: 'list', data: models.map(modelObject) }
 }
 
+/** The JSON of each model: lists are asked for more often than a model changes. */
+const texts = new WeakMap<Model, string>()
+
+/** The JSON of `modelList`. */
+export function modelListText(models: readonly Model[]): string {
+  const data = models.map((model) => {
+    const known = texts.get(model) ?? JSON.stringify(modelObject(model))
+    texts.set(model, known)
+    return known
+  })
+  return `{"object":"list","data":[${data.join(',')}]}`
+}
+
 function pricingOf(price: Price): ModelObject['pricing'] {
   const search = price.perCall.web_search
   return {

@@ -17,11 +17,16 @@ export const modelRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'models', summary: 'The models, and whether the account can call them' },
     async ({ parts, account, request }) => {
+      const reader = `account ${account.id}`
+      parts.freeReads.require(reader)
       await parts.freeCredit.ensure(account)
       const { fields } = queryOf(modelParameters, request)
       const rows = await modelRows(parts, account)
       const data = fields === undefined ? rows : rows.map((row) => chosen(row, fields))
-      return tagged(request, JSON.stringify({ data }))
+      const body = JSON.stringify({ data })
+      // Made anew each time, whatever of it is sent.
+      parts.freeReads.count(reader, body.length)
+      return tagged(request, body)
     },
   ),
 ]
@@ -65,7 +70,7 @@ async function modelRows(parts: HttpParts, account: Account): Promise<readonly R
   const { catalog, ledger, now } = parts
   const balance = await ledger.balance(account.id)
   const answering = parts.answering()
-  return catalog.list({}).map((model) => modelRow(parts, account, model, balance, answering, now()))
+  return catalog.list().map((model) => modelRow(parts, account, model, balance, answering, now()))
 }
 
 const millionTokens = 1_000_000n
@@ -112,7 +117,7 @@ async function tagged(request: Request, body: string): Promise<Response> {
   const etag = etagOf(body)
   const headers = { 'cache-control': 'private, no-cache', 'content-type': 'application/json' }
   if (!etagMatches(request.headers.get('if-none-match'), etag))
-    return compressible(request, body, etag, headers)
+    return (await compressible(request, body, etag, headers)).response
   const { 'cache-control': cache } = headers
   return new Response(null, { status: 304, headers: { etag, 'cache-control': cache } })
 }

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { brotliDecompress } from 'node:zlib'
 import { etagMatches } from '../../catalog/wire/models.ts'
 import { GatewayError } from '../../errors.ts'
+import type { FreeAnswer } from '../intake/free-reads.ts'
 
 const decompress = promisify(brotliDecompress)
 
@@ -56,17 +57,18 @@ const read = new Map<string, Promise<PageFile | undefined>>()
  * path, which its own router handles. Throws `not_found` for an unknown asset or API address. `publicUrl` is the
  * gateway's address as clients know it.
  */
-export async function consolePage(request: Request, publicUrl: string): Promise<Response> {
+export async function consolePage(request: Request, publicUrl: string): Promise<FreeAnswer> {
   const url = new URL(request.url)
   const asset = /^\/console\/assets\/([\w.-]+)$/.exec(url.pathname)?.[1]
   if (asset !== undefined) return answer(request, asset, 'public, max-age=31536000, immutable')
   if (/^\/console\/(?:assets|api)(?:\/|$)/.test(url.pathname)) throw new GatewayError('not_found')
   const byName = namedHost(request, url, publicUrl)
-  if (byName !== undefined) return new Response(null, { status: 302, headers: { location: byName } })
+  if (byName !== undefined)
+    return { response: new Response(null, { status: 302, headers: { location: byName } }), bytes: 0 }
   return answer(request, indexFile, 'no-cache')
 }
 
-async function answer(request: Request, name: string, cache: string): Promise<Response> {
+async function answer(request: Request, name: string, cache: string): Promise<FreeAnswer> {
   const file = await fileOf(name)
   if (!file) throw missing(name)
   const headers = {
@@ -77,10 +79,14 @@ async function answer(request: Request, name: string, cache: string): Promise<Re
     vary: 'accept-encoding',
   }
   if (etagMatches(request.headers.get('if-none-match'), file.etag))
-    return new Response(null, { status: 304, headers })
-  if (takesBrotli(request.headers))
-    return new Response(file.stored, { headers: { ...headers, 'content-encoding': 'br' } })
-  return new Response(new Uint8Array(await decompress(file.stored)), { headers })
+    return { response: new Response(null, { status: 304, headers }), bytes: 0 }
+  if (takesBrotli(request.headers)) {
+    const response = new Response(file.stored, { headers: { ...headers, 'content-encoding': 'br' } })
+    return { response, bytes: file.stored.length }
+  }
+  const whole = new Uint8Array(await decompress(file.stored))
+  // Unpacked for this answer alone.
+  return { response: new Response(whole, { headers }), bytes: 2 * whole.length }
 }
 
 /** Browsers accept brotli on HTTPS and localhost; other clients get the file uncompressed. */

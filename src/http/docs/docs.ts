@@ -9,6 +9,7 @@ import { Elysia } from 'elysia'
 import scalarPath from '../../../node_modules/@scalar/api-reference/dist/browser/standalone.js' with { type: 'file' }
 import { etagMatches } from '../../catalog/wire/models.ts'
 import { errorReference, GatewayError } from '../../errors.ts'
+import type { FreeAnswer } from '../intake/free-reads.ts'
 import { takesGzip } from '../intake/compressed.ts'
 import { errorPage, hashSource, icon } from './docs-errors.ts'
 import { version } from '../../version.ts'
@@ -61,7 +62,7 @@ const makers: Readonly<Record<string, (routes: readonly DocumentedRoute[]) => Pr
 const made = new Map<string, Promise<Page>>()
 
 /** Serves everything under `/docs`, which documents these routes. Throws `not_found` for an unknown page. */
-export async function docs(request: Request, routes: readonly DocumentedRoute[]): Promise<Response> {
+export async function docs(request: Request, routes: readonly DocumentedRoute[]): Promise<FreeAnswer> {
   const { pathname } = new URL(request.url)
   const path = pathname.replace(/\/$/, '')
   const make = makers[path]
@@ -70,14 +71,18 @@ export async function docs(request: Request, routes: readonly DocumentedRoute[])
   }
   // The pages name their scripts and each other relative to their own address, so that they also work below a path.
   if (path !== pathname)
-    return new Response(null, { status: 308, headers: { location: `../${path.slice(1).split('/').at(-1)}` } })
+    return nothing({ status: 308, headers: { location: `../${path.slice(1).split('/').at(-1)}` } })
   const { body, zipped, headers } = await kept(path, () => make(routes))
   if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
-    return new Response(null, { status: 304, headers })
+    return nothing({ status: 304, headers })
   }
-  return takesGzip(request.headers)
-    ? new Response(zipped, { headers: { ...headers, 'content-encoding': 'gzip' } })
-    : new Response(body, { headers })
+  if (!takesGzip(request.headers)) return { response: new Response(body, { headers }), bytes: body.length }
+  const response = new Response(zipped, { headers: { ...headers, 'content-encoding': 'gzip' } })
+  return { response, bytes: zipped.length }
+}
+
+function nothing(init: ResponseInit): FreeAnswer {
+  return { response: new Response(null, init), bytes: 0 }
 }
 
 function kept(path: string, make: () => Promise<Page>): Promise<Page> {

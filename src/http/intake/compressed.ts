@@ -2,6 +2,7 @@
 
 import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
+import type { FreeAnswer } from './free-reads.ts'
 
 async function zip(body: string): Promise<Uint8Array<ArrayBuffer>> {
   const { gzip } = await import('node:zlib')
@@ -20,7 +21,7 @@ export function takesGzip(headers: Headers): boolean {
 }
 
 /**
- * The body as an answer, compressed if the client accepts it and it is worth it. `etag` identifies the body: each is
+ * The body as an answer, and how many bytes it has, compressed if the client accepts it and it is worth it. `etag` identifies the body: each is
  * compressed once, off this thread.
  */
 export async function compressible(
@@ -28,10 +29,13 @@ export async function compressible(
   body: string,
   etag: string,
   headers: Readonly<Record<string, string>>,
-): Promise<Response> {
+): Promise<FreeAnswer> {
   const given = { ...headers, etag, vary: 'accept-encoding' }
-  if (body.length < leastBytes || !takesGzip(request.headers)) return new Response(body, { headers: given })
+  if (body.length < leastBytes || !takesGzip(request.headers))
+    return { response: new Response(body, { headers: given }), bytes: body.length }
   const known = zipped.get(etag) ?? zip(body)
   zipped.set(etag, known)
-  return new Response(await known, { headers: { ...given, 'content-encoding': 'gzip' } })
+  const sent = await known
+  const response = new Response(sent, { headers: { ...given, 'content-encoding': 'gzip' } })
+  return { response, bytes: sent.length }
 }

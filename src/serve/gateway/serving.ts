@@ -19,6 +19,7 @@ import { type Config, secretsOf } from '../../config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
+import { FreeReads } from '../../http/intake/free-reads.ts'
 import { LargeBodies } from '../../http/intake/large-bodies.ts'
 import { KeptBytes } from '../../http/intake/paid/kept-bytes.ts'
 import type { RequestLimiter, RequestLimits } from '../../http/intake/paid/limits.ts'
@@ -174,6 +175,7 @@ export function servingOf(source: ServingSource): Serving {
     freeCredit: source.freeCredit,
     catalog,
     answering: () => answering(live),
+    freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
     calls,
     body: {

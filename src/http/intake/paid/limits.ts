@@ -37,9 +37,11 @@ const roundingMs = 0.001
 const manyBuckets = 10_000
 
 /** Rates of one kind by name. Times are milliseconds of the given clock. */
-class Rates {
+export class Rates {
   readonly #clock: () => number
   readonly #buckets = new Map<string, Bucket>()
+  /** Of how many buckets the full ones are dropped next. */
+  #most = manyBuckets
 
   constructor(clock: () => number) {
     this.#clock = clock
@@ -60,7 +62,7 @@ class Rates {
   waitMs(name: string, perMinute: number, amount: number): number {
     const bucket = this.#filled(name, perMinute)
     this.#buckets.set(name, bucket)
-    if (this.#buckets.size > manyBuckets) this.#forgetFull(name)
+    if (this.#buckets.size > this.#most) this.#forgetFull(name)
     const missing = Math.min(amount, perMinute) - bucket.level
     return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / perMinute - roundingMs)
   }
@@ -79,6 +81,8 @@ class Rates {
     for (const [name, { perMinute }] of this.#buckets) {
       if (name !== except && this.#filled(name, perMinute).level >= perMinute) this.#buckets.delete(name)
     }
+    // Where few are full, not every request may look through all of them.
+    this.#most = Math.max(manyBuckets, 2 * this.#buckets.size)
   }
 }
 

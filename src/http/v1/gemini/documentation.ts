@@ -160,7 +160,7 @@ export const listModels: Operation = {
       content: json('GeminiModelList', { models: [model], nextPageToken: '50' }),
     },
   },
-  errors: [...ofAnyRequest],
+  errors: [...ofAnyRequest, 'rate_limit_exceeded'],
   errorShape: 'gemini',
   schemas: { GeminiModelList: geminiModelList },
 }
@@ -174,7 +174,7 @@ export const showModel: Operation = {
   security: 'none',
   parameters: [modelParameter],
   answers: { 200: { description: 'The model.', content: json('GeminiModel', model) } },
-  errors: [...ofAnyRequest, ...ofModel],
+  errors: [...ofAnyRequest, ...ofModel, 'rate_limit_exceeded'],
   errorShape: 'gemini',
   schemas: { GeminiModel: geminiModel },
 }

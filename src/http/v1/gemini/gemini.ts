@@ -19,6 +19,7 @@ import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import { serveEmbedding } from '../chat/embeddings.ts'
 import type { PaidParts } from '../../parts.ts'
+import { type FreeAnswer, type FreeReadParts, freely } from '../../intake/free-reads.ts'
 import { kindOfCaller, withinLimits } from '../../intake/paid/within-limits.ts'
 
 type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
@@ -135,22 +136,36 @@ const defaultPageSize = 50
 const largestPage = 1_000
 
 /** `GET /v1beta/models`: the models of the catalog that chat or embed, page by page. */
-export function listGeminiModels(catalog: Catalog, request: Request): Response {
+export function listGeminiModels(
+  parts: FreeReadParts & { readonly catalog: Catalog },
+  request: Request,
+): Promise<Response> {
+  return freely(parts, request, () => geminiModels(parts.catalog, request), 'x-goog-api-key')
+}
+
+function geminiModels(catalog: Catalog, request: Request): FreeAnswer {
   const { searchParams } = new URL(request.url)
   const size = wholeNumber(searchParams.get('pageSize'), 'pageSize') ?? defaultPageSize
   const from = wholeNumber(searchParams.get('pageToken'), 'pageToken') ?? 0
-  const models = catalog.list({}).filter((model) => methodsOf(model).length > 0)
+  const models = catalog.list().filter((model) => methodsOf(model).length > 0)
   const page = models.slice(from, from + Math.min(Math.max(size, 1), largestPage))
   const next = from + page.length
-  return Response.json({
+  const body = JSON.stringify({
     models: page.map(modelObject),
     ...(next < models.length ? { nextPageToken: String(next) } : {}),
   })
+  const response = new Response(body, { headers: { 'content-type': 'application/json' } })
+  return { response, bytes: 2 * body.length }
 }
 
 /** `GET /v1beta/models/{model}`. Throws `model_not_found`. */
-export function showGeminiModel(catalog: Catalog, rest: string): Response {
-  return Response.json(modelObject(catalog.resolve(modelId(decoded(rest)))))
+export function showGeminiModel(
+  parts: FreeReadParts & { readonly catalog: Catalog },
+  request: Request,
+  rest: string,
+): Promise<Response> {
+  const shown = () => Response.json(modelObject(parts.catalog.resolve(modelId(decoded(rest)))))
+  return freely(parts, request, () => ({ response: shown(), bytes: 0 }), 'x-goog-api-key')
 }
 
 function modelObject({ id, name, contextLength, maxOutputTokens, outputModalities }: Model): JsonObject {

@@ -1,6 +1,7 @@
 // Gemini's protocol. Its handlers and schemas are loaded with their first caller.
 
 import { authenticateEither } from '../../intake/authenticate.ts'
+import type { FreeReadParts } from '../../intake/free-reads.ts'
 import type { Identify, Route } from '../../route.ts'
 import type { HttpParts, ServingParts } from '../../parts.ts'
 import { refuseGemini } from './errors.ts'
@@ -42,20 +43,19 @@ export const callGeminiBare: Route<ServingParts> = {
   operation: async () => (await import('./documentation.ts')).callGeminiBare,
 }
 
-export const listGeminiModels: Route<Pick<HttpParts, 'catalog'>> = {
+export const listGeminiModels: Route<Pick<HttpParts, 'catalog'> & FreeReadParts> = {
   method: 'GET',
   path: '/v1beta/models',
-  handle: async ({ catalog }, { request }) =>
-    (await import('./gemini.ts')).listGeminiModels(catalog, request),
+  handle: async (parts, { request }) => (await import('./gemini.ts')).listGeminiModels(parts, request),
   errors,
   operation: async () => (await import('./documentation.ts')).listModels,
 }
 
-export const showGeminiModel: Route<Pick<HttpParts, 'catalog'>> = {
+export const showGeminiModel: Route<Pick<HttpParts, 'catalog'> & FreeReadParts> = {
   method: 'GET',
   path: '/v1beta/models/*',
-  handle: async ({ catalog }, { params }) =>
-    (await import('./gemini.ts')).showGeminiModel(catalog, params['*']!),
+  handle: async (parts, { request, params }) =>
+    (await import('./gemini.ts')).showGeminiModel(parts, request, params['*']!),
   errors,
   operation: async () => (await import('./documentation.ts')).showModel,
 }

@@ -29,7 +29,7 @@ export const models: Operation = {
     200: { description: 'The models.', content: json('ModelList') },
     304: { description: 'The list is still the one that `If-None-Match` names.' },
   },
-  errors: ofAnyRequest,
+  errors: [...ofAnyRequest, 'rate_limit_exceeded'],
   schemas: { ModelList: modelListSchema },
 }
 
@@ -62,6 +62,6 @@ export const model: Operation = {
     200: { description: 'The model.', content: json('Model') },
     304: { description: 'The model is still as `If-None-Match` knows it.' },
   },
-  errors: [...ofAnyRequest, ...ofModel],
+  errors: [...ofAnyRequest, ...ofModel, 'rate_limit_exceeded'],
   schemas: { Model: modelObjectSchema },
 }

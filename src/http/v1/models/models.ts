@@ -1,12 +1,15 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
+import { LRUCache } from 'lru-cache'
 import type { ModelFilter } from '../../../catalog/catalog.ts'
 import { anthropicModel, anthropicModelList, type ModelPage } from '../../../catalog/wire/anthropic-models.ts'
-import { etagMatches, etagOf, modelList, modelObject } from '../../../catalog/wire/models.ts'
+import { etagMatches, etagOf, modelListText, modelObject } from '../../../catalog/wire/models.ts'
 import { parseUsdPerMillion } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
+import type { Model } from '../../../catalog/model.ts'
 import { compressible } from '../../intake/compressed.ts'
 import { errorResponse, type Refuse } from '../../intake/error-response.ts'
+import { type FreeAnswer, type FreeReadParts, freely } from '../../intake/free-reads.ts'
 import { decoded } from '../../intake/model-in-path.ts'
 import type { Route } from '../../route.ts'
 import type { HttpParts } from '../../parts.ts'
@@ -17,7 +20,7 @@ import { refuseMessages } from '../messages/messages.ts'
 /** Longer search words are refused: no id is longer. */
 const maxQueryCharacters = 200
 
-type Models = Pick<HttpParts, 'catalog' | 'answering'>
+type Models = Pick<HttpParts, 'catalog' | 'answering'> & FreeReadParts
 
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
@@ -55,19 +58,65 @@ export function errorsForModels(request: Request): Refuse {
   return isOfGoogle(request) ? refuseGemini : speaksMessages(request) ? refuseMessages : errorResponse
 }
 
-function list({ catalog, answering }: Models, request: Request): Promise<Response> {
-  const query = new URL(request.url).searchParams
-  const models = catalog.list(filterOf(query, answering))
-  const list = speaksMessages(request) ? anthropicModelList(models, pageOf(query)) : modelList(models)
-  return tagged(request, JSON.stringify(list))
+function list(models: Models, request: Request): Promise<Response> {
+  return freely(models, request, async () => {
+    const { answer, made } = listed(models, request)
+    const { response, bytes } = await tagged(request, answer)
+    return { response, bytes: made ? Math.max(leastMade, answer.body.length) + bytes : bytes }
+  })
 }
 
-function show({ catalog }: Models, request: Request, path: string): Promise<Response> {
+/** What a list counts at least that was not made before: all models were looked at. */
+const leastMade = 65_536
+
+function show(models: Models, request: Request, path: string): Promise<Response> {
+  return freely(models, request, () => tagged(request, answerOf(shown(models, request, path))))
+}
+
+function shown({ catalog }: Models, request: Request, path: string): string {
   const id = decoded(path)
-  if (!speaksMessages(request)) return tagged(request, JSON.stringify(modelObject(catalog.resolve(id))))
+  if (!speaksMessages(request)) return JSON.stringify(modelObject(catalog.resolve(id)))
   // A name without a provider is Anthropic's own, as in the requests of this protocol.
   const model = catalog.resolve(id.includes('/') ? id : `anthropic/${id}`)
-  return tagged(request, JSON.stringify(anthropicModel(model)))
+  return JSON.stringify(anthropicModel(model))
+}
+
+interface ListAnswer {
+  readonly body: string
+  readonly etag: string
+}
+
+function answerOf(body: string): ListAnswer {
+  return { body, etag: etagOf(body) }
+}
+
+/** How much of answers is kept for each catalog, characters; few filters are in use at a time. */
+const keptCharacters = 8 * 1024 ** 2
+
+/** Answers by what was asked, for the catalog of which all models are this list. */
+const kept = new WeakMap<readonly Model[], LRUCache<string, ListAnswer>>()
+
+/** The list, as it was made before or made now. */
+function listed(
+  { catalog, answering }: Models,
+  request: Request,
+): { readonly answer: ListAnswer; readonly made: boolean } {
+  const query = new URL(request.url).searchParams
+  const filter = filterOf(query, answering)
+  const page = speaksMessages(request) ? pageOf(query) : undefined
+  const name = JSON.stringify([query.toString(), page, [...(filter.servedBy ?? [])]])
+  const all = catalog.list()
+  let answers = kept.get(all)
+  if (answers === undefined) {
+    answers = new LRUCache({ maxSize: keptCharacters, sizeCalculation: ({ body }) => body.length })
+    kept.set(all, answers)
+  }
+  const before = answers.get(name)
+  if (before !== undefined) return { answer: before, made: false }
+  const found = Object.keys(filter).length === 0 ? all : catalog.list(filter)
+  const answer = answerOf(page ? JSON.stringify(anthropicModelList(found, page)) : modelListText(found))
+  answers.set(name, answer)
+  return { answer, made: true }
 }
 
 /** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */
@@ -125,19 +174,16 @@ function text(query: URLSearchParams, name: string): string | undefined {
   throw new GatewayError('invalid_request', { message: `${name} is too long.`, param: name })
 }
 
-async function tagged(request: Request, body: string): Promise<Response> {
-  const etag = etagOf(body)
+async function tagged(request: Request, { body, etag }: ListAnswer): Promise<FreeAnswer> {
   const headers = { 'cache-control': 'public, max-age=60', 'content-type': 'application/json' }
   if (etagMatches(request.headers.get('if-none-match'), etag)) {
     const { 'cache-control': cache } = headers
-    return new Response(null, {
-      status: 304,
-      headers: { etag, 'cache-control': cache, vary },
-    })
+    const response = new Response(null, { status: 304, headers: { etag, 'cache-control': cache, vary } })
+    return { response, bytes: 0 }
   }
-  const response = await compressible(request, body, etag, headers)
+  const { response, bytes } = await compressible(request, body, etag, headers)
   response.headers.set('vary', vary)
-  return response
+  return { response, bytes }
 }
 
 /** What an answer depends on beside its address. */
