@@ -22,6 +22,7 @@ const withoutRowid = new Set([
   'payment_refund',
   'identity',
   'welcome',
+  'allowance',
   'mcp_server',
   'usage_day',
 ])

@@ -36,6 +36,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'accounts.oidc.operator_claim': ['groups=weir', 'groups=weir'],
     'mail.smtp_url': ['smtp://mail.example', 'smtp://mail.example'],
     'credits.welcome_daily_cap_usd': ['7.5', '7.5'],
+    'credits.allowance_daily_cap_usd': ['7.5', '7.5'],
     'credits.low_balance_usd': ['2.5', '2.5'],
     'payments.fx.inr_per_usd': ['90.5', '90.5'],
     'payments.fx.as_of': ['2026-11-20', '2026-11-20'],

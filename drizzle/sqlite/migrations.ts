@@ -636,4 +636,17 @@ INSERT INTO \`__new_subscription\`("period", "source", "subscription", "account"
     sql: `ALTER TABLE \`api_key\` ADD \`sees\` text DEFAULT 'own' NOT NULL;
 `,
   },
+  {
+    name: "0022_allowance_per_person",
+    sql: `CREATE TABLE \`allowance\` (
+	\`address\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`day\` integer NOT NULL,
+	\`amount\` integer NOT NULL,
+	\`given\` integer NOT NULL,
+	CONSTRAINT "allowance_amount" CHECK(amount > 0 and given >= amount)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX \`allowance_day\` ON \`allowance\` (\`day\`,\`given\`);
+`,
+  },
 ]

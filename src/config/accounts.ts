@@ -105,6 +105,10 @@ export const mailSettings = z
 export const creditSettings = z
   .strictObject({
     welcome_daily_cap_usd: usdAmount('The most welcome credit that all new accounts of a UTC day get', '50'),
+    allowance_daily_cap_usd: usdAmount(
+      'The most daily allowance (0.20 US dollars a person) that all accounts of a UTC day get',
+      '200',
+    ),
     low_balance_usd: usdAmount(
       'Free purchased credit below this is reported as low, in the console and to webhooks; "0" never',
       '1',

@@ -4,7 +4,8 @@ import { startOfDay, welcomeCredit, welcomeGrant } from './calendar.ts'
 import type { LedgerCommands } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 
-export interface WelcomeClaim {
+/** Free credit that a person gets whatever accounts it has: once, or once a day. */
+export interface CreditClaim {
   /** Identifies the person: a hash of the normalised address. */
   readonly address: string
   readonly account: string
@@ -20,12 +21,12 @@ export interface WelcomeRegister {
    * `claimed`: the address is now this account's. `repeated`: it was before. `taken`: another account had the credit
    * for this address. `capped`: the day's limit is reached.
    */
-  claimWelcome(claim: WelcomeClaim): WelcomeAnswer | Promise<WelcomeAnswer>
+  claimWelcome(claim: CreditClaim): ClaimAnswer | Promise<ClaimAnswer>
   /** For an account that had its credit before claims existed: does not count towards its day. */
   returnWelcome(address: string): void | Promise<void>
 }
 
-export type WelcomeAnswer = 'claimed' | 'repeated' | 'taken' | 'capped'
+export type ClaimAnswer = 'claimed' | 'repeated' | 'taken' | 'capped'
 
 /** Accounts known to be done. Beyond this number the register is asked again, which grants nothing twice. */
 const rememberedAccounts = 100_000

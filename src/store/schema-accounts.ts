@@ -194,6 +194,25 @@ function signInTables(c: typeof columns) {
     (t) => [c.index('welcome_day').on(t.day), c.check('welcome_amount', sql`amount >= 0`)],
   )
 
+  /** The latest day on which each person had the daily allowance, whatever accounts it has. */
+  const allowance = c.table(
+    'allowance',
+    {
+      /** SHA-256 of the normalised address, hex. */
+      address: c.string('address').primaryKey(),
+      account: c.string('account').notNull(),
+      /** The UTC midnight at which the day of the grant began. */
+      day: c.time('day').notNull(),
+      amount: c.money('amount').notNull(),
+      /** What everybody had that day up to this grant: its largest is the sum of the day. */
+      given: c.money('given').notNull(),
+    },
+    (t) => [
+      c.index('allowance_day').on(t.day, t.given),
+      c.check('allowance_amount', sql`amount > 0 and given >= amount`),
+    ],
+  )
+
   /** What operators did. Rows are only ever added. */
   const act = c.table(
     'act',
@@ -210,5 +229,5 @@ function signInTables(c: typeof columns) {
     (t) => [c.index('act_subject').on(t.subject, t.seq), c.index('act_operator').on(t.operator, t.seq)],
   )
 
-  return { ticket, identity, passkey, welcome, act }
+  return { ticket, identity, passkey, welcome, allowance, act }
 }

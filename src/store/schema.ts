@@ -425,4 +425,4 @@ export const {
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
-export const { usageDay, wallet, welcome } = tables
+export const { allowance, usageDay, wallet, welcome } = tables

@@ -8,6 +8,7 @@ import type { McpServerStore } from '../accounts/mcp-server.ts'
 import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
+import type { AllowanceRegister } from '../credits/allowance.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
@@ -21,7 +22,7 @@ import type { ResponseStore } from '../responses/response-store.ts'
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
-  readonly identities: IdentityStore & WelcomeRegister & Sweepable
+  readonly identities: IdentityStore & WelcomeRegister & AllowanceRegister & Sweepable
   readonly managementKeys: ManagementKeyStore
   readonly mcpServers: McpServerStore
   readonly acts: ActLog

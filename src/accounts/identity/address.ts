@@ -36,11 +36,40 @@ export function requireAddress(text: string): string {
   throw new GatewayError('invalid_request', { message: 'This is no e-mail address.', param: 'email' })
 }
 
-const gmail = new Set(['gmail.com', 'googlemail.com'])
+/** Services under several domains, or in whose names some signs mean nothing: what one mailbox can be written as. */
+interface MailService {
+  readonly domains: readonly string[]
+  /** The name without what does not tell mailboxes apart. */
+  readonly mailbox: (name: string) => string
+}
+
+const asWritten = (name: string) => name
+
+const mailServices: readonly MailService[] = [
+  { domains: ['gmail.com', 'googlemail.com'], mailbox: (name) => name.replaceAll('.', '') },
+  {
+    domains: ['proton.me', 'protonmail.com', 'protonmail.ch', 'pm.me'],
+    mailbox: (name) => name.replaceAll(/[._-]/g, ''),
+  },
+  {
+    domains: ['yandex.com', 'yandex.ru', 'yandex.by', 'yandex.kz', 'yandex.ua', 'ya.ru'],
+    mailbox: (name) => name.replaceAll('.', '-'),
+  },
+  { domains: ['icloud.com', 'me.com', 'mac.com'], mailbox: asWritten },
+  // Throw-away addresses are a name and a word of one's own with a hyphen between them, which no other address has.
+  {
+    domains: ['yahoo.com', 'yahoo.co.in', 'yahoo.in', 'yahoo.co.uk', 'ymail.com', 'rocketmail.com'],
+    mailbox: (name) => name.replace(/(.)-.*$/s, '$1'),
+  },
+]
+
+const serviceOf = new Map(
+  mailServices.flatMap((service) => service.domains.map((domain) => [domain, service] as const)),
+)
 
 /**
  * Identifies the person behind an address, for credit that is given once: the SHA-256, hex, of the address without its
- * `+tag`, and for Gmail without dots.
+ * `+tag`, and without what its mail service does not tell apart, such as Gmail's dots.
  */
 export function personOf(email: string): string {
   const address = accountAddress(email).normalize('NFKC').toLowerCase()
@@ -48,6 +77,7 @@ export function personOf(email: string): string {
   const written = address.slice(at + 1)
   const domain = domainToUnicode(domainToASCII(written)) || written
   const name = address.slice(0, at).replace(/(.)\+.*$/s, '$1')
-  const plain = gmail.has(domain) ? `${name.replaceAll('.', '')}@gmail.com` : `${name}@${domain}`
+  const service = serviceOf.get(domain)
+  const plain = service ? `${service.mailbox(name)}@${service.domains[0]}` : `${name}@${domain}`
   return Bun.SHA256.hash(plain, 'hex')
 }

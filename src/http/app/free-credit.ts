@@ -1,4 +1,4 @@
-// Grants free credit: the welcome credit once, the allowance each day.
+// Grants free credit to each person: the welcome credit once, the allowance each day.
 
 import type { Account } from '../../accounts/account.ts'
 import { personOf } from '../../accounts/identity/address.ts'
@@ -27,7 +27,8 @@ export class FreeCredit {
    */
   async ensure(account: Account): Promise<void> {
     if (account.suspended || (account.verifiedAt === null && !this.#unverified)) return
-    await this.#welcomes.ensure(account.id, personOf(account.email))
-    await this.#allowances.ensure(account.id)
+    const person = personOf(account.email)
+    await this.#welcomes.ensure(account.id, person)
+    await this.#allowances.ensure(account.id, person)
   }
 }

@@ -32,7 +32,16 @@ export function identityParts({
   const ledgerTime = () => store.ledger.now()
   const cap = usd(config.credits.welcome_daily_cap_usd)
   const freeCredit = new FreeCredit(
-    new Allowances(store.ledger, ledgerTime),
+    new Allowances({
+      register: store.identities,
+      ledger: store.ledger,
+      dailyCap: usd(config.credits.allowance_daily_cap_usd),
+      now: ledgerTime,
+      capped: () =>
+        log.warn('the daily allowance of today is used up: accounts get none until midnight UTC', {
+          setting: 'credits.allowance_daily_cap_usd',
+        }),
+    }),
     new Welcomes(store.identities, store.ledger, cap, ledgerTime),
     unverified === 'allow',
   )

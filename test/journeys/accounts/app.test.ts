@@ -106,6 +106,21 @@ describe('the daily allowance', () => {
   })
 })
 
+test('free credit is that of a person, however its address is written and however many accounts it opens', async () => {
+  const { token } = await member('river')
+  expect(await poolsOf(token)).toMatchObject({ daily: '0.2', welcome: '0.5' })
+  for (const name of ['river+1', 'RIVER+weir+2']) {
+    const again = await member(name)
+    expect(await poolsOf(again.token)).toMatchObject({ daily: '0', welcome: '0' })
+  }
+  const of = async (address: string) => {
+    await cli('accounts', 'create', '--email', address)
+    return poolsOf(String((await cli('accounts', 'session', '--account', address))['token']))
+  }
+  expect(await of('r.i.v.e.r@gmail.com')).toMatchObject({ daily: '0.2', welcome: '0.5' })
+  expect(await of('River+x@googlemail.com')).toMatchObject({ daily: '0', welcome: '0' })
+})
+
 describe('S36: pools', () => {
   test('an API key never spends what the app may, and its refusals leave every balance as it was', async () => {
     const anna = await member('anna', ['daily', '1'], ['subscription', '5'])

@@ -110,11 +110,12 @@ test('no server starts with a clock that is further back, unless it is told to l
 })
 
 test('the allowance is that of the day at which the ledger stands', async () => {
-  const { ledger } = await open()
+  const { ledger, identities } = await open()
   await ledger.grant(grantOf('g', usd(10)))
   now = noon + 12 * hour + minute
   const grant = async () => {
-    await new Allowances(ledger, () => ledger.now()).ensure('anna')
+    const parts = { register: identities, ledger, dailyCap: usd(1), now: () => ledger.now() }
+    await new Allowances({ ...parts, capped: () => undefined }).ensure('anna', 'of anna')
     return (await ledger.balance('anna')).lots.filter(({ pool }) => pool === 'daily')
   }
   expect(await grant()).toHaveLength(1)

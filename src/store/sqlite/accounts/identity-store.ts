@@ -1,4 +1,4 @@
-// Sign-in data on SQLite: passwords, sessions, tickets, passkeys, identities, and welcome claims.
+// Sign-in data on SQLite: passwords, sessions, tickets, passkeys, identities, and claims of free credit.
 
 import type { Changes, Database, Statement } from 'bun:sqlite'
 import type { Account, Role } from '../../../accounts/account.ts'
@@ -11,7 +11,8 @@ import type {
 } from '../../../accounts/identity/identity-store.ts'
 import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
 import type { Session } from '../../../accounts/session.ts'
-import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../credits/welcome.ts'
+import type { AllowanceRegister } from '../../../credits/allowance.ts'
+import type { ClaimAnswer, CreditClaim, WelcomeRegister } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors.ts'
 import { writing } from './account-store.ts'
 import { accountOf, type AccountRow, numberOrNull, sessionOf, type SessionRow } from './rows.ts'
@@ -43,7 +44,7 @@ interface PasskeyRow {
 /** Tickets deleted per statement, so that none blocks the loop for long. */
 const ticketsPerSweep = 1_000
 
-export class SqliteIdentities implements IdentityStore, WelcomeRegister {
+export class SqliteIdentities implements IdentityStore, WelcomeRegister, AllowanceRegister {
   readonly #database: Database
   readonly #changed: () => void
   readonly #sql: () => ReturnType<typeof statements>
@@ -217,10 +218,10 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     })
   }
 
-  claimWelcome({ address, account, day, amount, cap }: WelcomeClaim): WelcomeAnswer {
+  claimWelcome({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
     return writing(() =>
       this.#database
-        .transaction((): WelcomeAnswer => {
+        .transaction((): ClaimAnswer => {
           const claimed = this.#sql().welcome.get(address)
           if (claimed) return claimed.account === account ? 'repeated' : 'taken'
           const { changes } = this.#sql().claimWelcome.run(address, account, day, amount, day, amount, cap)
@@ -232,6 +233,21 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
 
   returnWelcome(address: string): void {
     writing(() => this.#sql().returnWelcome.run(address))
+  }
+
+  claimAllowance({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
+    return writing(() =>
+      this.#database
+        .transaction((): ClaimAnswer => {
+          const last = this.#sql().allowance.get(address)
+          // Of a later day: the clock has gone back.
+          if (last && Number(last.day) >= day)
+            return Number(last.day) === day && last.account === account ? 'repeated' : 'taken'
+          const { changes } = this.#sql().claimAllowance.run(address, account, day, amount, cap)
+          return Number(changes) === 1 ? 'claimed' : 'capped'
+        })
+        .immediate(),
+    )
   }
 
   /** Deletes expired tickets. Returns their number. */
@@ -358,6 +374,17 @@ function statements(database: Database) {
     claimWelcome: write(
       `INSERT INTO welcome (address, account, day, amount) SELECT ?, ?, ?, ?
        WHERE (SELECT coalesce(sum(amount), 0) FROM welcome WHERE day = ?) + ? <= ?`,
+    ),
+    allowance: database.prepare<{ account: string; day: bigint }, [string]>(
+      'SELECT account, day FROM allowance WHERE address = ?',
+    ),
+    // What the day has given is the largest `given`, which the index finds at once however many there are.
+    claimAllowance: write(
+      `INSERT INTO allowance (address, account, day, amount, given)
+       SELECT ?1, ?2, ?3, ?4, given + ?4 FROM
+         (SELECT coalesce(max(given), 0) AS given FROM allowance WHERE day = ?3) WHERE given + ?4 <= ?5
+       ON CONFLICT (address) DO UPDATE SET account = excluded.account, day = excluded.day,
+         amount = excluded.amount, given = excluded.given`,
     ),
     returnWelcome: write('UPDATE welcome SET amount = 0 WHERE address = ?'),
   }
