@@ -1,9 +1,10 @@
 // The command line of the executable. It exports nothing and loads no more than the command needs.
 
-import { raiseFetchLimit } from './serve/relaunch.ts'
+import { leaveDotenv, raiseFetchLimit } from './serve/relaunch.ts'
 import { readEnvironment } from './config/read/process-environment.ts'
 
 // Before anything else is loaded: a process that replaces itself must not have begun to work.
+leaveDotenv(readEnvironment(), process.cwd())
 if (process.argv.slice(2).includes('serve')) raiseFetchLimit(readEnvironment())
 
 const { runCli } = await import('./cli/program.ts')

@@ -9,10 +9,22 @@ export type Action = (context: Context, invocation: Invocation) => Promise<void>
 export function ready(command: Command, io: Io, action: Action): void {
   command.action(async (...given: unknown[]) => {
     const invocation = invocationOf(given)
-    const context = await contextFor(io, invocation)
-    for (const { name, problem } of context.loaded.warnings) io.err(`warning: ${name} ${problem}\n`)
-    await action(context, invocation)
+    await runAction(await contextFor(io, invocation), invocation, action)
   })
+}
+
+/** The same for an action that calls a gateway: its configuration is the user's, and not that of the working directory. */
+export function readyForClient(command: Command, io: Io, action: Action): void {
+  command.action(async (...given: unknown[]) => {
+    const { clientContextFor } = await import('./gateway-address.ts')
+    const invocation = invocationOf(given)
+    await runAction(await clientContextFor(io, invocation), invocation, action)
+  })
+}
+
+async function runAction(context: Context, invocation: Invocation, action: Action): Promise<void> {
+  for (const { name, problem } of context.loaded.warnings) context.io.err(`warning: ${name} ${problem}\n`)
+  await action(context, invocation)
 }
 
 /** Commander passes the arguments, then the options, then the command. */

@@ -1,5 +1,6 @@
 // The context of every command: its output, its configuration, and how it fails.
 
+import { isAbsolute } from 'node:path'
 import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.ts'
 import { visible, visibleInLine, visibleJson } from './terminal-text.ts'
 
@@ -28,6 +29,8 @@ export interface Context {
   readonly config: Config
   readonly loaded: LoadedConfig & { readonly kind: 'loaded' }
   readonly env: Environment
+  /** Whether the user named the configuration file; otherwise it is the one that lies in the working directory. */
+  readonly namedFile: boolean
   /** Machine output was requested: standard output has only JSON. */
   readonly json: boolean
 }
@@ -65,7 +68,12 @@ export async function contextFor(io: Io, invocation: Invocation): Promise<Contex
   if (loaded.kind === 'faulty') {
     throw new CommandFailure(`bad configuration:\n${renderFaults(loaded.faults)}`, exitCodes.badConfiguration)
   }
-  return { io, config: loaded.config, loaded, env, json: invocation.flag('json') }
+  const namedFile = invocation.option('config') !== undefined || isAbsolutePath(env['WEIR_CONFIG'])
+  return { io, config: loaded.config, loaded, env, namedFile, json: invocation.flag('json') }
+}
+
+function isAbsolutePath(path: string | undefined): boolean {
+  return path !== undefined && (path.startsWith('~') || isAbsolute(path))
 }
 
 /** The options that are settings. */

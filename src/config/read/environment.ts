@@ -12,8 +12,8 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** What the loader must know of a provider: its id, its address if any, the variables its users keep its key in. */
 export type KnownProvider = Pick<Provider, 'id' | 'auth' | 'baseUrl' | 'regional'>
 
-/** Names that begin like settings but are read elsewhere: the configuration file itself, the key of `weir chat`. */
-const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY'])
+/** Names that begin like settings but are read elsewhere: the configuration file itself, key and address of `weir chat`. */
+const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY', 'WEIR_URL'])
 
 /** Kubernetes sets these for a service called `weir`; they are not settings. */
 const serviceLink = /^WEIR_(SERVICE_|PORT_\d)/

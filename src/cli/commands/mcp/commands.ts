@@ -1,7 +1,7 @@
 // The commands of MCP: names, options and help.
 
 import type { Command } from 'commander'
-import { ready } from '../../action.ts'
+import { ready, readyForClient } from '../../action.ts'
 import type { Io } from '../../context.ts'
 
 /** Adds `weir mcp`. */
@@ -15,9 +15,9 @@ export function mcpCommands(weir: Command, io: Io): void {
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
     .option(
       '--url <address>',
-      'the base URL of the gateway (that of the data directory, else the configured address)',
+      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
     )
-  ready(serve, io, async (...given) => (await import('./serve.ts')).serveMcp(...given))
+  readyForClient(serve, io, async (...given) => (await import('./serve.ts')).serveMcp(...given))
   servers(group, io)
 }
 

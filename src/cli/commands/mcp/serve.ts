@@ -6,7 +6,7 @@ import { reasonOf } from '../../../config.ts'
 import type { GatewayApi } from '../../../http/mcp/api.ts'
 import { gatewayServer } from '../../../http/mcp/server.ts'
 import type { Context, Invocation } from '../../context.ts'
-import { gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
+import { folderHint, gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
 
 /** The largest answer of the gateway: one call's, or the list of its models. */
 const mostAnswerBytes = 64 * 1024 * 1024
@@ -14,7 +14,7 @@ const mostAnswerBytes = 64 * 1024 * 1024
 /** Serves until standard input ends. */
 export async function serveMcp(context: Context, invocation: Invocation): Promise<void> {
   const address = gatewayAddress(context, invocation)
-  const api = apiAt(address)
+  const api = apiAt(address, folderHint(context.io))
   await new Promise<void>((resolve) => {
     serveStdio(() => gatewayServer(api), {
       onerror: (error) => context.io.err(`weir: ${reasonOf(error)}\n`),
@@ -25,7 +25,7 @@ export async function serveMcp(context: Context, invocation: Invocation): Promis
 }
 
 /** The API of the gateway at an address. If no gateway answers there, the result is an error response. */
-function apiAt({ base, key }: GatewayAddress): GatewayApi {
+function apiAt({ base, key }: GatewayAddress, hint: string): GatewayApi {
   return async (path, body, signal) => {
     try {
       return await fetchBounded(
@@ -41,7 +41,7 @@ function apiAt({ base, key }: GatewayAddress): GatewayApi {
       )
     } catch (error) {
       signal.throwIfAborted()
-      const message = `No gateway answers at ${base} (${reasonOf(error)}): start it with weir serve.`
+      const message = `No gateway answers at ${base} (${reasonOf(error)}): start it with weir serve, or say where it is with --url${hint}.`
       return Response.json({ error: { message } }, { status: 503 })
     }
   }

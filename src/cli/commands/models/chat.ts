@@ -6,7 +6,7 @@ import { fetchBounded } from '../../../bounded-body.ts'
 import { reasonOf } from '../../../config.ts'
 import { visible } from '../../terminal-text.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
-import { gatewayAddress } from '../../gateway-address.ts'
+import { folderHint, gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
 
@@ -45,7 +45,7 @@ interface Reply {
 export async function chat(context: Context, invocation: Invocation): Promise<void> {
   const [model = '', ...words] = invocation.args
   const { base, key } = gatewayAddress(context, invocation)
-  const response = await ask(base, key, model, await messageOf(context, words))
+  const response = await ask({ base, key }, model, await messageOf(context, words), folderHint(context.io))
   const reply = await readReply(context, response)
   const id = response.headers.get('x-request-id')
   if (!context.json) {
@@ -69,7 +69,12 @@ async function messageOf(context: Context, words: readonly string[]): Promise<st
   return message
 }
 
-async function ask(base: string, key: string, model: string, content: string): Promise<Response> {
+async function ask(
+  { base, key }: GatewayAddress,
+  model: string,
+  content: string,
+  hint: string,
+): Promise<Response> {
   const body = {
     model,
     messages: [{ role: 'user', content }],
@@ -85,7 +90,9 @@ async function ask(base: string, key: string, model: string, content: string): P
       mostReplyBytes,
     )
   } catch (cause) {
-    throw new CommandFailure(`no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve`)
+    throw new CommandFailure(
+      `no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve, or say where it is with --url${hint}`,
+    )
   }
   if (response.ok) return response
   const parsed = errorSchema.safeParse(await response.json().catch(() => undefined))

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import type { Io } from '../../context.ts'
-import { ready } from '../../action.ts'
+import { ready, readyForClient } from '../../action.ts'
 
 /** Adds `weir models`, `weir chat` and `weir catalog`. */
 export function modelCommands(weir: Command, io: Io): void {
@@ -26,9 +26,9 @@ function models(weir: Command, io: Io): void {
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
     .option(
       '--url <address>',
-      'the base URL of the gateway (that of the data directory, else the configured address)',
+      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
     )
-  ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
+  readyForClient(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
 }
 
 function catalog(weir: Command, io: Io): void {

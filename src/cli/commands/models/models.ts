@@ -5,6 +5,7 @@ import { modelObject } from '../../../catalog/wire/models.ts'
 import { counted } from '../../../counted.ts'
 import { formatUsdPerMillion } from '../../../credits/money.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { isUsersChoice } from '../../gateway-address.ts'
 import { Discovery } from '../../../serve/gateway/discovery.ts'
 import { answering, liveOf } from '../../../serve/gateway/live.ts'
 
@@ -16,7 +17,13 @@ export async function listModels(context: Context, invocation: Invocation): Prom
   const { config, io, json } = context
   if (invocation.flag('available') && invocation.flag('all'))
     throw usageFault('--available or --all, not both')
-  const live = liveOf(config, await new Discovery(config, config.server.port).scan())
+  // Servers are asked with their keys: only those that the user chose.
+  const asked = Object.entries(config.providers).filter(
+    ([id, { base_url: url }]) =>
+      url === undefined || isUsersChoice(context, ['providers', id, 'base_url'], url),
+  )
+  const chosen = { ...config, providers: Object.fromEntries(asked) }
+  const live = liveOf(config, await new Discovery(chosen, config.server.port).scan())
   const { catalog, providers } = live
   const able = answering(live)
   const isOurs = [...able].some((id) => providers.get(id)?.transport === 'http')

@@ -19,6 +19,7 @@ import { providers as registry } from '../../../providers/registry.ts'
 import { UnreachableError, Upstream } from '../../../providers/upstream.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print, usageFault } from '../../context.ts'
+import { folderSays, isUsersChoice } from '../../gateway-address.ts'
 import { keyNames } from '../service/doctor.ts'
 import type { Finding } from '../service/finding.ts'
 
@@ -80,6 +81,9 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
   if (row?.transport === 'builtin') return [{ check, state: 'ok', detail: 'answers inside the gateway' }]
   if (row && row.auth.kind !== 'none' && !settings?.api_key.length)
     return [bad('no_key', `no key: set ${keyNames(row)} or providers.${id}.api_key`)]
+  const address = settings?.base_url
+  if (address !== undefined && !isUsersChoice(context, ['providers', id, 'base_url'], address))
+    throw usageFault(`its key would be sent to ${address}, which ${folderSays}`)
   const provider = configureProviders(registry, config.providers, new Set([id])).get(id)
   if (!provider) return [bad('no_address', `it has no address: set providers.${id}.base_url`)]
   const model = await modelFor(context, provider)

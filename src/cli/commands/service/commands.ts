@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import type { Io } from '../../context.ts'
-import { invocationOf, ready } from '../../action.ts'
+import { invocationOf, ready, readyForClient } from '../../action.ts'
 
 /** Adds `weir serve`, `weir backup`, `weir doctor` and the like. */
 export function serviceCommands(weir: Command, io: Io): void {
@@ -59,9 +59,13 @@ function upkeep(weir: Command, io: Io): void {
     .description('what points a client at this gateway; without a name, the list of clients')
     .argument('[client]', 'such as codex or opencode')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
+    .option(
+      '--url <address>',
+      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
+    )
     .option('--model <id>', 'the model it calls, such as openai/gpt-5', 'sim/echo')
     .option('--write', 'write it into the configuration of the client; what is there stays')
-  ready(connect, io, async (...given) => (await import('./connect.ts')).connect(...given))
+  readyForClient(connect, io, async (...given) => (await import('./connect.ts')).connect(...given))
   const doctor = weir
     .command('doctor')
     .description('look for what keeps the gateway from working')

@@ -14,16 +14,15 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type ClientText, type ConnectedClient, connectedClients } from '../../../connect/clients.ts'
 import { mergedFile, UnmergeableFile } from '../../../connect/merge-file.ts'
-import { baseUrlOf } from '../../../serve/banner.ts'
-import { runningServer } from '../../../serve/running-server.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { gatewayUrl } from '../../gateway-address.ts'
 
 /** Without a key, texts contain the environment variable for it. */
 const keyVariable = '$WEIR_API_KEY'
 
 /** Lists the clients, or prints a client's configuration; with --write its configuration files are written. */
 export async function connect(context: Context, invocation: Invocation): Promise<void> {
-  const clients = connectedClients(originOf(context))
+  const clients = connectedClients(originOf(context, invocation))
   const [id] = invocation.args
   if (id === undefined) {
     if (invocation.flag('write')) throw usageFault('--write needs the name of a client')
@@ -41,10 +40,13 @@ export async function connect(context: Context, invocation: Invocation): Promise
   else printFor(context, invocation, client)
 }
 
-/** The configured address, otherwise that of the running server, otherwise that of a server started now. */
-function originOf({ config: { data_dir, server } }: Context): string {
-  const { host, port, public_url: publicUrl } = server
-  return publicUrl ?? (runningServer(data_dir) ?? baseUrlOf(host, port)).replace(/\/v1$/, '')
+/** The address that clients are given: `--url`, WEIR_URL, the configured one, else where the server listens. */
+function originOf(context: Context, invocation: Invocation): string {
+  const { public_url: publicUrl } = context.config.server
+  const isGiven = invocation.option('url') !== undefined || Boolean(context.env['WEIR_URL'])
+  return publicUrl !== undefined && !isGiven
+    ? publicUrl
+    : gatewayUrl(context, invocation).replace(/\/v1$/, '')
 }
 
 function printFor(

@@ -5,6 +5,7 @@ import { webSearchOf } from '../../../serve/gateway/web-search.ts'
 import { SearchFault } from '../../../tools/search/backends/backend.ts'
 import { PageReader, UnreadablePage } from '../../../tools/search/page/page-reader.ts'
 import type { Context } from '../../context.ts'
+import { folderSays, isUsersChoice } from '../../gateway-address.ts'
 import type { Finding } from './finding.ts'
 
 const check = 'web search'
@@ -30,7 +31,11 @@ export async function pageFindings({ config }: Context): Promise<readonly Findin
 }
 
 /** Calls the configured backend once, which costs as much as a search. */
-export async function searchFindings({ config, io }: Context): Promise<readonly Finding[]> {
+export async function searchFindings(context: Context): Promise<readonly Finding[]> {
+  const { config, io } = context
+  const { base_url: address } = config.search
+  if (address !== undefined && !isUsersChoice(context, ['search', 'base_url'], address))
+    return [{ check, state: 'info', detail: `not asked: ${address} ${folderSays}` }]
   const { backend } = webSearchOf(config, io.clock)
   if (!backend) {
     const detail =

@@ -12,6 +12,7 @@ import { providers as registry } from '../../../providers/registry.ts'
 import type { RetentionFacts } from '../../../store/store.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print } from '../../context.ts'
+import { folderSays, isUsersChoice } from '../../gateway-address.ts'
 import { withStore } from '../../with-store.ts'
 import { pageFindings, searchFindings } from './doctor-search.ts'
 import type { Finding } from './finding.ts'
@@ -162,17 +163,19 @@ function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Un
   return { check: `provider ${provider}`, state: 'warn', detail }
 }
 
-async function providers({ config }: Context): Promise<readonly Finding[]> {
+async function providers(context: Context): Promise<readonly Finding[]> {
+  const { config } = context
   const rows = new Map<string, Provider | undefined>(registry.map((row) => [row.id, row]))
   for (const id of Object.keys(config.providers)) if (!rows.has(id)) rows.set(id, undefined)
-  const findings = await Promise.all([...rows].map(([id, row]) => providerFinding(config, id, row)))
+  const findings = await Promise.all([...rows].map(([id, row]) => providerFinding(context, id, row)))
   const usable = findings.filter(({ state, check }) => state === 'ok' && check !== 'provider sim')
   if (usable.length > 0) return findings
   const detail = 'no provider can be used but the simulator: set a key such as OPENAI_API_KEY'
   return [...findings, { check: 'providers', state: 'warn', detail }]
 }
 
-async function providerFinding(config: Config, id: string, row: Provider | undefined): Promise<Finding> {
+async function providerFinding(context: Context, id: string, row: Provider | undefined): Promise<Finding> {
+  const { config } = context
   const check = `provider ${id}`
   const settings = config.providers[id]
   const address = settings?.base_url ?? row?.baseUrl ?? ''
@@ -184,6 +187,8 @@ async function providerFinding(config: Config, id: string, row: Provider | undef
   if (address === '')
     return { check, state: 'warn', detail: `a key, but no address: set providers.${id}.base_url` }
   if (wantsKey) return { check, state: 'ok', detail: `a key, ${address}` }
+  if (settings?.base_url !== undefined && !isUsersChoice(context, ['providers', id, 'base_url'], address))
+    return { check, state: 'info', detail: `not asked: ${address} ${folderSays}` }
   if (!(row?.local && !config.local_servers.discover))
     return reachability(config, check, address, settings !== undefined)
   return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }

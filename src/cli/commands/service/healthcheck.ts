@@ -5,6 +5,7 @@ import { baseUrlOf } from '../../../serve/banner.ts'
 import { runningServer } from '../../../serve/running-server.ts'
 import { reasonOf } from '../../../config.ts'
 import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
+import { isOnThisMachine } from '../../gateway-address.ts'
 
 /** How long a gateway may take to answer. */
 const patienceMs = 3_000
@@ -12,8 +13,12 @@ const patienceMs = 3_000
 /** Asks `GET /readyz`. Throws CommandFailure (exit code 1) if nobody answers, or the answer is not "ready". */
 export async function healthcheck(context: Context, invocation: Invocation): Promise<void> {
   const { data_dir, server } = context.config
+  const named = invocation.option('url')
   // A server that was given its port by a flag is at another than the configured address.
-  const given = invocation.option('url') ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
+  const given = named ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
+  // A server listens on this machine: an address elsewhere is not one of the gateway of this folder.
+  if (named === undefined && !context.namedFile && !isOnThisMachine(given))
+    throw new CommandFailure(`${given} is not on this machine: give it with --url`)
   const origin = URL.parse(given)?.origin
   if (origin === undefined || origin === 'null') throw new CommandFailure(`${given} is no http address`)
   const address = `${origin}/readyz`
