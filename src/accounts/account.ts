@@ -50,6 +50,13 @@ export interface AccountCount {
   readonly suspended: number
 }
 
+/**
+ * After this time, milliseconds, no process uses an account, a key or a session as it was before another process changed
+ * it: a worker caches them for 50 ms, the ledger's process for 5, and that looks for changes every 50, which end running
+ * calls.
+ */
+export const heardWithinMs = 150
+
 export interface AccountStore {
   /** Throws GatewayError `invalid_request` when the address is taken. */
   createAccount(email: string, more?: NewAccount): Awaitable<Account>
@@ -74,7 +81,7 @@ export interface AccountStore {
   keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
   listKeys(account: string): Awaitable<readonly ApiKey[]>
-  /** Effective at once here, within a second in every other process. False if there is no such key. */
+  /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such key. */
   revokeKey(id: string, at: number): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
@@ -84,6 +91,6 @@ export interface AccountStore {
   insertSession(session: Session): Awaitable<void>
   findSession(id: string): Awaitable<Session | undefined>
   listSessions(account: string): Awaitable<readonly Session[]>
-  /** Effective at once here, within a second in every other process. False if there is no such session. */
+  /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such session. */
   revokeSession(id: string, at: number): Awaitable<boolean>
 }

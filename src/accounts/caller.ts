@@ -1,12 +1,16 @@
 // Who makes a call, as known after authentication.
 
-import type { Account } from './account.ts'
+import { GatewayError } from '../errors.ts'
+import type { Account, AccountStore } from './account.ts'
 import { type ApiKey, lineOf } from './api-key.ts'
+import type { Session } from './session.ts'
 
 export interface Caller {
   readonly account: Account
   /** null for the app of a signed-in account. */
   readonly key: ApiKey | null
+  /** The id of the session that an app call is made in; null for a key's. */
+  readonly session: string | null
   readonly channel: 'api' | 'app'
   /** Test keys are answered by the simulator and cost nothing. */
   readonly mode: 'live' | 'test'
@@ -50,4 +54,23 @@ export function wholeAccount(account: string): Viewer {
 export function sees({ line, mode }: Viewer, key: Pick<ApiKey, 'id' | 'lineage' | 'mode'> | null): boolean {
   if (line !== undefined) return key !== null && lineOf(key) === line
   return mode === undefined || key?.mode === mode
+}
+
+/** Where keys, sessions and accounts are looked up. */
+export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+
+/** Why a key is refused now, or undefined. */
+export function keyFault({ revokedAt, expiresAt }: ApiKey, now: number): GatewayError | undefined {
+  if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked')
+  if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired')
+  return undefined
+}
+
+/** Why a session is refused now, or undefined. */
+export function sessionFault({ revokedAt, expiresAt }: Session, now: number): GatewayError | undefined {
+  if (revokedAt !== null && revokedAt <= now)
+    return new GatewayError('api_key_revoked', { message: 'The session has been ended.' })
+  if (expiresAt <= now)
+    return new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
+  return undefined
 }

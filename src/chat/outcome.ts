@@ -11,7 +11,7 @@ import type { Bill } from '../protocols/protocol.ts'
 export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly ending: Ending
   readonly stoppedBy: StoppedBy | undefined
-  /** Why a started answer could not be continued by any provider. */
+  /** Why a started answer could not be continued by any provider, or was ended by the gateway. */
   readonly error?: GatewayError
 }
 

@@ -1,6 +1,6 @@
 // The database for one command: opened, also while a server runs, and always closed again.
 
-import type { Account, AccountStore } from '../accounts/account.ts'
+import { type Account, type AccountStore, heardWithinMs } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
@@ -58,16 +58,30 @@ export async function withNewStore<Result>(
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
   const { data_dir, ledger } = context.config
+  let changed = false
   const store = await openStore(data_dir, {
     clock: context.io.clock,
     clockBackMs: ledger.clock_back_ms,
     notice: (message, facts) => context.io.err(`${noticeText(message, facts)}\n`),
   })
+  store.whenAccountsChange(() => {
+    changed = true
+  })
   try {
     return await work(store)
   } finally {
     await store.close()
+    if (changed) await heardBy(data_dir)
   }
+}
+
+/**
+ * Resolves when the server of a data directory, if there is one, refuses what has been revoked. Its process may be one of
+ * another container, so nobody is asked: the time is what the server promises.
+ */
+async function heardBy(dataDir: string): Promise<void> {
+  const { servingProcess } = await import('../store/sqlite/database/serve-lock.ts')
+  if (servingProcess(dataDir) !== null) await Bun.sleep(heardWithinMs)
 }
 
 function noticeText(message: string, facts: Readonly<Record<string, unknown>>): string {

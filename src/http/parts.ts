@@ -1,6 +1,7 @@
 // What the routes depend on.
 
 import type { Awaitable } from '../awaitable.ts'
+import type { Callers } from '../chat/callers.ts'
 import type { LiveCall } from '../chat/in-flight.ts'
 import type { Health, ProviderHealth } from '../chat/routing/health.ts'
 import type { AddressRules } from '../chat/upstream/media-urls.ts'
@@ -83,6 +84,8 @@ export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly chat: ChatParts
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
+  /** Whose calls run in this process. */
+  readonly callers: Pick<Callers, 'enter'>
   readonly calls: CallLog
   /** What users' requests may name. */
   readonly addressRules: AddressRules
@@ -200,6 +203,8 @@ export interface HttpParts extends ServingParts, IdentityParts, RecordParts, Pay
   readonly eraseContents: (account: string) => Promise<void>
   readonly conversations: ConversationStore
   readonly managementKeys: ManagementKeyStore
+  /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */
+  readonly everyoneHeard: () => Promise<void>
   /** The calls in flight of an account, in the order they came. */
   readonly callsOf: (account: string) => Awaitable<readonly Readonly<LiveCall>[]>
   /** How a provider is doing for the calls of an account. */

@@ -17,6 +17,7 @@ import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.
 import { startSweep } from '../credits/ledger/sweep.ts'
 import type { Log } from '../observe/log.ts'
 import { openStore } from '../store/open.ts'
+import type { Store } from '../store/store.ts'
 import { workerCount } from './worker-count.ts'
 
 export interface RunningGateway {
@@ -54,8 +55,8 @@ export async function startGateway(
     },
     lives: (name) => workers?.isAlive(name) ?? false,
     isRunning: (call) => inFlight?.has(call) ?? false,
-    accountsChanged: () => workers?.accountsChanged(),
   })
+  if (workers) store.whenAccountsChange(() => workers.accountsChanged())
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const recovered = await store.ledger.recover(Date.now())
@@ -134,6 +135,7 @@ export async function startGateway(
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
     })
+    const refreshing = setInterval(() => refreshAccounts(store), accountsEveryMs)
     const payments = sweepPayments(gateway.payments, config.ledger.sweep_ms, (error) =>
       log.warn('a sweep of the payments failed; the next tries again', { error }),
     )
@@ -146,6 +148,7 @@ export async function startGateway(
         withdraw(config, log)
         watch.stop()
         sweep.stop()
+        clearInterval(refreshing)
         payments.stop()
         notifying.stop()
         leaveMemory()
@@ -158,6 +161,16 @@ export async function startGateway(
     await store.close()
     throw error
   }
+}
+
+/** How often a server looks for what commands have changed of accounts and keys, milliseconds. */
+const accountsEveryMs = 50
+
+/** A database that cannot be read refuses calls by itself, and its next reader tries again. */
+function refreshAccounts(store: Store): void {
+  try {
+    store.refreshAccounts()
+  } catch {}
 }
 
 /** If it fails, commands use the configured address; the start goes on. */

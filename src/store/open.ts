@@ -64,8 +64,6 @@ export interface StoreOptions {
   readonly lives?: (owner: string) => boolean
   /** Whether a call is in flight in this process, or in one that lives: no clock ends it. None is, if left out. */
   readonly isRunning?: (call: string) => boolean
-  /** Called when accounts, keys or sessions may have changed, in this process or in another. */
-  readonly accountsChanged?: () => void
   /** Called with messages for the operator, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
@@ -180,9 +178,12 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     throw error
   }
 
+  const whenAccountsChange: (() => void)[] = []
   const accounts = new SqliteAccounts(database, clock, {
     rotated: () => ledger.forgetKeys(),
-    changed: () => options.accountsChanged?.(),
+    changed: () => {
+      for (const act of whenAccountsChange) act()
+    },
   })
   const responses = new SqliteResponses(database, ledger, clock)
   return {
@@ -214,6 +215,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     signatures,
     retention,
     path,
+    whenAccountsChange: (act) => void whenAccountsChange.push(act),
+    refreshAccounts: () => accounts.refresh(),
     anchor: () => anchors.write(ledger.head()),
     async close() {
       retention.close()

@@ -43,6 +43,10 @@ export interface Store {
   readonly retention: Sweepable & { facts(): RetentionFacts }
   /** The file of the database. */
   readonly path: string
+  /** Calls `act` whenever accounts, keys or sessions may have changed, by this process or, once found, by another. */
+  whenAccountsChange(act: () => void): void
+  /** Looks for changes of accounts, keys and sessions by other processes. Throws `store_unavailable`. */
+  refreshAccounts(): void
   /** Writes the head of the hash chain beside the database, if it has moved. */
   anchor(): void
   /** Writes what is waiting and closes the database. */

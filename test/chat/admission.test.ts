@@ -66,7 +66,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     lineage: null,
     replacedBy: null,
   }
-  return { account, key: channel === 'app' ? null : key, channel, mode }
+  return { account, key: channel === 'app' ? null : key, session: null, channel, mode }
 }
 
 const nothing = balanceOf({})

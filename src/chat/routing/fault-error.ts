@@ -117,3 +117,8 @@ export function transportFault(kind: 'cut' | 'timeout' | 'broken' | 'too-large',
 export function shuttingDown(): GatewayError {
   return new GatewayError('overloaded', { message: 'The gateway is shutting down.', retryAfterMs: 1_000 })
 }
+
+/** The error of a call that the gateway ends: the reason of its `stopping`, which is none for a shutdown. */
+export function stopError({ reason }: AbortSignal): GatewayError {
+  return reason instanceof GatewayError ? reason : shuttingDown()
+}

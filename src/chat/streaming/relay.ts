@@ -8,7 +8,7 @@ import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
 import type { Buffered, Waiting } from './buffered.ts'
 import { DispatchFailed, withAttempts } from '../routing/dispatch.ts'
-import { codeOf, errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
+import { codeOf, errorOf, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
 import type { ChatLimits } from '../limits.ts'
@@ -83,7 +83,7 @@ export interface RelayOptions {
   readonly elapsedMs: number
   /** Aborts when the client disconnects. (A stream's `cancel` is not called if nobody began to read the body.) */
   readonly disconnect: AbortSignal
-  /** Aborts when a shutdown waits no longer. */
+  /** See `StreamingParts`. */
   readonly stopping: AbortSignal
   /** Removes our secrets from a provider's text. */
   readonly redact: (text: string) => string
@@ -124,7 +124,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
 const afterFinishMs = 1_000
 
 class Relay implements AbortListener {
-  /** Among those that a shutdown ends. */
+  /** Among those that the gateway ends. */
   place = -1
   readonly #open: OpenStream
   readonly #options: RelayOptions
@@ -174,9 +174,9 @@ class Relay implements AbortListener {
     this.#concluded = true
   }
 
-  /** The shutdown waits no longer. */
+  /** A shutdown waits no longer, or the caller's access has ended. */
   aborted(): void {
-    this.#stop(shuttingDown())
+    this.#stop(stopError(this.#options.stopping))
   }
 
   wake(): void {
@@ -389,7 +389,8 @@ class Relay implements AbortListener {
     if (this.#stoppedBy !== undefined)
       return { ...facts, ending: 'stopped', stoppedBy: this.#stoppedBy, finishReason: 'length' }
     if (this.#clientGone) return { ...facts, ending: 'client-gone' }
-    if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
+    if (this.#stopFault !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
+    if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', error: this.#stopError }
     if (this.#roundError !== undefined) return { ...facts, ending: 'provider-cut', error: this.#roundError }
     const fault = withoutSecrets(progress.fault ?? brokeOff, this.#options.redact)
     return { ...facts, ending: 'provider-cut', fault }

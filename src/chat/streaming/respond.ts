@@ -32,7 +32,10 @@ export interface StreamingParts {
   /** Unread bytes of all streams. */
   readonly buffered: Buffered
   readonly limits: ChatLimits
-  /** Aborts when a shutdown waits no longer: running answers end with an error and are settled. */
+  /**
+   * Aborts when a shutdown waits no longer, or the caller's access has ended: running answers end with the error of
+   * `stopError`, and are settled for what was delivered.
+   */
   readonly stopping: AbortSignal
   /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string

@@ -16,7 +16,7 @@ import { paidCall, type Payable } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { DispatchFailed } from '../routing/dispatch.ts'
-import { shuttingDown } from '../routing/fault-error.ts'
+import { stopError } from '../routing/fault-error.ts'
 import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
 import { AnswerSink } from '../streaming/sink.ts'
 import { contextOf } from '../upstream/prepare.ts'
@@ -66,7 +66,7 @@ export async function completeWithTools(
 
 /** What a call is refused with, given what its work rejected with: that its signal aborted is no fault of the gateway. */
 function refusalOf(parts: ChatParts, call: IncomingCall, error: unknown): unknown {
-  if (parts.stopping.aborted) return shuttingDown()
+  if (parts.stopping.aborted) return stopError(parts.stopping)
   if (!call.signal.aborted || error instanceof GatewayError || error instanceof DispatchFailed) return error
   return new GatewayError('upstream_error', { message: 'The client disconnected.', cause: error })
 }
@@ -166,7 +166,7 @@ class ToolAnswer {
       const headers = answerHeaders(call, candidate, answer.warnings)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
-      await owe(call, hold, error)
+      await owe(parts, call, hold, error)
       throw refusalOf(parts, call, error)
     } finally {
       this.#life.end()
@@ -175,14 +175,21 @@ class ToolAnswer {
 }
 
 /**
- * A whole answer failed after some of its rounds. Those are charged if the client disconnected or the request is at
- * fault: a page that overflows the context must not buy free searches. If a provider failed they cost nothing, like
- * every answer that is not delivered.
+ * A whole answer failed after some of its rounds. Those are charged if the client disconnected, its access was ended or
+ * the request is at fault: neither a page that overflows the context nor a key that its owner revokes may buy free
+ * searches. If a provider failed they cost nothing, like every answer that is not delivered.
  */
-async function owe(call: IncomingCall, hold: Hold, error: unknown): Promise<void> {
+async function owe(
+  { stopping }: Pick<ChatParts, 'stopping'>,
+  call: IncomingCall,
+  hold: Hold,
+  error: unknown,
+): Promise<void> {
   if (hold.spent === 0n) return
   const failed = error instanceof DispatchFailed ? error : undefined
-  if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
+  if (stopping.reason instanceof GatewayError)
+    await hold.settle({ ...unserved('stopped', undefined), error: stopping.reason }, () => undefined)
+  else if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
   else if (failed !== undefined && faultsOfRequests.has(failed.error.status)) {
     hold.tried(failed.attempts)
     await hold.settle({ ...unserved('stopped', undefined), error: failed.error }, () => undefined)

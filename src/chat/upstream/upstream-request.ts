@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
 import { type AbortListener, offAbort, onAbort } from '../streaming/on-abort.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
+import { AttemptFailed, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
@@ -34,9 +34,9 @@ type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'requestId' | 'arrivedAt'
 
 const once = { once: true }
 
-/** Aborted by its deadline, a client that disconnects, or a shutdown. */
+/** Aborted by its deadline, a client that disconnects, a shutdown, or the end of its caller's access. */
 export class UpstreamRequest implements AbortListener {
-  /** Among those that a shutdown ends. */
+  /** Among those that the gateway ends. */
   place = -1
   readonly #controller = new AbortController()
   readonly #parts: UpstreamParts
@@ -87,7 +87,7 @@ export class UpstreamRequest implements AbortListener {
     if (this.#endsWithClient) this.aborted()
   }
 
-  /** The shutdown waits no longer, or nobody else does. */
+  /** The gateway ends the call, or nobody waits for it. */
   aborted(): void {
     this.#controller.abort()
   }
@@ -171,7 +171,7 @@ export class UpstreamRequest implements AbortListener {
       return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
-    if (this.#parts.stopping.aborted) return shuttingDown()
+    if (this.#parts.stopping.aborted) return stopError(this.#parts.stopping)
     if (this.#call.signal.aborted && this.#controller.signal.aborted) {
       return new AttemptFailed(transportFault('cut', 'the client disconnected'))
     }

@@ -27,6 +27,8 @@ export async function adminApi(parts: HttpParts, request: Request, requestId: st
     operator,
     by: 'management_key',
   })
+  // Who has revoked a key may rely on it.
+  if (route.method !== 'GET') await parts.everyoneHeard()
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
   if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')

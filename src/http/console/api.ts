@@ -26,6 +26,8 @@ export async function consoleApi(parts: HttpParts, request: Request, requestId: 
   }
   const body = await bodyOf(parts, request, route)
   const answer = await route.handle({ parts, request, requestId, params, body, visitor, signedIn })
+  // Who has revoked a key may rely on it.
+  if (route.method !== 'GET') await parts.everyoneHeard()
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
   // Every answer is about one account, and some of it is shown once.

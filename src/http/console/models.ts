@@ -91,7 +91,10 @@ function modelRow(
   const reason = (channel: 'api' | 'app') => {
     if (!served) return 'no_provider'
     if (channel === 'app' && !chats) return 'not_chat'
-    return refusal({ account, key: null, channel, mode: 'live' }, model, balance, now, costs) ?? null
+    return (
+      refusal({ account, key: null, channel, mode: 'live', session: null }, model, balance, now, costs) ??
+      null
+    )
   }
   return {
     id: model.id,

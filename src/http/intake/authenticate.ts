@@ -1,14 +1,13 @@
 // Identifies the caller by the bearer key or session token of a request.
 
-import type { AccountStore } from '../../accounts/account.ts'
 import { matches, readKey } from '../../accounts/api-key.ts'
-import type { Caller } from '../../accounts/caller.ts'
+import { type Caller, type CallerLookups, keyFault, sessionFault } from '../../accounts/caller.ts'
 import { type Session, sessionIdOf } from '../../accounts/session.ts'
 import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
-  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+  readonly accounts: CallerLookups
   readonly now: () => number
 }
 
@@ -35,11 +34,11 @@ function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Ca
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
   return andThen(accounts.findKey(read.id), (key) => {
     if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
-    if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
-    if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+    const fault = keyFault(key, now())
+    if (fault) throw fault
     return andThen(accounts.findAccount(key.account), (account): Caller => {
       if (!account) throw new GatewayError('invalid_api_key')
-      return { account, key, channel: 'api', mode: key.mode }
+      return { account, key, session: null, channel: 'api', mode: key.mode }
     })
   })
 }
@@ -66,15 +65,11 @@ export async function authenticateSession(
   if (!session || !matches(session, text)) {
     throw new GatewayError('invalid_api_key', { message: 'This is no session token that is valid here.' })
   }
-  if (session.revokedAt !== null && session.revokedAt <= now()) {
-    throw new GatewayError('api_key_revoked', { message: 'The session has been ended.' })
-  }
-  if (session.expiresAt <= now()) {
-    throw new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
-  }
+  const fault = sessionFault(session, now())
+  if (fault) throw fault
   const account = await accounts.findAccount(session.account)
   if (!account) throw new GatewayError('invalid_api_key')
-  return { caller: { account, key: null, channel: 'app', mode: 'live' }, session }
+  return { caller: { account, key: null, session: id!, channel: 'app', mode: 'live' }, session }
 }
 
 export function bearerOf(headers: Headers): string {

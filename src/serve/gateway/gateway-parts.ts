@@ -24,7 +24,7 @@ export interface GatewayParts {
 }
 
 /** All processes together. */
-export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf'> {
+export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'everyoneHeard'> {
   /** Tells all workers that an offer with an open breaker has answered. */
   offerRecovered(offer: string): void
 }

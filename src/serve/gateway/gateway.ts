@@ -20,7 +20,10 @@ import { type EndedCalls, requestLimits, type Serving, servingOf } from './servi
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
 /** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
-export interface GatewayCore extends Pick<Serving, 'memory' | 'drain' | 'cutOff' | 'close'> {
+export interface GatewayCore extends Pick<
+  Serving,
+  'memory' | 'accountsChanged' | 'drain' | 'cutOff' | 'close'
+> {
   fetch(request: Request): Response | Promise<Response>
   /** The calls of this process; of its workers, too, where it keeps the ledger for them. */
   readonly inFlight: Pick<InFlight, 'size' | 'has'>
@@ -76,6 +79,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
   })
+  store.whenAccountsChange(serving.accountsChanged)
   const http: HttpParts = {
     ...serving.parts,
     ...identity,
@@ -106,6 +110,7 @@ export function createGateway(parts: GatewayParts): Gateway {
         log,
       ),
     memory: serving.memory,
+    accountsChanged: serving.accountsChanged,
     drain: serving.drain,
     cutOff: serving.cutOff,
     close: serving.close,
@@ -148,6 +153,7 @@ function recordParts({ config, store, settings, workers, clock }: GatewayParts, 
     statements: store.statements,
     managementKeys: store.managementKeys,
     audit: auditing(store.path),
+    everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),
     callsOf: workers?.callsOf ?? ((account: string) => inFlight.callsOf(account)),
     healthOf: workers?.healthOf ?? health.report.bind(health),
   } satisfies Partial<HttpParts>

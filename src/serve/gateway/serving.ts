@@ -3,6 +3,7 @@
 import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
+import { Callers } from '../../chat/callers.ts'
 import type { InFlight } from '../../chat/in-flight.ts'
 import type { ChatLimits } from '../../chat/limits.ts'
 import { Health, type SharedProbes } from '../../chat/routing/health.ts'
@@ -87,6 +88,8 @@ export interface Serving {
   readonly parts: ServingParts
   /** The memory of this process; to be watched by whoever owns the process. */
   readonly memory: Memory
+  /** To be called when keys, sessions or accounts may have changed: ends the calls of those that have ended. */
+  accountsChanged(): void
   /** Stops accepting calls; running ones continue. */
   drain(): void
   /** Ends running calls with an error; each is settled. */
@@ -99,6 +102,7 @@ export function servingOf(source: ServingSource): Serving {
   const { config, store, live, log, clock, owner, inFlight, limiter } = source
   const stopping = new AbortController()
   let draining = false
+  const callers = new Callers({ accounts: store.accounts, now: clock, stopping: stopping.signal, log })
   const counter = new TokenCounter()
   const memory = new Memory()
   const catalog = liveCatalog(live)
@@ -177,6 +181,7 @@ export function servingOf(source: ServingSource): Serving {
     answering: () => answering(live),
     freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
+    callers,
     calls,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
@@ -199,6 +204,7 @@ export function servingOf(source: ServingSource): Serving {
   return {
     parts,
     memory,
+    accountsChanged: () => callers.changed(),
     drain: () => {
       draining = true
     },

@@ -10,8 +10,8 @@ import { atMost } from '../../lru.ts'
 type Lookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
 
 const remembered = 10_000
-/** How long a row is cached, milliseconds: changes by other processes are not announced. */
-const maxAgeMs = 250
+/** How long a row is cached, milliseconds: what another process changes is announced only when it has been noticed. */
+const maxAgeMs = 50
 
 interface Known<T> {
   readonly row: T | undefined

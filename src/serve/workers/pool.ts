@@ -44,15 +44,22 @@ export class WorkerPool {
   #servers: readonly LocalServer[] = []
   #stopping = false
   readonly #running: Promise<void>[] = []
+  /** One for each worker and change of which it has not heard yet. */
+  readonly #hearing = new Set<Promise<void>>()
 
   /** Whether the worker with this owner name in holds is alive; also true until its clean-up has begun. */
   isAlive(owner: string): boolean {
     return this.#alive.has(owner)
   }
 
-  /** To be called when accounts, keys or sessions have changed. */
+  /** To be called when accounts, keys or sessions may have changed. */
   accountsChanged(): void {
-    for (const { link } of this.#alive.values()) link.notify('accountsChanged')
+    for (const { link } of this.#alive.values()) {
+      // A worker that has died refuses everything.
+      const heard = link.request('accountsChanged').catch(() => undefined)
+      this.#hearing.add(heard)
+      void heard.then(() => this.#hearing.delete(heard))
+    }
   }
 
   setLocalServers(servers: readonly LocalServer[]): void {
@@ -70,6 +77,8 @@ export class WorkerPool {
       const seen = await this.#askAll((worker) => worker.link.request('healthOf', id, account))
       return mergedHealth(seen.filter((health) => health !== undefined))
     },
+    // After this time a worker has forgotten by itself what it had cached.
+    everyoneHeard: () => settledWithin(answerMs, Promise.all(this.#hearing)),
     offerRecovered: (offer) => {
       for (const { link } of this.#alive.values()) link.notify('offerRecovered', offer)
     },

@@ -83,6 +83,8 @@ export interface WorkerStart {
 export interface WorkerRequests {
   /** Resolves when the worker serves; rejects with the reason if it cannot. */
   start(start: WorkerStart): Promise<void>
+  /** Cached accounts, keys and sessions may be out of date: answered when none of them is used any more. */
+  accountsChanged(): void
   /** The account's calls in flight. */
   callsOf(account: string): Promise<readonly LiveCall[]>
   /** The health of a provider; undefined if the provider is unknown. */
@@ -93,8 +95,6 @@ export interface WorkerRequests {
 export interface WorkerNotifications {
   /** The hold with this number in `startHold` is durable. */
   holdDurable(number: number): void
-  /** Cached accounts, keys and sessions may be out of date. */
-  accountsChanged(): void
   /** An offer with an open breaker has answered another process. */
   offerRecovered(offer: string): void
   /** The local inference servers that answer now. */

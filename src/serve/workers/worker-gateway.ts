@@ -34,7 +34,7 @@ export function createWorkerGateway(given: WorkerParts): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
   const { store, limiter, probes, freeCredit } = remote
   const mcp = mcpOfWorker(config, remote.mcpServer)
-  const { parts, memory, drain, cutOff, close } = servingOf({
+  const { parts, memory, accountsChanged, drain, cutOff, close } = servingOf({
     ...given,
     store,
     limiter,
@@ -59,6 +59,7 @@ export function createWorkerGateway(given: WorkerParts): WorkerGateway {
     },
     offerRecovered: (offer) => parts.chat.health.recovered(offer),
     memory,
+    accountsChanged,
     drain,
     cutOff,
     close,

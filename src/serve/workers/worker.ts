@@ -58,7 +58,10 @@ export async function runWorker(clock: () => number): Promise<void> {
     callsOf: async (account) => working?.servant.inFlight.callsOf(account) ?? [],
     healthOf: async (provider, account) => working?.servant.healthOf(provider, account),
     holdDurable: (number) => working?.remote.holdDurable(number),
-    accountsChanged: () => working?.remote.accountsChanged(),
+    accountsChanged() {
+      working?.remote.accountsChanged()
+      working?.servant.accountsChanged()
+    },
     offerRecovered: (offer) => working?.servant.offerRecovered(offer),
     setLocalServers: (servers) => working?.setLocalServers(servers),
     drain: () => void stop(),

@@ -2,6 +2,7 @@
 // what has been used is charged once.
 
 import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/errors.ts'
 import { chunk, delta, streamHead } from '../../support/scripted-provider.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 
@@ -96,6 +97,47 @@ describe.each(cases)('a %s answer', (_, how) => {
     await left
     await ended
     expect(JSON.stringify(await response)).toContain('overloaded')
+    expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
+  })
+
+  test('whose caller may call no longer: the tool is left, nothing more is asked, the round is charged', async () => {
+    const { tool, begun, left } = waiting()
+    await using lab = await toolLab({ turns: [look, answer], tools: [tool] })
+    const access = new AbortController()
+    lab.parts.stopping = access.signal
+    const ended = lab.ended()
+    const response = lab.open(how).then(
+      (given) => given.text(),
+      (error: unknown) => error,
+    )
+    await begun
+    access.abort(new GatewayError('api_key_revoked'))
+    await left
+    expect(await ended).toMatchObject({ ending: 'stopped', code: 'api_key_revoked', cost: 20_000_000n })
+    expect(JSON.stringify(await response)).toContain('api_key_revoked')
+    expect(await lab.receipt()).toMatchObject({ state: 'settled', ending: 'stopped', charged: '0.00002' })
+    expect([await lab.pinned(), lab.closed, lab.upstream.arrivals.length]).toEqual([0n, 1, 1])
+  })
+
+  test('whose caller may call no longer while the next round is awaited: what was used is charged', async () => {
+    const asked = Promise.withResolvers<void>()
+    const hangs = { script: () => asked.resolve() }
+    const tool = toolOf(() => Promise.resolve(ran('A river.', { cost: 7n })), { mostCost: 7n })
+    await using lab = await toolLab({ turns: [look, hangs], tools: [tool] })
+    const access = new AbortController()
+    lab.parts.stopping = access.signal
+    const ended = lab.ended()
+    const response = lab.open(how).then(
+      (given) => given.text(),
+      (error: unknown) => error,
+    )
+    await asked.promise
+    access.abort(new GatewayError('account_suspended'))
+    expect(await ended).toMatchObject({ ending: 'stopped', code: 'account_suspended' })
+    expect(JSON.stringify(await response)).toContain('account_suspended')
+    const { lines, charged } = await lab.receipt()
+    expect(lines.map(({ item }) => item)).toContain('call:web_search')
+    expect(Number(charged)).toBeGreaterThanOrEqual(0.000020000007)
     expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
   })
 

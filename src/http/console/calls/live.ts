@@ -1,5 +1,6 @@
 // Streams the account's running calls as events, checked twice a second, without contents.
 
+import { sessionFault } from '../../../accounts/caller.ts'
 import type { Awaitable } from '../../../awaitable.ts'
 import type { LiveCall } from '../../../chat/in-flight.ts'
 import { formatUsd } from '../../../credits/money.ts'
@@ -37,7 +38,10 @@ export const liveRoutes: readonly ConsoleRoute[] = [
       parts.keepOpen(request)
       const isOver = async () => {
         const now = await parts.accounts.findSession(session.id)
-        return !parts.ready() || now?.revokedAt !== null || now.expiresAt <= parts.now()
+        const owner = await parts.accounts.findAccount(account.id)
+        return (
+          !parts.ready() || !now || sessionFault(now, parts.now()) !== undefined || owner?.suspended !== false
+        )
       }
       const ended = () => {
         endWatch()

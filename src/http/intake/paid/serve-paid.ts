@@ -1,7 +1,9 @@
 // Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
 import type { Awaitable } from '../../../awaitable.ts'
+import type { RunningCaller } from '../../../chat/callers.ts'
 import { complete } from '../../../chat/complete.ts'
+import type { ChatParts } from '../../../chat/parts.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
 import { refusedCall } from '../../../chat/ended-call.ts'
 import type { Kind } from '../../../chat/in-flight.ts'
@@ -27,9 +29,9 @@ export interface ReadChat extends KeyedRequest {
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call, conversation } = chat
   const { inbound, request, bodyBytes, arrivedAt } = call
-  const run: Run = (signal, keeper) => {
-    if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
-    return complete(parts.chat, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
+  const run: PaidRun = (served, signal, keeper) => {
+    if (conversation !== undefined) served.inFlight.answersIn(requestId, conversation)
+    return complete(served, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
   }
   return servePaid(parts, chat, run, refuse)
 }
@@ -69,11 +71,17 @@ interface PaidRequest extends KeyedRequest {
   readonly call: Pick<PaidCall, 'request' | 'arrivedAt'>
 }
 
-/** Runs a paid request once per Idempotency-Key, unless draining. Logs refusals with caller and model. */
+/** Runs a paid request with the parts of its call: their `stopping` also ends what its caller may do no longer. */
+export type PaidRun = (chat: ChatParts, ...given: Parameters<Run>) => ReturnType<Run>
+
+/**
+ * Runs a paid request once per Idempotency-Key, unless draining, and only for as long as its caller may call. Logs
+ * refusals with caller and model.
+ */
 export async function servePaid(
   parts: PaidParts,
   paid: PaidRequest,
-  run: Run,
+  run: PaidRun,
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
   const { request, caller, requestId } = paid
@@ -81,18 +89,24 @@ export async function servePaid(
     note(parts, paid, thrown, await figuresOf(parts, paid, thrown))
     return refuse(thrown, ...failed)
   }
+  let running: RunningCaller | undefined
   try {
     if (!parts.ready()) throw shuttingDown()
     parts.keepOpen(request)
+    running = await parts.callers.enter(caller)
+    const chat = { ...parts.chat, stopping: running.signal }
     const kind = kindOf(parts, paid)
     return await idempotent(parts, paid, (signal, keeper) =>
-      withinLimits(parts, { caller, requestId, kind }, () => run(signal, keeper), noted),
+      withinLimits(parts, { caller, requestId, kind }, () => run(chat, signal, keeper), noted),
     )
   } catch (thrown) {
     note(parts, paid, thrown)
     throw thrown
   } finally {
-    parts.chat.inFlight.whenLeft(requestId, () => parts.closeWhenIdle(request))
+    parts.chat.inFlight.whenLeft(requestId, () => {
+      running?.leave()
+      parts.closeWhenIdle(request)
+    })
   }
 }
 

@@ -7,8 +7,7 @@ import { embeddingAddresses } from '../../../protocols/openai-chat/inbound/addre
 import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inbound.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Refuse } from '../../intake/error-response.ts'
-import type { Run } from '../../intake/paid/idempotency.ts'
-import { refuseDropped, servePaid } from '../../intake/paid/serve-paid.ts'
+import { refuseDropped, servePaid, type PaidRun } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ServingParts } from '../../parts.ts'
 
@@ -65,8 +64,8 @@ export async function serveEmbedding(
     requestId,
     call: { request: { envelope, body, promptParts }, arrivedAt },
   }
-  const run: Run = (signal, keeper) =>
-    embed(parts.chat, {
+  const run: PaidRun = (chat, signal, keeper) =>
+    embed(chat, {
       caller,
       request: { envelope, body, promptParts, warnings },
       embedding,

@@ -32,7 +32,7 @@ import { whenNeeded } from '../database/when-needed.ts'
 
 const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
-const trustMs = 250
+const trustMs = 5
 
 /** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
 interface Found<T> {
@@ -248,13 +248,22 @@ export class SqliteAccounts implements AccountStore {
     return (cache.get(id) ?? load(cache, id, read)).row
   }
 
+  /**
+   * Looks now for writes of other processes, which a server does many times a second: calls with what they have ended
+   * must end as well. Throws `store_unavailable`.
+   */
+  refresh(): void {
+    this.#validate(performance.now())
+  }
+
   // If the file cannot be checked, the error is passed on: an unreadable database is a 503, never a 401.
   #validate(now: number): void {
     const version = reading(() => this.#sql().dataVersion.values()[0]?.[0])
     this.#checkedAt = now
     if (version === this.#dataVersion) return
+    const isFirst = this.#dataVersion === undefined
     this.#dataVersion = version
-    this.forget()
+    if (!isFirst) this.forget()
   }
 
   /** Cached rows may have changed: read them again. */
