@@ -75,7 +75,7 @@ export class Identities {
     const address = requireAddress(email)
     await requirePassword(password, address)
     attempts.signUp(visitor.network)
-    const hash = await passwords.hash(password)
+    const hash = await passwords.hash(password, visitor.network)
     if (await accounts.findAccount(address)) {
       // One durable write, like opening an account, so that both take the same time. The ticket is good for nothing.
       await identities.insertTicket(mintTicket('verification', null, now()).ticket)
@@ -124,7 +124,8 @@ export class Identities {
     const attempt = attempts.signIn(address, network)
     let matches: boolean
     try {
-      matches = await passwords.matches(password, account ? await identities.passwordOf(account.id) : null)
+      const hash = account ? await identities.passwordOf(account.id) : null
+      matches = await passwords.matches(password, hash, network)
     } catch (error) {
       attempt.untried()
       throw error
@@ -188,7 +189,7 @@ export class Identities {
         throw new GatewayError('invalid_request', { message: 'Name the current password.', param: 'current' })
       await this.#prove(account, account.email, wanted.current, visitor.network)
     } else if (!isElevated(session, now())) throw new GatewayError('elevation_required')
-    await identities.setPassword(account.id, await passwords.hash(wanted.password), now())
+    await identities.setPassword(account.id, await passwords.hash(wanted.password, visitor.network), now())
     return this.open(account, visitor)
   }
 
@@ -210,7 +211,7 @@ export class Identities {
     const account = await this.#accountOf(known)
     // Checked before the link is used up, so that a refused password leaves it valid.
     await requirePassword(password, account.email)
-    const hash = await passwords.hash(password)
+    const hash = await passwords.hash(password, visitor.network)
     await this.#use(token, 'reset')
     await this.#vouched(account)
     await identities.setPassword(account.id, hash, now())

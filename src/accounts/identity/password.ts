@@ -1,6 +1,7 @@
 // Password rules and hashes. Hashing is deliberately expensive, so few run concurrently and few wait.
 
 import { GatewayError } from '../../errors.ts'
+import { Shares } from '../../shares.ts'
 
 export const shortestPassword = 10
 export const longestPassword = 128
@@ -16,38 +17,68 @@ const nobodysHash =
 const hashesAtOnce = 2
 const hashesWaiting = 64
 
-/** Hashes and checks passwords, at most two concurrently. */
+/**
+ * Hashes and checks passwords, at most two concurrently. Networks take turns, and each may have as many running and
+ * waiting as are left free for all others: nobody keeps others from signing in.
+ */
 export class Passwords {
   #running = 0
-  readonly #waiting: (() => void)[] = []
+  readonly #places = new Shares()
+  /** By network, the next one first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
 
-  /** Rejects with `rate_limit_exceeded` if too many are waiting. */
-  hash(password: string): Promise<string> {
-    return this.#inTurn(() => Bun.password.hash(canonical(password), argon2id))
+  /** Rejects with `rate_limit_exceeded` if too many are waiting, of all or of the visitor's network. */
+  hash(password: string, network: string): Promise<string> {
+    return this.#inTurn(network, () => Bun.password.hash(canonical(password), argon2id))
   }
 
   /** Whether a password has this hash. Without a hash it does not, after the same time. Rejects like `hash`. */
-  async matches(password: string, hash: string | null): Promise<boolean> {
-    const same = await this.#inTurn(() => Bun.password.verify(canonical(password), hash ?? nobodysHash))
-    return same && hash !== null
+  async matches(password: string, hash: string | null, network: string): Promise<boolean> {
+    const verify = () => Bun.password.verify(canonical(password), hash ?? nobodysHash)
+    return (await this.#inTurn(network, verify)) && hash !== null
   }
 
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= hashesAtOnce) {
-      if (this.#waiting.length >= hashesWaiting) {
-        const message = 'Too many people are signing in at this moment.'
-        throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 2_000 })
-      }
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    } else this.#running++
+  async #inTurn<T>(network: string, work: () => Promise<T>): Promise<T> {
+    const all = hashesAtOnce + hashesWaiting
+    if (this.#places.isFull(all) || this.#places.isShareUsed(all, network)) {
+      const message = 'Too many people are signing in at this moment.'
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 2_000 })
+    }
+    this.#places.take(network)
     try {
+      await this.#begin(network)
       return await work()
     } finally {
-      // The slot is handed to the next in line directly.
-      const next = this.#waiting.shift()
-      if (next) next()
-      else this.#running--
+      this.#places.giveBack(network)
+      this.#next()
     }
+  }
+
+  async #begin(network: string): Promise<void> {
+    if (this.#running < hashesAtOnce) {
+      this.#running++
+      return
+    }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const others = this.#waiting.get(network)
+    if (others) others.push(resolve)
+    else this.#waiting.set(network, [resolve])
+    await promise
+  }
+
+  /** Hands the slot to the first of the network whose turn it is. */
+  #next(): void {
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#running--
+      return
+    }
+    const [network, waiting] = next
+    const go = waiting.shift()!
+    // Behind the others: it is their turn now.
+    this.#waiting.delete(network)
+    if (waiting.length > 0) this.#waiting.set(network, waiting)
+    go()
   }
 }
 
