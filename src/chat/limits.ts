@@ -16,6 +16,8 @@ export interface ChatLimits {
   readonly leaseMs: number
   readonly answerBytes: number
   readonly eventBytes: number
+  /** Of all events of one streamed answer. */
+  readonly streamBytes: number
   readonly attempts: number
   /** Gateway tool calls per request, unless the request sets its own limit. */
   readonly toolCalls: number

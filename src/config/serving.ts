@@ -91,6 +91,12 @@ export const limitSettings = z
       64 * 1024 ** 2,
     ),
     upstream_body_bytes: whole('The largest whole answer of a provider', 20 * 1024 * 1024, 4096, 1024 ** 3),
+    upstream_stream_bytes: whole(
+      'The largest streamed answer of a provider, all its events together; what was delivered of a larger one is charged',
+      512 * 1024 ** 2,
+      4096,
+      64 * 1024 ** 3,
+    ),
   })
   .prefault({})
 

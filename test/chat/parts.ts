@@ -40,6 +40,7 @@ const limits: ChatLimits = {
   holdOutputTokens: 100,
   leaseMs: 60_000,
   answerBytes: 1_000_000,
+  streamBytes: 100_000_000,
   eventBytes: 1_000_000,
   attempts: 3,
   toolMs: 1_000,

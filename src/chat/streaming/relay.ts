@@ -209,6 +209,7 @@ class Relay implements AbortListener {
       gap.pause()
       if (!this.#hasRoom) await this.#roomForMore()
       let closesBy: number | undefined
+      let received = 0
       for (let over = ended || progress.fault !== undefined; !over;) {
         // A provider that sends on after its answer must not put off the end of it.
         if (progress.finished) closesBy ??= watchdog.now() + afterFinishMs
@@ -221,6 +222,9 @@ class Relay implements AbortListener {
         gap.pause()
         if (value !== undefined)
           for (const bytes of value) {
+            received += bytes.length
+            if (received > limits.streamBytes)
+              throw this.#breakOff('too-large', `the stream has more than ${limits.streamBytes} bytes`)
             const taking = this.#take(bytes)
             if (taking !== undefined) await taking
             if (this.#hasRoom) continue
@@ -320,8 +324,15 @@ class Relay implements AbortListener {
   }
 
   #expire(message: string): void {
-    this.#stopFault = transportFault('timeout', message)
-    this.#stop(errorOf(this.#stopFault, this.#options.provider))
+    this.#breakOff('timeout', message)
+  }
+
+  /** Ends the stream as the provider's fault, and returns the error that the client gets. */
+  #breakOff(kind: 'timeout' | 'too-large', message: string): GatewayError {
+    this.#stopFault = transportFault(kind, message)
+    const error = errorOf(this.#stopFault, this.#options.provider)
+    this.#stop(error)
+    return error
   }
 
   #stop(error: GatewayError): void {

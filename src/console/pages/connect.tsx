@@ -120,7 +120,7 @@ export function Connect() {
                   </p>
                   <Code
                     label={t('Command')}
-                    text={`weir connect ${shown.id} --model ${used} --key $WEIR_API_KEY --write`}
+                    text={`weir connect ${shown.id} --url ${data.base_url} --model ${used} --key $WEIR_API_KEY --write`}
                   />
                 </div>
               )}

@@ -248,6 +248,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     holdOutputTokens: ledger.hold_default_output_tokens,
     leaseMs: ledger.lease_ms,
     answerBytes: limits.upstream_body_bytes,
+    streamBytes: limits.upstream_stream_bytes,
     eventBytes: limits.sse_event_bytes,
     attempts: limits.attempts,
     toolCalls: limits.tool_calls,

@@ -78,7 +78,15 @@ function running(
   const endings: string[] = []
   const watchdog = new Watchdog(() => now)
   const never = new AbortController().signal
-  const limits = { totalMs: 1e9, gapMs: 1e9, keepaliveMs, drainMs: 1e9, clientStallMs, bufferBytes }
+  const limits = {
+    totalMs: 1e9,
+    gapMs: 1e9,
+    keepaliveMs,
+    drainMs: 1e9,
+    clientStallMs,
+    bufferBytes,
+    streamBytes: 1e9,
+  }
   const bill = {
     cost: '0',
     lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },

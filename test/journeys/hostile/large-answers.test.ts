@@ -7,7 +7,16 @@ import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:
 import { post, restingCredits } from '../../support/call-gateway.ts'
 import { mcpServer } from '../../support/mcp-server.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
-import { plain, type ScriptedProvider, startScriptedProvider } from '../../support/scripted-provider.ts'
+import {
+  chunk,
+  event,
+  manners,
+  plain,
+  type Script,
+  type ScriptedProvider,
+  startScriptedProvider,
+  streamHead,
+} from '../../support/scripted-provider.ts'
 
 const unpackedBytes = 400_000_000
 const mostMegabytes = 200
@@ -37,11 +46,21 @@ beforeAll(async () => {
       ] as const
     }),
   )
-  provider = await startScriptedProvider(Object.fromEntries(scripts))
-  const models = scripts.map(([name]) => `  - { id: lab/${name}, price: { input: "1", output: "2" } }`)
+  const endless: Script = async (wire) => {
+    await wire.write(streamHead)
+    await wire.write(chunk(manners.start + manners.words))
+    // Events that hold no word: neither a count of tokens nor the size of one event ends them.
+    const wordless = chunk(event({ choices: [], padding: 'x'.repeat(100_000) }))
+    while (await wire.write(wordless)) continue
+  }
+  provider = await startScriptedProvider({ ...Object.fromEntries(scripts), endless })
+  const models = [...scripts, ['endless']].map(
+    ([name]) => `  - { id: lab/${name}, price: { input: "1", output: "2" } }`,
+  )
   weir = await startWeir({
     config: `
 local_servers: { discover: false }
+limits: { upstream_stream_bytes: 30000000 }
 egress: { allow_hosts: ["127.0.0.1"] }
 providers:
   lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: any }
@@ -87,6 +106,16 @@ describe.each(Object.keys(bombs))('a provider that answers 400 MB in %s', (encod
     const peak = await peakOf(() => ask(`lab/${encoding}-error`, false))
     expect(peak).toBeLessThan(mostMegabytes)
   })
+})
+
+test('a stream of small events is ended when they are too much together, and what was delivered is charged', async () => {
+  const before = Number((await restingCredits(weir)).total_used)
+  const answer = await ask('lab/endless', true)
+  expect(answer.content).toBe('The river runs.')
+  expect(answer.error?.code).toBe('upstream_error')
+  const { held, total_used: used } = await restingCredits(weir)
+  expect(held).toBe('0')
+  expect(Number(used)).toBeGreaterThan(before)
 })
 
 describe('MCP servers', () => {
