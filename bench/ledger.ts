@@ -51,6 +51,7 @@ const hold: Omit<HoldCommand, 'call' | 'account'> = {
   key: 'key_0123456789ab',
   funding: ['purchased'],
   want: usd('0.01'),
+  most: usd('0.2'),
   least: usd('0.0001'),
   keyLimit: null,
   model: 'bench/model-of-a-usual-name',

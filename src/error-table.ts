@@ -168,7 +168,7 @@ export const rows = {
     status: 402,
     type: 'billing_error',
     retryable: true,
-    means: 'The credit is there, but calls in flight have reserved it.',
+    means: "The credit, or the rest of the key's limit, is there, but calls in flight have reserved it.",
     remedy: 'Wait for them to finish and try again after Retry-After seconds.',
   },
   plan_required: {

@@ -1,7 +1,6 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
-import { joined } from '../protocols/lowered-request.ts'
 import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
 import type { IncomingCall } from './call.ts'
@@ -41,8 +40,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
     return completeWithTools(parts, call, gatewayTools, payable, warnings)
   }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
-    const round = { call, candidates, warnings: joined(warnings, hold.warnings) }
-    const { answer, candidate } = await playRound(parts, hold, round)
+    const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
     const headers = answerHeaders(call, candidate, answer.warnings)
     return answer.kind === 'stream'
       ? streamResponse(parts, call, hold, answer, headers)

@@ -9,7 +9,7 @@ import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
 import type { ChatParts } from './parts.ts'
 import type { IncomingCall } from './call.ts'
-import { keyRoom } from './billing/key-limit.ts'
+import { type KeyRoom, keyRoom } from './billing/key-limit.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
 import { needOf, withReserve } from './billing/need.ts'
@@ -100,7 +100,7 @@ export async function estimate(
     maximum: formatUsd(capped(ceiling + need.reserve)),
     affordable_output_tokens: Math.max(
       0,
-      affordableOutput(smaller(free, room ?? free), { ...need.bound, promptTokens: counted }, price),
+      affordableOutput(smaller(free, room?.free ?? free), { ...need.bound, promptTokens: counted }, price),
     ),
     pool: funding.find((pool) => freeIn(balance, [pool], now) > 0n) ?? funding[0]!,
     ...(refused === undefined ? {} : { refusal: refused }),
@@ -122,8 +122,8 @@ async function refusalOf(
 }
 
 /** The code of the refusal if `least` picodollars cannot be held, in the ledger's order; undefined if they can. */
-function shortage(least: Pico, free: Pico, left: Pico, room: Pico | undefined): ErrorCode | undefined {
-  if (room !== undefined && room < least) return 'key_limit_exceeded'
-  if (free >= least) return undefined
-  return left < least ? 'insufficient_credits' : 'credits_reserved'
+function shortage(least: Pico, free: Pico, left: Pico, room: KeyRoom | undefined): ErrorCode | undefined {
+  if (room !== undefined && room.freeLater < least) return 'key_limit_exceeded'
+  if (left < least) return 'insufficient_credits'
+  return smaller(free, room?.free ?? free) < least ? 'credits_reserved' : undefined
 }

@@ -186,7 +186,7 @@ export const configSchema = z.strictObject({
   ledger: z
     .strictObject({
       hold_default_output_tokens: whole(
-        'Output tokens held for a request that names no maximum',
+        'Output tokens held, at least, for a request that names no maximum',
         4_096,
         1,
         10_000_000,

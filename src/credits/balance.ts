@@ -37,7 +37,7 @@ export function freeIn(credit: Credit, funding: readonly Pool[], now: number): P
 }
 
 /** What a set of pools can pay with, in picodollars; of unexpired lots alone. */
-interface PoolCredit {
+export interface PoolCredit {
   /** Free now, after debt. */
   readonly free: Pico
   /** Held by calls in flight. */

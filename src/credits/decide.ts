@@ -2,11 +2,18 @@
 // store loads the wallet, calls this, and writes the change as a whole; the rules are only here.
 
 import { GatewayError } from '../errors.ts'
-import { creditIn, freeIn } from './balance.ts'
+import { creditIn, freeIn, type PoolCredit } from './balance.ts'
 import { withRepayment } from './debt.ts'
 import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
 import type { Command, Results, Decision, CommandOf } from './decision.ts'
-import type { HoldResult, SettleResult } from './ledger/ledger.ts'
+import type {
+  HoldAmounts,
+  HoldRefusal,
+  HoldResult,
+  KeyLimit,
+  KeySpend,
+  SettleResult,
+} from './ledger/ledger.ts'
 import { larger, largestLot, smaller, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import {
@@ -65,7 +72,40 @@ const deciders: {
   adjust: decideAdjust,
 }
 
-/** Holds as much of `want` as is free, at least `least`. */
+/** What the limit of a key leaves of it, picodollars. */
+type KeyRoom = Pick<PoolCredit, 'free' | 'held' | 'freeLater'>
+
+function roomOf(keyLimit: KeyLimit | null, { spent, held }: KeySpend): KeyRoom | null {
+  if (keyLimit === null) return null
+  const freeLater = larger(keyLimit.limit - spent, 0n)
+  return { free: larger(freeLater - held, 0n), held, freeLater }
+}
+
+/**
+ * A call may take this part of what is free beyond all that is held already. One call leaves most of the credit to
+ * others, and however many begin, half of the credit is left to those that take no more than they need.
+ */
+const fairPart = 4n
+
+function fairShare({ free, held }: Pick<PoolCredit, 'free' | 'held'>): Pico {
+  return larger(free - held, 0n) / fairPart
+}
+
+/**
+ * How much a call gets of the credit of its funding and of its key's limit; `least` is there. What it would leave is not
+ * left if it is too little for another such call.
+ */
+function amountOf({ least, want, most }: HoldAmounts, credit: PoolCredit, room: KeyRoom | null): Pico {
+  const needed = larger(smaller(want, largestLot), least)
+  const share = fairShare(credit)
+  const fair = room === null ? share : smaller(share, fairShare(room))
+  const highest = larger(needed, smaller(most, largestLot))
+  const amount = larger(needed, smaller(highest, fair))
+  const free = room === null ? credit.free : smaller(credit.free, room.free)
+  return smaller(free, free - amount < needed ? highest : amount)
+}
+
+/** Holds as much of `want` as is free, at least `least`; of `most` as much as is fair. */
 function decideHold(
   wallet: Wallet,
   { hold, keySpend }: CommandOf<'hold'>,
@@ -73,12 +113,15 @@ function decideHold(
 ): Decision<HoldResult> {
   if (hold.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot be negative' })
   if (wallet.calls.has(hold.call)) throw new GatewayError('idempotency_in_progress')
-  const { free, held, freeLater } = creditIn(wallet, hold.funding, now)
-  const room = hold.keyLimit ? larger(hold.keyLimit.limit - keySpend, 0n) : null
-  if (room !== null && room < hold.least) return refused('key-limit', room, held)
-  if (free < hold.least) return refused(freeLater < hold.least ? 'insufficient' : 'reserved', free, held)
-  const wanted = larger(smaller(hold.want, largestLot), hold.least)
-  const amount = smaller(smaller(wanted, free), room ?? free)
+  const credit = creditIn(wallet, hold.funding, now)
+  const room = roomOf(hold.keyLimit, keySpend)
+  const { least } = hold
+  // What no call in flight will give back comes first: only the rest is worth another try.
+  if (room !== null && room.freeLater < least) return refused('key-limit', room.freeLater, room.held)
+  if (credit.freeLater < least) return refused('insufficient', credit.free, credit.held)
+  if (room !== null && room.free < least) return refused('key-reserved', room.free, room.held)
+  if (credit.free < least) return refused('reserved', credit.free, credit.held)
+  const amount = amountOf(hold, credit, room)
   const { pins, loan } = taken(wallet, hold, [], amount, now)
   const open: OpenCall = {
     call: hold.call,
@@ -97,26 +140,31 @@ function decideHold(
   return { result: { kind: 'held', amount }, change: reserving(pins, loan, { kind: 'opened', open }) }
 }
 
-function refused(
-  reason: 'insufficient' | 'reserved' | 'key-limit',
-  available: Pico,
-  held: Pico,
-): Decision<HoldResult> {
+function refused(reason: HoldRefusal, available: Pico, held: Pico): Decision<HoldResult> {
   return { result: { kind: 'refused', reason, available, held }, change: null }
 }
 
-/** Holds all of `more` or nothing, from the call's own funding and within its key's limit. */
-function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number): Decision<boolean> {
-  const open = openCallOf(wallet, command.call, command.owner)
-  if (!open) return { result: false, change: null }
-  if (command.more < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot shrink' })
-  const overLimit = open.keyLimit !== null && command.keySpend + command.more > open.keyLimit.limit
+/** Holds more by the rule of a hold, from the call's own funding and within its key's limit. */
+function decideExtend(
+  wallet: Wallet,
+  { extend, keySpend }: CommandOf<'extend'>,
+  now: number,
+): Decision<Pico> {
+  const nothing = { result: 0n, change: null }
+  const open = openCallOf(wallet, extend.call, extend.owner)
+  if (!open) return nothing
+  if (extend.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot shrink' })
   // A lot that had expired when the call began stays expired for it, even if the clock went back since.
   const at = Math.max(now, open.openedAt)
-  if (overLimit || freeIn(wallet, open.funding, at) < command.more) return { result: false, change: null }
-  const { pins, loan } = taken(wallet, open, open.pins, command.more, at)
-  const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, pins) }
-  return { result: true, change: reserving(pins, loan, { kind: 'kept', open: extended }) }
+  const credit = creditIn(wallet, open.funding, at)
+  const room = roomOf(open.keyLimit, keySpend)
+  const overLimit = room !== null && room.free < extend.least
+  if (overLimit || credit.free < extend.least) return nothing
+  const more = amountOf(extend, credit, room)
+  if (more === 0n) return nothing
+  const { pins, loan } = taken(wallet, open, open.pins, more, at)
+  const extended: OpenCall = { ...open, hold: open.hold + more, pins: merged(open.pins, pins) }
+  return { result: more, change: reserving(pins, loan, { kind: 'kept', open: extended }) }
 }
 
 function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'>): Decision<boolean> {
@@ -167,7 +215,7 @@ function decideSettle(
   }
   const charged = payable - due
   const absorbed = cost - charged
-  const spent = keySpend - open.hold + charged
+  const spent = keySpend.spent + keySpend.held - open.hold + charged
   const overLimit = charged > open.hold && open.keyLimit !== null && spent > open.keyLimit.limit
   return {
     result: { kind: 'settled', charged, absorbed, overLimit },

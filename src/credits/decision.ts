@@ -4,10 +4,12 @@ import type {
   AdjustCommand,
   AdjustResult,
   CheckpointCommand,
+  ExtendCommand,
   GrantCommand,
   GrantResult,
   HoldCommand,
   HoldResult,
+  KeySpend,
   RefundCommand,
   RefundResult,
   ReleaseCommand,
@@ -20,18 +22,13 @@ import type { Change } from './wallet.ts'
 
 /** A caller's command with the facts from outside the wallet that decide() needs. */
 export type Command =
-  /** `keySpend`: what the key has spent and holds in the current window of its limit. */
-  | { readonly kind: 'hold'; readonly hold: HoldCommand; readonly keySpend: Pico }
-  | {
-      readonly kind: 'extend'
-      readonly call: string
-      readonly owner: string
-      readonly more: Pico
-      readonly keySpend: Pico
-    }
-  | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
+  /** `keySpend`: of the key, in the current window of its limit. */
+  | { readonly kind: 'hold'; readonly hold: HoldCommand; readonly keySpend: KeySpend }
   /** `keySpend` as for a hold; it includes what this call holds. */
-  | { readonly kind: 'settle'; readonly settle: Settlement; readonly keySpend: Pico }
+  | { readonly kind: 'extend'; readonly extend: ExtendCommand; readonly keySpend: KeySpend }
+  | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
+  /** `keySpend` as for an extension. */
+  | { readonly kind: 'settle'; readonly settle: Settlement; readonly keySpend: KeySpend }
   | { readonly kind: 'release'; readonly release: Pick<ReleaseCommand, 'call' | 'owner'> }
   /** `lot`: id of the new lot. `prior`: the lot of an earlier grant with the same source. */
   | {
@@ -61,7 +58,7 @@ export interface PriorGrant {
 /** The result type of each command. */
 export interface Results {
   hold: HoldResult
-  extend: boolean
+  extend: Pico
   checkpoint: boolean
   settle: SettleResult
   release: SettleResult

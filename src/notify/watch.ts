@@ -93,7 +93,7 @@ export class AccountWatch {
     const { id, account, name, spendLimit, limitWindow } = key
     if (spendLimit === null || keyState(key, at) !== 'active') return
     const since = windowStart(limitWindow, at)
-    const spent = await ledger.keySpend(id, since)
+    const { spent } = await ledger.keySpend(id, since)
     // A refusal in the window before says nothing about this one.
     if (spent < spendLimit && (refusedAt === undefined || refusedAt < since)) return
     const data = {

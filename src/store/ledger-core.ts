@@ -9,11 +9,13 @@ import type {
   AdjustResult,
   Attempt,
   CheckpointCommand,
+  ExtendCommand,
   GrantCommand,
   GrantResult,
   Haste,
   HoldCommand,
   HoldResult,
+  KeySpend,
   LedgerUpkeep,
   RefundCommand,
   RefundResult,
@@ -49,7 +51,7 @@ export interface WalletSet<Entry> {
   opened(entry: Entry, call: string): void
   ended(call: string): void
   /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
-  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): Pico
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend
   /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
   loadKey(key: string): void
   keyHolds(key: string, more: Pico): void
@@ -168,14 +170,15 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     return result
   }
 
-  extend(call: string, owner: string, more: Pico): Promise<boolean> {
+  extend(command: ExtendCommand): Promise<Pico> {
+    const { call } = command
     return this.#parts.commands.admit({ call }, () => {
       const now = this.#parts.time.now()
       const entry = this.#wallets.ofOpenCall(call)
       const open = entry?.wallet.calls.get(call)
-      if (!entry || !open) return false
-      const command = { kind: 'extend', call, owner, more, keySpend: this.#wallets.spendOf(open) } as const
-      const { result, change } = decide<'extend'>(entry.wallet, command, now)
+      if (!entry || !open) return 0n
+      const extend = { kind: 'extend', extend: command, keySpend: this.#wallets.spendOf(open) } as const
+      const { result, change } = decide<'extend'>(entry.wallet, extend, now)
       if (change) this.#keep(entry, open, change, now)
       return result
     })
@@ -395,7 +398,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const { usage, cost } = open.checkpoint
     const settle = { call, owner: open.owner, cost, most: null, estimated: true, provider: 'unreconciled' }
     // An estimate is charged within its hold, and a hold is within the limit of its key.
-    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend: 0n }, at)
+    const keySpend = { spent: 0n, held: 0n }
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, at)
     const receipt = { usage, lines: [], served: null, estimated: true, overLimit: false }
     if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null

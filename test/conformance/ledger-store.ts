@@ -5,7 +5,7 @@ import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, startOfDay, welcomeGrant } from '../../src/credits/calendar.ts'
 import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
-import { day, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
+import { day, extensionOf, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
 
 /** One fresh database, and a way to open it a second time as another process would. */
 export interface LedgerHarness {
@@ -139,13 +139,15 @@ export function ledgerStoreConformance(
       await expect(other.hold(holdOf('b'))).rejects.toMatchObject(conflict)
     })
 
-    test('an extension takes all or nothing, and its credit comes back', async () => {
+    test('an extension takes what there is or nothing, and its credit comes back', async () => {
       await ledger.grant(grantOf('g', usd(5)))
       await ledger.hold(holdOf('c', { want: usd(2) }))
-      expect(await ledger.extend('c', 'here', usd(2))).toBe(true)
-      expect(await ledger.extend('c', 'here', usd(2))).toBe(false)
-      expect(await ledger.extend('c', 'zombie', usd(1))).toBe(false)
+      expect(await ledger.extend(extensionOf('c', usd(2)))).toBe(usd(2))
+      expect(await ledger.extend(extensionOf('c', usd(2)))).toBe(0n)
+      expect(await ledger.extend(extensionOf('c', usd(1), { owner: 'zombie' }))).toBe(0n)
       expect(await free()).toBe(usd(1))
+      expect(await ledger.extend(extensionOf('c', usd(2), { least: usd('0.5') }))).toBe(usd(1))
+      expect(await free()).toBe(0n)
       await ledger.release({ call: 'c', owner: 'here', reason: 'unreachable', attempts: [] })
       expect(await free()).toBe(usd(5))
     })
@@ -171,19 +173,21 @@ export function ledgerStoreConformance(
       await ledger.hold(holdOf('a', { keyLimit }))
       await ledger.settle(settleOf('a', usd(1)))
       await ledger.hold(holdOf('b', { keyLimit }))
-      expect(await ledger.keySpend('key1', keyLimit.windowStart)).toBe(usd(2))
+      expect(await ledger.keySpend('key1', keyLimit.windowStart)).toEqual({ spent: usd(1), held: usd(1) })
       expect(await ledger.hold(holdOf('c', { keyLimit, want: usd(5), least: usd('0.5') }))).toEqual({
         kind: 'held',
         amount: usd(1),
       })
-      expect(await ledger.hold(holdOf('d', { keyLimit }))).toMatchObject({
-        kind: 'refused',
-        reason: 'key-limit',
-      })
-      expect(await ledger.extend('b', 'here', usd(1))).toBe(false)
+      // Only calls in flight stand in the way of the one, what is spent in that of the other.
+      const reasonOf = async (call: string, least: bigint) =>
+        ledger.hold(holdOf(call, { keyLimit, want: least, least }))
+      expect(await reasonOf('d', usd(2))).toMatchObject({ kind: 'refused', reason: 'key-reserved' })
+      expect(await reasonOf('d', usd(2) + 1n)).toMatchObject({ kind: 'refused', reason: 'key-limit' })
+      expect(await ledger.extend(extensionOf('b', usd(1)))).toBe(0n)
       now += day
-      expect(await ledger.keySpend('key1', keyLimit.windowStart + day)).toBe(usd(2))
-      expect(await ledger.keySpend('key1', 0)).toBe(usd(3))
+      const today = keyLimit.windowStart + day
+      expect(await ledger.keySpend('key1', today)).toEqual({ spent: 0n, held: usd(2) })
+      expect(await ledger.keySpend('key1', 0)).toEqual({ spent: usd(1), held: usd(2) })
     })
   })
 

@@ -8,7 +8,7 @@ import type { Command, PriorGrant } from '../../src/credits/decision.ts'
 import { pools } from '../../src/credits/pool.ts'
 import { apply, emptyWallet, freeOf, type Change, type Leg, type Lot } from '../../src/credits/wallet.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { day, grantOf, holdOf, noon } from './support.ts'
+import { day, extensionOf, grantOf, holdOf, noKeySpend, noon } from './support.ts'
 
 const amount = fc.bigInt({ min: 0n, max: 50n })
 const call = fc.integer({ min: 0, max: 5 }).map((n) => `c${n}`)
@@ -21,7 +21,7 @@ const funding = fc.constantFrom(
 
 const step = fc.oneof(
   fc.record({ do: fc.constant('hold' as const), call, funding, want: amount, least: amount }),
-  fc.record({ do: fc.constant('extend' as const), call, owner, more: amount }),
+  fc.record({ do: fc.constant('extend' as const), call, owner, more: amount, most: amount }),
   fc.record({ do: fc.constant('settle' as const), call, owner, cost: amount, estimated: fc.boolean() }),
   fc.record({ do: fc.constant('release' as const), call, owner }),
   fc.record({
@@ -109,14 +109,22 @@ function history() {
         return
       case 'hold':
         if (ended.has(step.call)) return
-        return carryOut<'hold'>({ kind: 'hold', hold: { ...holdOf(step.call), ...step }, keySpend: 0n })
+        return carryOut<'hold'>({
+          kind: 'hold',
+          hold: { ...holdOf(step.call), ...step },
+          keySpend: noKeySpend,
+        })
       case 'extend':
-        return carryOut<'extend'>({ kind: 'extend', keySpend: 0n, ...step })
+        return carryOut<'extend'>({
+          kind: 'extend',
+          extend: extensionOf(step.call, step.more, { owner: step.owner, most: step.most }),
+          keySpend: noKeySpend,
+        })
       case 'settle':
         return carryOut<'settle'>({
           kind: 'settle',
           settle: { ...step, most: null, provider: 'sim' },
-          keySpend: 0n,
+          keySpend: noKeySpend,
         })
       case 'release':
         return carryOut<'release'>({ kind: 'release', release: step })

@@ -7,7 +7,7 @@ import type { HoldCommand } from '../../src/credits/ledger/ledger.ts'
 import { largestLot, usd } from '../../src/credits/money.ts'
 import type { Pool } from '../../src/credits/pool.ts'
 import { addLot, apply, emptyWallet, type Lot, type Wallet } from '../../src/credits/wallet.ts'
-import { day, grantOf, holdOf, minute, noon } from './support.ts'
+import { day, grantOf, holdOf, minute, noKeySpend, noon } from './support.ts'
 
 const app = ['daily', 'subscription', 'welcome', 'purchased'] as const
 
@@ -39,7 +39,7 @@ function walletWith(wishes: Readonly<Record<string, LotWish>>): Wallet {
   return wallet
 }
 
-function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = 0n, now = noon) {
+function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = noKeySpend, now = noon) {
   const decision = decide<'hold'>(wallet, { kind: 'hold', hold: holdOf('c', wanted), keySpend }, now)
   if (decision.change) apply(wallet, decision.change)
   return decision.result
@@ -48,7 +48,7 @@ function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = 0n, now =
 function settle(
   wallet: Wallet,
   cost: string,
-  { estimated = false, most = null as bigint | null, keySpend = 0n, now = noon } = {},
+  { estimated = false, most = null as bigint | null, keySpend = noKeySpend, now = noon } = {},
 ) {
   const command = { call: 'c', owner: 'here', cost: usd(cost), most, estimated, provider: 'sim' }
   const decision = decide<'settle'>(wallet, { kind: 'settle', settle: command, keySpend }, now)
@@ -97,9 +97,65 @@ describe('holding', () => {
     const result = hold(
       walletWith({ a: { left: '10' } }),
       { least: usd(least), want: usd(9), keyLimit },
-      usd(spent),
+      { spent: usd(spent), held: 0n },
     )
     expect(result).toMatchObject(answer)
+  })
+
+  const hundred = { spent: 0n, held: 0n }
+  test.each([
+    // free and pinned, spent and held of a key's limit of 8 → the share of a call that may cost 50
+    ['a quarter of the credit', '100', '0', null, '25'],
+    ['a quarter of what is free beyond all that is held', '100', '20', null, '15'],
+    ['what is needed where half of the credit is held', '100', '50', null, '2'],
+    ['what is free where that is less', '100', '99', null, '1'],
+    ['all that is free where it would leave too little for another', '100', '96.5', null, '3.5'],
+    ['what is needed where that leaves enough for another', '100', '96', null, '2'],
+    ['no more than the call can cost', '1000', '0', null, '50'],
+    ["a quarter of the key's limit", '100', '0', { ...hundred }, '20'],
+    ["a quarter of what the key's calls leave", '100', '0', { spent: usd(20), held: usd(10) }, '10'],
+    ["what is needed where half of the key's limit is held", '100', '0', { spent: 0n, held: usd(40) }, '2'],
+    ["what the key's limit leaves", '100', '0', { spent: usd(79), held: 0n }, '1'],
+  ] as const)('a fair share is %s', (_what, left, pinned, ofKey, share) => {
+    const keyLimit = ofKey === null ? null : { limit: usd(80), windowStart: 0 }
+    const wanted = { least: usd(1), want: usd(2), most: usd(50), keyLimit }
+    const result = hold(walletWith({ a: { left, pinned } }), wanted, ofKey ?? noKeySpend)
+    expect(result).toEqual({ kind: 'held', amount: usd(share) })
+  })
+
+  test.each([
+    // spent and held of a key's limit of 5, free credit → why a call of at least 2 is refused
+    ['4', '0', '10', 'key-limit'],
+    ['3.1', '0', '10', 'key-limit'],
+    ['0', '4', '10', 'key-reserved'],
+    ['2.9', '0.2', '10', 'key-reserved'],
+    ['0', '4', '1', 'insufficient'],
+    ['4', '0', '1', 'key-limit'],
+  ] as const)(
+    'with %p spent and %p held of a limit of 5 and %p of credit, 2 are refused: %s',
+    (spent, held, left, reason) => {
+      const wanted = { least: usd(2), want: usd(2), keyLimit: { limit: usd(5), windowStart: 0 } }
+      const result = hold(walletWith({ a: { left } }), wanted, { spent: usd(spent), held: usd(held) })
+      expect(result).toMatchObject({ kind: 'refused', reason })
+    },
+  )
+
+  test('many calls at once: what is told to be held never exceeds the credit, and half of it is left to small ones', () => {
+    const wallet = walletWith({ a: { left: '1' } })
+    const amounts: bigint[] = []
+    for (let at = 0; at < 100; at++) {
+      const wanted = { call: `c${at}`, least: usd('0.001'), want: usd('0.01'), most: usd(2) }
+      const { result, change } = decide<'hold'>(
+        wallet,
+        { kind: 'hold', hold: holdOf('c', wanted), keySpend: noKeySpend },
+        noon,
+      )
+      if (change) apply(wallet, change)
+      if (result.kind === 'held') amounts.push(result.amount)
+    }
+    expect(amounts.reduce((sum, amount) => sum + amount, 0n)).toBe(usd(1))
+    expect(amounts[0]).toBe(usd('0.25'))
+    expect(amounts.filter((amount) => amount >= usd('0.01')).length).toBeGreaterThan(50)
   })
 
   test('takes pools in the order of funding, in each the soonest expiry, then the oldest', () => {
@@ -125,8 +181,8 @@ describe('holding', () => {
 
   test('expired credit pays for nothing, to the millisecond', () => {
     const wallet = () => walletWith({ a: { left: '1', expiresAt: noon } })
-    expect(hold(wallet(), {}, 0n, noon - 1).kind).toBe('held')
-    expect(hold(wallet(), {}, 0n, noon)).toMatchObject({ reason: 'insufficient', available: 0n })
+    expect(hold(wallet(), {}, noKeySpend, noon - 1).kind).toBe('held')
+    expect(hold(wallet(), {}, noKeySpend, noon)).toMatchObject({ reason: 'insufficient', available: 0n })
     const both = walletWith({ old: { left: '5', expiresAt: noon }, fresh: { left: '5' } })
     hold(both, { want: usd(3), least: usd(3) })
     expect(pinsOf(both)).toEqual([['fresh', usd(3)]])
@@ -205,8 +261,9 @@ describe('settling', () => {
   ] as const)('with %p of a limit of 4 spent elsewhere, a cost of %p is over it: %p', (spent, cost, over) => {
     const wallet = walletWith({ a: { left: '10' } })
     const keyLimit = { limit: usd(4), windowStart: noon }
-    const { amount } = hold(wallet, { want: usd(1), keyLimit }, usd(spent)) as { amount: bigint }
-    const { result } = settle(wallet, cost, { keySpend: usd(spent) + amount })
+    const before = { spent: usd(spent), held: 0n }
+    const { amount } = hold(wallet, { want: usd(1), keyLimit }, before) as { amount: bigint }
+    const { result } = settle(wallet, cost, { keySpend: { ...before, held: amount } })
     expect(result).toMatchObject({ charged: usd(cost), overLimit: over })
   })
 })

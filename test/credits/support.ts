@@ -1,7 +1,14 @@
 // Wallets and commands for tests of the ledger, in the shortest words.
 
 import { noUsage } from '../../src/conversation/usage.ts'
-import type { GrantCommand, HoldCommand, Served, SettleCommand } from '../../src/credits/ledger/ledger.ts'
+import type {
+  ExtendCommand,
+  GrantCommand,
+  HoldCommand,
+  KeySpend,
+  Served,
+  SettleCommand,
+} from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 
 /** A Saturday noon, UTC. */
@@ -9,6 +16,7 @@ export const noon = Date.UTC(2026, 10, 21, 12)
 export const minute = 60_000
 export const day = 86_400_000
 
+/** Holds all that is wanted, whatever share of the credit that is. */
 export function holdOf(call: string, wanted: Partial<HoldCommand> = {}): HoldCommand {
   return {
     call,
@@ -17,6 +25,7 @@ export function holdOf(call: string, wanted: Partial<HoldCommand> = {}): HoldCom
     funding: ['purchased'],
     want: usd(1),
     least: usd(1),
+    most: wanted.want ?? usd(1),
     keyLimit: null,
     model: 'sim/echo',
     priceVersion: 'sim/echo@1',
@@ -25,6 +34,13 @@ export function holdOf(call: string, wanted: Partial<HoldCommand> = {}): HoldCom
     ...wanted,
   }
 }
+
+/** Adds all of `more` or nothing. */
+export function extensionOf(call: string, more: bigint, wanted: Partial<ExtendCommand> = {}): ExtendCommand {
+  return { call, owner: 'here', least: more, want: more, most: more, ...wanted }
+}
+
+export const noKeySpend: KeySpend = { spent: 0n, held: 0n }
 
 export const servedBySim: Served = {
   provider: 'sim',

@@ -38,7 +38,7 @@ function watching() {
     accounts: { listKeys: () => [key] },
     ledger: {
       totals: () => ({ purchased: 0n, used: 0n }),
-      keySpend: () => usd(9),
+      keySpend: () => ({ spent: usd(9), held: 0n }),
       balance: () => {
         if (!state.works) throw new Error('the database is away')
         return { account: 'anna', lots: [], debt: 0n, creditLine: 0n }

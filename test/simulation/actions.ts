@@ -2,7 +2,7 @@
 
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { HoldCommand, LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
+import type { HoldAmounts, HoldCommand, LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
 import { pools } from '../../src/credits/pool.ts'
 import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
 import { holdOf as heldBy, type Carried } from './oracle.ts'
@@ -188,7 +188,7 @@ export class Actions {
       }
       case 'extend': {
         const { call, owner } = this.#someCall()
-        return { kind: 'extend', command: { call, owner, more: this.#amount() } }
+        return { kind: 'extend', command: { call, owner, ...this.#amounts() } }
       }
       case 'grant':
         return this.#grant(account)
@@ -240,14 +240,12 @@ export class Actions {
     const key = app ? null : random.pick(this.#keys.get(account)!)
     const windowStart = random.oneIn(2) ? 0 : now - (now % day)
     const keyLimit = key !== null && random.oneIn(2) ? { limit: this.#amount() * 3n, windowStart } : null
-    const least = random.oneIn(3) ? 0n : this.#amount()
     const command = holdOf(`call-${random.oneIn(12) ? this.#calls : ++this.#calls}`, {
       account,
       key,
       keyLimit,
       funding: key === null ? random.pick(fundings) : ['purchased'],
-      least,
-      want: least + this.#amount(),
+      ...this.#amounts(),
       owner: this.#world.living().owner,
       leaseUntil: this.#lease(),
     })
@@ -281,6 +279,14 @@ export class Actions {
     const call = random.pick(open)
     const owner = random.oneIn(12) ? this.#world.living().owner : call.owner
     return { call: call.id, owner, held: heldBy(call) }
+  }
+
+  /** Often a call may cost far more than it needs, so that it takes its share. */
+  #amounts(): HoldAmounts {
+    const { random } = this.#world
+    const least = random.oneIn(3) ? 0n : this.#amount()
+    const want = least + (random.oneIn(4) ? 0n : this.#amount())
+    return { least, want, most: random.oneIn(2) ? want : want + this.#amount() * 10n }
   }
 
   #lease(): number {
@@ -318,7 +324,7 @@ function sent(ledger: LedgerStore & LedgerUpkeep, { kind, command }: Carried): P
     case 'hold':
       return ledger.hold(command)
     case 'extend':
-      return ledger.extend(command.call, command.owner, command.more)
+      return ledger.extend(command)
     case 'checkpoint':
       return ledger.checkpoint(command)
     case 'settle':

@@ -154,13 +154,68 @@ export const mutants: readonly Mutant[] = [
   {
     name: "a hold ignores its key's limit",
     patches: [
-      [decide, 'if (room !== null && room < hold.least)', 'if (room !== null && room < -hold.least)'],
-      [decide, 'smaller(smaller(wanted, free), room ?? free)', 'smaller(wanted, free)'],
+      [
+        decide,
+        'if (room !== null && room.freeLater < least)',
+        'if (room !== null && room.freeLater < -least)',
+      ],
+      [decide, 'if (room !== null && room.free < least)', 'if (room !== null && room.free < -least)'],
+      [decide, 'room === null ? credit.free : room.free)', 'credit.free)'],
     ],
   },
   {
     name: "an extension ignores its key's limit",
-    patches: [[decide, 'if (overLimit || freeIn', 'if (freeIn']],
+    patches: [
+      [decide, 'const room = roomOf(open.keyLimit, keySpend)', 'const room = roomOf(null, keySpend)'],
+    ],
+  },
+  {
+    name: 'a limit that calls in flight only reserve refuses for good',
+    patches: [
+      [decide, 'if (room !== null && room.freeLater < least)', 'if (room !== null && room.free < least)'],
+    ],
+  },
+  {
+    name: 'what a call is told it may spend is not reserved',
+    patches: [
+      [
+        decide,
+        'taken(wallet, hold, [], amount, now)',
+        'taken(wallet, hold, [], smaller(amount, larger(hold.want, least)), now)',
+      ],
+    ],
+  },
+  {
+    name: 'what a hold grows by is not reserved',
+    patches: [
+      [
+        decide,
+        'hold: open.hold + more, pins: merged(open.pins, pins)',
+        'hold: open.hold + more, pins: open.pins',
+      ],
+    ],
+  },
+  {
+    name: 'what a hold grew by is given back twice',
+    patches: [[decide, 'pins: merged(open.pins, pins) }', 'pins: [...merged(open.pins, pins), ...pins] }']],
+  },
+  {
+    name: 'every call may take its share of all credit, whatever others hold',
+    patches: [[decide, 'larger(free - held, 0n) / fairPart', 'larger(free + held, 0n) / fairPart']],
+  },
+  {
+    name: 'a share is not kept within the limit of a key',
+    patches: [[decide, 'room === null ? share : smaller(share, fairShare(room))', 'share']],
+  },
+  {
+    name: 'what calls of other processes hold of the limit of a key is not counted',
+    patches: [
+      [wallets, 'SELECT hold FROM open_call WHERE key = ?', 'SELECT hold FROM open_call WHERE key = ? AND 0'],
+    ],
+  },
+  {
+    name: 'what calls of other processes hold of the credit is not counted',
+    patches: [[wallets, '    pinned: row.pinned,', '    pinned: 0n,']],
   },
   {
     name: 'the end of a call stays in what its key holds',

@@ -4,7 +4,9 @@
 import type {
   AdjustCommand,
   CheckpointCommand,
+  ExtendCommand,
   GrantCommand,
+  HoldAmounts,
   HoldCommand,
   RefundCommand,
   ReleaseCommand,
@@ -18,7 +20,7 @@ const largestBalance = 4n * 10n ** 18n
 /** One command as it was carried out in a committed transaction. */
 export type Carried =
   | { readonly kind: 'hold'; readonly command: HoldCommand }
-  | { readonly kind: 'extend'; readonly command: { call: string; owner: string; more: bigint } }
+  | { readonly kind: 'extend'; readonly command: ExtendCommand }
   | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
   | { readonly kind: 'settle'; readonly command: SettleCommand }
   | { readonly kind: 'release'; readonly command: ReleaseCommand }
@@ -128,12 +130,20 @@ export class Oracle {
     }
   }
 
-  keySpend(key: string, windowStart: number): bigint {
+  keySpend(key: string, windowStart: number): { spent: bigint; held: bigint } {
     const first = windowStart - (windowStart % dayMs)
     const ofOneLimit = (other: string | null) => other !== null && this.#firstOf(other) === this.#firstOf(key)
     const spent = this.#spent.filter((entry) => ofOneLimit(entry.key) && entry.day >= first)
     const open = [...this.calls.values()].filter((call) => ofOneLimit(call.key) && call.state === 'open')
-    return sum(spent.map((entry) => entry.amount)) + sum(open.map(holdOf))
+    return { spent: sum(spent.map((entry) => entry.amount)), held: sum(open.map(holdOf)) }
+  }
+
+  /** What the limit of a key leaves: after all that it has spent, and after what its calls hold as well. */
+  #leftOfKey(key: string | null, keyLimit: HoldCommand['keyLimit']) {
+    if (key === null || keyLimit === null) return null
+    const { spent, held } = this.keySpend(key, keyLimit.windowStart)
+    const unspent = keyLimit.limit > spent ? keyLimit.limit - spent : 0n
+    return { unspent, held, free: unspent > held ? unspent - held : 0n }
   }
 
   /** One key replaces another: from now on both share one limit. */
@@ -153,8 +163,6 @@ export class Oracle {
     const { call: id, account, key, keyLimit, funding, least } = command
     const known = this.calls.get(id)
     if (known?.state === 'open' && known.account === account) return { error: 'idempotency_in_progress' }
-    let room = keyLimit && key !== null ? keyLimit.limit - this.keySpend(key, keyLimit.windowStart) : null
-    if (room !== null && room < 0n) room = 0n
     const lots = this.#spendable(account, funding, now)
     const free = this.#worth(account, lots, freeOf, this.#lineOf(account))
     const held = sum(lots.map((lot) => lot.pinned))
@@ -162,13 +170,15 @@ export class Oracle {
     const refused = (reason: string, available: bigint) => ({
       value: { kind: 'refused', reason, available, held },
     })
-    if (room !== null && room < least) return refused('key-limit', room)
-    if (free < least) return refused(freeLater < least ? 'insufficient' : 'reserved', free)
+    const left = this.#leftOfKey(key, keyLimit)
+    if (left !== null && left.unspent < least)
+      return { value: { kind: 'refused', reason: 'key-limit', available: left.unspent, held: left.held } }
+    if (freeLater < least) return refused('insufficient', free)
+    if (left !== null && left.free < least)
+      return { value: { kind: 'refused', reason: 'key-reserved', available: left.free, held: left.held } }
+    if (free < least) return refused('reserved', free)
     if (known) return { error: 'idempotency_conflict' }
-    let amount = command.want < largestLot ? command.want : largestLot
-    if (amount < least) amount = least
-    if (amount > free) amount = free
-    if (room !== null && amount > room) amount = room
+    const amount = shareOf(command, { free, held }, left)
     const { owner, leaseUntil } = command
     const facts = { id, account, key, keyLimit, funding, owner, openedAt: now, leaseUntil }
     const pins = this.#pin(lots, amount)
@@ -178,14 +188,16 @@ export class Oracle {
     return { value: { kind: 'held', amount } }
   }
 
-  #extend({ call, owner, more }: { call: string; owner: string; more: bigint }, now: number): Answer {
-    const open = this.#open({ call, owner })
-    if (!open) return { value: false }
-    const { key, keyLimit } = open
-    if (key !== null && keyLimit && this.keySpend(key, keyLimit.windowStart) + more > keyLimit.limit)
-      return { value: false }
+  #extend(command: ExtendCommand, now: number): Answer {
+    const { call, least } = command
+    const open = this.#open(command)
+    if (!open) return { value: 0n }
+    const left = this.#leftOfKey(open.key, open.keyLimit)
     const lots = this.#spendable(open.account, open.funding, Math.max(now, open.openedAt))
-    if (this.#worth(open.account, lots, freeOf, this.#lineOf(open.account)) < more) return { value: false }
+    const free = this.#worth(open.account, lots, freeOf, this.#lineOf(open.account))
+    if (free < least || (left !== null && left.free < least)) return { value: 0n }
+    const more = shareOf(command, { free, held: sum(lots.map((lot) => lot.pinned)) }, left)
+    if (more === 0n) return { value: 0n }
     const pins = this.#pin(lots, more)
     this.#lend(open.account, call, open.pins, pins, more, Math.max(now, open.openedAt))
     for (const { lot, amount } of pins) {
@@ -193,7 +205,7 @@ export class Oracle {
       if (pin) pin.amount += amount
       else open.pins.push({ lot, amount })
     }
-    return { value: true }
+    return { value: more }
   }
 
   #checkpoint(command: CheckpointCommand): Answer {
@@ -214,7 +226,8 @@ export class Oracle {
     const cost = wanted < largestLot ? wanted : largestLot
     const payable = most !== null && most < cost ? most : cost
     const { key, keyLimit } = open
-    const others = key === null || !keyLimit ? 0n : this.keySpend(key, keyLimit.windowStart) - holdOf(open)
+    const ofKey = key === null || !keyLimit ? null : this.keySpend(key, keyLimit.windowStart)
+    const others = ofKey === null ? 0n : ofKey.spent + ofKey.held - holdOf(open)
     let due = payable
     const draw = (lot: OracleLot, upTo: bigint) => {
       const part = due < upTo ? due : upTo
@@ -486,6 +499,30 @@ export class Oracle {
     }
     return pins
   }
+}
+
+/**
+ * What a call gets: what it wants, or its share where that is more, or all that it can use where the rest would not be
+ * enough for another like it; never more than there is.
+ */
+function shareOf(
+  { least, want, most }: HoldAmounts,
+  ...credits: readonly ({ readonly free: bigint; readonly held: bigint } | null)[]
+): bigint {
+  const there = credits.filter((credit) => credit !== null)
+  const shares = there.map(({ free, held }) => (free > held ? (free - held) / 4n : 0n))
+  const fair = lowest([most, largestLot, ...shares])
+  const wanted = lowest([want, largestLot])
+  const needed = least > wanted ? least : wanted
+  const free = lowest(there.map((credit) => credit.free))
+  const usable = most < largestLot ? most : largestLot
+  const amount = needed > fair ? needed : fair
+  if (free - amount >= needed) return amount
+  return lowest([free, usable > needed ? usable : needed])
+}
+
+function lowest(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((a, b) => (a < b ? a : b))
 }
 
 export function holdOf(call: OracleCall): bigint {

@@ -3,7 +3,7 @@
 import type { Awaitable } from '../../awaitable.ts'
 import { counted } from '../../counted.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Attempt, CallLedger, Ending } from '../../credits/ledger/ledger.ts'
+import type { Attempt, CallLedger, Ending, HoldAmounts } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
 import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
@@ -25,7 +25,7 @@ import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage, withoutSilence } from '../counting/credible.ts'
 import { measured } from '../counting/prompt-size.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { canBeStopped, outputBound, type Need } from './need.ts'
+import { amountsOf, growsWithAnswer, outputBound, type Need, paysForAll } from './need.ts'
 import { needFor } from './prompt-need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
@@ -57,10 +57,8 @@ const plenty = 16n
 interface Opened {
   /** Picodollars held. */
   readonly amount: Pico
-  /** Picodollars beside it that no call holds. */
+  /** Picodollars beside it that no call held when it began. */
   readonly free: Pico
-  /** How many calls of the account are in flight, this one included. */
-  readonly sharedBy: number
 }
 
 export class Hold {
@@ -77,7 +75,10 @@ export class Hold {
   readonly durable: Promise<void>
   #amount: Pico
   #free: Pico
-  readonly #sharedBy: number
+  /** What was held for the round when it began: what its provider is sent does not change with what is added later. */
+  #granted: Pico
+  /** Cost of a round that has ended and is not booked yet, picodollars: tools run before it is. */
+  #unbooked: Pico = 0n
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
@@ -91,7 +92,7 @@ export class Hold {
     call: PaidCall,
     need: Need,
     durable: Promise<void>,
-    { amount, free, sharedBy }: Opened,
+    { amount, free }: Opened,
     first: Candidate,
   ) {
     this.#need = need
@@ -102,7 +103,7 @@ export class Hold {
     this.durable = durable
     this.#amount = amount
     this.#free = free
-    this.#sharedBy = sharedBy
+    this.#granted = amount
     this.#candidate = first
   }
 
@@ -140,10 +141,10 @@ export class Hold {
     return this.#candidate
   }
 
-  /** Tells the client that its credit limits the answer. */
-  get warnings(): readonly Warning[] {
-    if (this.left >= this.need.want) return noWarnings
-    const affordable = this.outputBound(this.#candidate)
+  /** Tells the client that the credit of its account, or of its key, limits this candidate's answer. */
+  warningsFor(candidate: Candidate): readonly Warning[] {
+    if (paysForAll(this.need, this.#granted)) return noWarnings
+    const affordable = this.outputBound(candidate)
     if (affordable === undefined) return noWarnings
     const message = `The output is limited to ${counted(affordable, 'token')} by the credit available.`
     return [{ param: 'max_tokens', message }]
@@ -151,10 +152,12 @@ export class Hold {
 
   /** The output token limit to send to this candidate; undefined leaves it to the model. */
   outputBound(candidate: Candidate): number | undefined {
-    const { envelope } = this.#round.request
-    // An answer that cannot be stopped may count on its part only, or many at once would spend the same credit many times.
-    const free = canBeStopped(envelope, candidate) ? this.#free : this.#free / BigInt(this.#sharedBy)
-    return outputBound(this.need, { amount: this.left, free }, envelope, candidate)
+    return outputBound(this.need, this.#granted, this.#round.request.envelope, candidate)
+  }
+
+  /** Whether more is to be held while the answer is written. */
+  get grows(): boolean {
+    return growsWithAnswer(this.need, this.#granted, this.#round.request.envelope, this.#candidate)
   }
 
   /** All attempts so far, of all rounds. */
@@ -176,13 +179,13 @@ export class Hold {
     this.#attempts = this.#attempts.length === 0 ? attempts : [...this.#attempts, ...attempts]
   }
 
-  /** Holds `more` picodollars in addition; false if the account does not have them. */
-  async extend(more: Pico): Promise<boolean> {
+  /** Holds more in addition; false if the account does not have the least of it. */
+  async extend(amounts: HoldAmounts): Promise<boolean> {
     const { ledger, owner } = this.#parts
-    if (!(await ledger.extend(this.#call.requestId, owner, more))) return false
+    const more = await ledger.extend({ call: this.#call.requestId, owner, ...amounts })
     this.#amount += more
     this.#free = larger(0n, this.#free - more)
-    return true
+    return more > 0n
   }
 
   /**
@@ -195,6 +198,11 @@ export class Hold {
     this.#earlier.addRound(charge)
     this.#checkpointSoon()
     return charge.usage
+  }
+
+  /** The last round has ended and tools follow it: what it cost is not theirs. It is charged with the settle. */
+  async endLastRound(outcome: Outcome): Promise<void> {
+    this.#unbooked = (await this.#charge(outcome)).cost.total
   }
 
   /**
@@ -217,7 +225,7 @@ export class Hold {
 
   /** Holds the cost of a tool, picodollars. Returns what prevents it, or undefined. */
   async coverTool(cost: Pico): Promise<StoppedBy | undefined> {
-    return this.#cover(cost, cost)
+    return this.#cover({ least: cost, want: cost, most: cost })
   }
 
   /** Holds what the next round needs. Returns what prevents it, or undefined. */
@@ -227,11 +235,15 @@ export class Hold {
     const asked = { ...round, request: { ...request, envelope } }
     const need = await needFor(this.#parts, asked, candidates, this.left + this.#free)
     const maxCost = this.#maxCost === undefined ? undefined : this.#maxCost - this.spent
-    const want = maxCost === undefined ? need.want : smaller(need.want, maxCost)
-    const obstacle = await this.#cover(want, need.least)
+    const within = (amount: Pico) => (maxCost === undefined ? amount : smaller(amount, maxCost))
+    const want = within(need.want)
+    const reserve = within(need.want + need.reserve) - want
+    const bounded = { ...need, want, reserve, most: within(need.most), maxCost }
+    const obstacle = await this.#cover(amountsOf(bounded))
     if (obstacle !== undefined) return obstacle
     this.#round = round
-    this.#need = { ...need, want, maxCost }
+    this.#need = bounded
+    this.#granted = this.left
     return undefined
   }
 
@@ -240,26 +252,24 @@ export class Hold {
     return this.#earlier?.with(last) ?? last
   }
 
-  /** Makes `want` available within the hold, or as much as there is if that is at least `least`. */
-  async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
-    if (this.#maxCost !== undefined && this.spent + least > this.#maxCost) return 'max_cost'
-    if (this.#room >= want) return undefined
+  /** Makes these amounts available within the hold, by the rule of a hold. */
+  async #cover({ least, want, most }: HoldAmounts): Promise<StoppedBy | undefined> {
+    if (this.#maxCost !== undefined && this.spent + this.#unbooked + least > this.#maxCost) return 'max_cost'
+    const room = this.#room - this.#unbooked
+    if (room >= most) return undefined
     // What is queued together shares one commit.
     this.#checkpoints?.flush()
-    if (await this.#extendAhead(want)) return undefined
-    for (let part = want - this.#room; part > 0n && this.#room < want; part /= 4n) {
-      const more = larger(part, least - this.#room)
-      if (await this.extend(more)) break
-      if (more > part) break
-    }
-    return this.#room < least ? 'credits' : undefined
+    if (await this.#extendAhead(most, room)) return undefined
+    const lacking = (amount: Pico) => larger(0n, amount - room)
+    await this.extend({ least: lacking(least), want: lacking(want), most: lacking(most) })
+    return this.#room - this.#unbooked < least ? 'credits' : undefined
   }
 
   /** Holds enough for several rounds at once if that is a small part of the credit: each extension is a commit. */
-  async #extendAhead(want: Pico): Promise<boolean> {
-    const ahead = want * roundsAhead - this.#room
+  async #extendAhead(amount: Pico, room: Pico): Promise<boolean> {
+    const ahead = amount * roundsAhead - room
     if (this.#maxCost !== undefined || ahead * plenty > this.#free) return false
-    return this.extend(ahead)
+    return this.extend({ least: ahead, want: ahead, most: ahead })
   }
 
   /**
@@ -321,7 +331,7 @@ export class Hold {
     const asked = this.#round.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
     const bound = this.outputBound(this.#candidate)
     if (bound === undefined || (asked !== undefined && asked <= bound)) return undefined
-    return this.need.maxCost !== undefined && this.left >= this.need.want ? 'max_cost' : 'credits'
+    return this.need.maxCost !== undefined && paysForAll(this.need, this.#granted) ? 'max_cost' : 'credits'
   }
 
   /** The provider's count of the current round without what it cannot have meant. */

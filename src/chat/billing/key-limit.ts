@@ -11,13 +11,23 @@ export function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
   return { limit: key.spendLimit, windowStart: windowStart(key.limitWindow, now) }
 }
 
-/** What the key may still spend in its window, picodollars; undefined if it has no limit. */
+/** What the limit of a key leaves, picodollars. */
+export interface KeyRoom {
+  /** What a call may hold now. */
+  readonly free: Pico
+  /** What could be held if all calls in flight returned their holds. */
+  readonly freeLater: Pico
+}
+
+/** What the key may still spend in its window; undefined if it has no limit. */
 export async function keyRoom(
   ledger: Pick<LedgerStore, 'keySpend'>,
   key: ApiKey | null,
   now: number,
-): Promise<Pico | undefined> {
+): Promise<KeyRoom | undefined> {
   const limit = keyLimitOf(key, now)
   if (!key || !limit) return undefined
-  return larger(limit.limit - (await ledger.keySpend(key.id, limit.windowStart)), 0n)
+  const { spent, held } = await ledger.keySpend(key.id, limit.windowStart)
+  const freeLater = larger(limit.limit - spent, 0n)
+  return { free: larger(freeLater - held, 0n), freeLater }
 }

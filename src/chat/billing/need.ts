@@ -1,5 +1,6 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
+import type { HoldAmounts } from '../../credits/ledger/ledger.ts'
 import { formatUsd, larger, parseUsd, smaller, type Pico } from '../../credits/money.ts'
 import { affordableOutput, ceilingOf, highestRates, type Bound, type Price } from '../../credits/price.ts'
 import { GatewayError } from '../../errors.ts'
@@ -8,11 +9,19 @@ import type { Candidate } from '../routing/candidates.ts'
 
 /** More than any model writes within the longest allowed call. */
 const longestAnswerTokens = 1_000_000
+/** The highest limit to send for a model of which no limit is known: servers refuse one that exceeds their context. */
+const usualLongestTokens = 16_384
 
 /** What a call wants to hold, the minimum to start it, and whether the output is bounded. */
 export interface Need {
+  /** For all that was asked for; for a typical answer if the client set no limit. */
   readonly want: Pico
   readonly least: Pico
+  /**
+   * For the longest answer that may be written. More than is wanted only if the client set no limit and the answer may
+   * be one that cannot be stopped: how much of it is held decides the limit that its provider is sent.
+   */
+  readonly most: Pico
   /** Held beside what is wanted, if it is there: for what of the prompt nobody knows before its provider. */
   readonly reserve: Pico
   readonly bound: Bound
@@ -41,6 +50,8 @@ export function needOf(
   const toolCalls: Bound['toolCalls'] = searches === undefined ? noCalls : { web_search: searches }
   const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls }
   const want = dearest(candidates, bound)
+  const isBounded = asked !== undefined && asked <= modelMost
+  const most = isBounded ? want : larger(want, longestCost(envelope, candidates, bound))
   // A prompt that only fills a cache needs credit for no token of output.
   const least = dearest(candidates, {
     promptTokens,
@@ -64,11 +75,28 @@ export function needOf(
   return {
     want: maxCost === undefined ? want : smaller(want, maxCost),
     least,
+    most: maxCost === undefined ? most : smaller(most, maxCost),
     reserve: 0n,
     bound,
-    bounded: asked !== undefined && asked <= modelMost,
+    bounded: isBounded,
     maxCost,
   }
+}
+
+/** The most that an answer without a limit costs at those candidates that cannot be stopped. */
+function longestCost(envelope: Envelope, candidates: readonly Candidate[], bound: Bound): Pico {
+  let most = 0n
+  for (const candidate of candidates) {
+    if (canBeStopped(envelope, candidate)) continue
+    const outputTokens = longestAnswer(candidate) * envelope.n
+    most = larger(most, ceilingOf({ ...bound, outputTokens }, candidate.offer.price))
+  }
+  return most
+}
+
+/** No answer of the candidate is longer, tokens: what it writes without being sent a limit. */
+function longestAnswer({ model: { maxOutputTokens, contextLength } }: Candidate): number {
+  return maxOutputTokens ?? contextLength ?? longestAnswerTokens
 }
 
 /** A usual context, if the catalog does not know that of a model. */
@@ -102,13 +130,35 @@ export function withReserve(
 }
 
 /**
- * What is to be held, picodollars; as much of it as there is. `room`: what is left of the key's spending limit, if it has
- * one. The reserve takes no more than half of that: beside a limit that seems spent no other call of the key is served.
+ * The need with a reserve that its key and its caller can bear. `room`: what is left of the key's spending limit, if it
+ * has one. The reserve takes no more than half of that: beside a limit that seems spent no other call of the key is
+ * served.
  */
-export function wantedOf({ want, reserve, maxCost }: Need, room: Pico | undefined): Pico {
-  if (reserve === 0n) return want
+export function withinLimits(need: Need, room: Pico | undefined): Need {
+  const { want, reserve, maxCost } = need
+  if (reserve === 0n) return need
   const aside = room === undefined ? reserve : smaller(reserve, larger(0n, room - want) / 2n)
-  return maxCost === undefined ? want + aside : smaller(want + aside, maxCost)
+  return { ...need, reserve: maxCost === undefined ? aside : smaller(aside, maxCost - want) }
+}
+
+/** What is to be held for it, the reserve included. */
+export function amountsOf({ least, want, most, reserve, maxCost }: Need): HoldAmounts {
+  const highest = most + reserve
+  return {
+    least,
+    want: want + reserve,
+    most: maxCost === undefined ? highest : smaller(highest, maxCost),
+  }
+}
+
+/** Whether this amount pays for the longest answer that was asked for, so that credit does not limit it. */
+export function paysForAll(need: Need, amount: Pico): boolean {
+  return payableOf(need, amount) >= need.most
+}
+
+/** What of a held amount pays for the prompt as far as it is known, and for output: the rest is the reserve. */
+function payableOf({ want, reserve }: Need, amount: Pico): Pico {
+  return reserve === 0n ? amount : larger(smaller(amount, want), amount - reserve)
 }
 
 const noCalls: Bound['toolCalls'] = {}
@@ -146,14 +196,8 @@ export function quickNeed(
   return maxCost !== undefined && need.want < maxCost ? { ...need, maxCost } : undefined
 }
 
-/** Picodollars held for a call, and free besides. */
-export interface Held {
-  readonly amount: Pico
-  readonly free: Pico
-}
-
 /**
- * Whether an answer can be stopped when its credit ends. Others are limited to what the free credit pays for: whole ones,
+ * Whether an answer can be stopped when its credit ends. Others are limited to what is held for them: whole ones,
  * streams of providers that generate and bill on when they are disconnected, and those of models that reason, since
  * what they think is billed and mostly not shown before the end.
  */
@@ -161,28 +205,44 @@ export function canBeStopped({ stream }: Envelope, { provider, model }: Candidat
   return stream && provider.onDisconnect !== 'drain' && !model.reasoning
 }
 
-/** The output token limit to send to a candidate; undefined leaves it to the model. */
+/** Whether the hold of an answer grows while it is written; any other is held for as a whole before it begins. */
+export function growsWithAnswer(
+  { bounded, want }: Need,
+  amount: Pico,
+  envelope: Envelope,
+  candidate: Candidate,
+): boolean {
+  return !bounded && amount >= want && canBeStopped(envelope, candidate)
+}
+
+/**
+ * The output token limit to send to a candidate; undefined leaves it to the model. What may be written within it, or by
+ * the model without it, is paid for by `amount`, the picodollars held: an answer that can be stopped is the only one
+ * that may be sent a wider limit, or none, since it is stopped where its hold ends.
+ */
 export function outputBound(
   need: Need,
-  { amount, free }: Held,
+  amount: Pico,
   envelope: Envelope,
   candidate: Candidate,
 ): number | undefined {
   const { n, maxOutputTokens } = envelope
   const { model, offer } = candidate
-  const { maxOutputTokens: most, contextLength } = model
-  // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
-  const longest = most ?? contextLength ?? longestAnswerTokens
+  const longest = longestAnswer(candidate)
   const shortOfCredit = amount < need.want
+  const payable = payableOf(need, amount)
   if (need.bounded) {
     // What is wanted pays for all that is asked for, at every candidate.
     if (maxOutputTokens !== undefined && need.maxCost === undefined && !shortOfCredit) return maxOutputTokens
-    return Math.min(maxOutputTokens ?? longest, outputWithin(amount, need, offer.price, n))
+    return Math.min(maxOutputTokens ?? longest, outputWithin(payable, need, offer.price, n))
   }
-  if (canBeStopped(envelope, candidate) && !shortOfCredit && need.maxCost === undefined) return undefined
-  const credit = shortOfCredit ? amount : amount + free
-  const payable = need.maxCost === undefined ? credit : smaller(credit, need.maxCost)
-  const bound = outputWithin(payable, need, offer.price, n)
-  if (bound < longest) return bound
-  return maxOutputTokens === undefined ? undefined : most
+  const grows = growsWithAnswer(need, amount, envelope, candidate)
+  if (grows && need.maxCost === undefined) return undefined
+  const bound = outputWithin(grows ? need.maxCost! : payable, need, offer.price, n)
+  // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
+  if (bound >= longest) return maxOutputTokens === undefined ? undefined : model.maxOutputTokens
+  if (model.maxOutputTokens !== undefined || need.maxCost !== undefined) return bound
+  const { promptTokens, outputTokens } = need.bound
+  const accepted = model.contextLength === undefined ? usualLongestTokens : model.contextLength - promptTokens
+  return Math.min(bound, Math.max(accepted, Math.floor(outputTokens / n)))
 }

@@ -13,7 +13,7 @@ import { ownerHint } from '../owner-hint.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { type BillingParts, Hold } from './hold.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
-import { type Need, wantedOf } from './need.ts'
+import { amountsOf, type Need, withinLimits } from './need.ts'
 import { priceRecord } from './price-record.ts'
 import { needFor } from './prompt-need.ts'
 
@@ -35,9 +35,9 @@ export async function openHold(
   // Most keys have no limit, so there is nothing to wait for.
   const room =
     caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
-  const free = smaller(inPools, room ?? inPools)
+  const free = smaller(inPools, room?.free ?? inPools)
   const needed = needFor(parts, call, candidates, free)
-  const need = needed instanceof Promise ? await needed : needed
+  const need = withinLimits(needed instanceof Promise ? await needed : needed, room?.free)
   const now = parts.now()
   parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
   pass('hold-queued', requestId)
@@ -46,8 +46,7 @@ export async function openHold(
     account: caller.account.id,
     key: caller.key?.id ?? null,
     funding,
-    want: wantedOf(need, room),
-    least: need.least,
+    ...amountsOf(need),
     keyLimit: keyLimitOf(caller.key, now),
     model: model.id,
     priceVersion: offer.price.version,
@@ -59,18 +58,19 @@ export async function openHold(
   const { result, durable } = await parts.ledger.startHold(command, haste)
   if (result.kind === 'refused') throw refusedHold(result, need, call, now)
   pass('hold-decided', requestId)
-  const account = caller.account.id
   const { amount } = result
-  parts.inFlight.enter(requestId, account)
+  parts.inFlight.enter(requestId, caller.account.id)
   parts.inFlight.held(requestId, {
     model: request.envelope.model,
     key: caller.key?.id ?? null,
     channel: caller.channel,
     hold: amount,
   })
-  const credit = { amount, free: free - amount, sharedBy: parts.inFlight.of(account) }
-  return new Hold(parts, call, need, durable, credit, candidates[0]!)
+  return new Hold(parts, call, need, durable, { amount, free: free - amount }, candidates[0]!)
 }
+
+/** After how long to try again where calls in flight hold what is needed. */
+const reservedMs = 2_000
 
 /** The error for a hold that the ledger refused, with the amounts needed and available. */
 function refusedHold(
@@ -94,7 +94,14 @@ function refusedHold(
         metadata,
       })
     case 'reserved':
-      return new GatewayError('credits_reserved', { metadata, retryAfterMs: 2_000 })
+      return new GatewayError('credits_reserved', { metadata, retryAfterMs: reservedMs })
+    case 'key-reserved':
+      return new GatewayError('credits_reserved', {
+        message:
+          'The limit of this key is not reached, but calls in flight have reserved what is left of it.',
+        metadata,
+        retryAfterMs: reservedMs,
+      })
     case 'key-limit': {
       const end = call.caller.key ? windowEnd(call.caller.key.limitWindow, now) : null
       const resets_at = end === null ? null : new Date(end).toISOString()

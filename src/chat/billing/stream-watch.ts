@@ -1,5 +1,6 @@
 // Watches the cost of a running stream: writes checkpoints, extends the hold, and stops the stream if it cannot.
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
@@ -23,7 +24,7 @@ export class StreamWatch {
   readonly #parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now' | 'inFlight'>
   readonly #call: PaidCall
   readonly #hold: Hold
-  #extending = false
+  #extending: Promise<void> | undefined
   #exhausted = false
   /** Output tokens that the hold pays for, and the inputs of that computation. */
   #within:
@@ -44,8 +45,8 @@ export class StreamWatch {
     this.#checkpointAt = parts.now() + parts.limits.checkpointMs
   }
 
-  /** Called after each read; a returned reason stops the stream now. */
-  look(progress: Progress): StoppedBy | undefined {
+  /** Called after each read; a returned reason stops the stream now. Nothing more is read before a promise resolves. */
+  look(progress: Progress): Awaitable<StoppedBy | undefined> {
     this.#checkpoint(progress)
     const { maxOutputTokens, n } = this.#hold.round.request.envelope
     const { need, amount, left } = this.#hold
@@ -55,12 +56,32 @@ export class StreamWatch {
     this.#parts.inFlight.progressed(this.#call.requestId, tokens, amount)
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
-    // A bounded answer is covered by its hold; only a provider that ignores the limit needs more.
-    if (tokens < within * (need.bounded ? 1 : extendAt)) return undefined
-    if (need.maxCost !== undefined && left >= need.maxCost) return tokens >= within ? 'max_cost' : undefined
-    if (this.#exhausted) return tokens >= within ? 'credits' : undefined
-    void this.#extend()
+    // Any other answer is covered by its hold; only a provider that ignores its limit needs more.
+    const { grows } = this.#hold
+    if (tokens < within * (grows ? extendAt : 1)) return undefined
+    if (tokens >= within && (grows || !this.#keepsToBound(tokens))) return this.#cover(tokens, usage)
+    const isFull = need.maxCost !== undefined && left >= need.maxCost
+    if (!isFull && !this.#exhausted) void this.#extend()
     return undefined
+  }
+
+  /** Holds what was delivered before more is: returns what prevents that, or undefined. */
+  async #cover(tokens: number, usage: Usage | undefined): Promise<StoppedBy | undefined> {
+    for (;;) {
+      const { need, left } = this.#hold
+      if (tokens < this.#tokensWithin(usage)) return undefined
+      if (need.maxCost !== undefined && left >= need.maxCost) return 'max_cost'
+      if (this.#exhausted) return 'credits'
+      await this.#extend()
+      // The ledger does not answer: the stream goes on, and the next look tries again.
+      if (left === this.#hold.left && !this.#exhausted) return undefined
+    }
+  }
+
+  /** Whether the provider may end the answer at its limit yet: it counts with its own tokenizer. */
+  #keepsToBound(tokens: number): boolean {
+    const bound = this.#hold.outputBound(this.#hold.candidate)
+    return bound !== undefined && !ignoresBound(tokens, bound, this.#hold.round.request.envelope.n)
   }
 
   /** Output tokens that the hold pays for, given the provider's count so far. */
@@ -102,26 +123,26 @@ export class StreamWatch {
       .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
   }
 
-  async #extend(): Promise<void> {
-    if (this.#extending) return
-    this.#extending = true
+  /** One extension at a time, however many ask for it. */
+  #extend(): Promise<void> {
+    return (this.#extending ??= this.#extendOnce().finally(() => {
+      this.#extending = undefined
+    }))
+  }
+
+  async #extendOnce(): Promise<void> {
     const { limits, log } = this.#parts
     const { need, candidate, left } = this.#hold
     const rate = highestRates(candidate.offer.price, need.bound.promptTokens).output
     const wanted = BigInt(limits.holdOutputTokens) * rate
     const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - left)
     try {
-      // If less credit is left, it is held in smaller parts, down to one too small to request.
+      // If less credit is left, that much is held, but no part that is too small to request.
       const least = smaller(more, rate * leastExtension)
-      for (let part = more; part > 0n && part >= least; part /= 4n) {
-        if (await this.#hold.extend(part)) return
-      }
-      this.#exhausted = true
+      this.#exhausted = !(await this.#hold.extend({ least, want: more, most: more }))
     } catch (cause) {
       // The stream continues within its hold; the next look tries again.
       log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })
-    } finally {
-      this.#extending = false
     }
   }
 }

@@ -1,5 +1,6 @@
 // Upstream → { body, outcome }: exactly one outcome, however the stream ends.
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Memory } from '../../observe/memory.ts'
@@ -97,8 +98,8 @@ export interface RelayOptions {
   readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
   /** Resolves when the stored answer is queued; the charge is queued after it. */
   readonly kept: (() => Promise<void> | undefined) | undefined
-  /** Called after every read; a returned reason stops the stream now. */
-  readonly onProgress: (progress: Progress) => StoppedBy | undefined
+  /** Called after every read; a returned reason stops the stream now. Nothing is read before a promise resolves. */
+  readonly onProgress: (progress: Progress) => Awaitable<StoppedBy | undefined>
 }
 
 /**
@@ -240,7 +241,7 @@ class Relay implements AbortListener {
           this.#endOfBody()
         }
         progress = channel.progress
-        if (!done) this.#stoppedBy = rounds?.stoppedBy ?? onProgress(progress)
+        if (!done) this.#stoppedBy = rounds?.stoppedBy ?? (await onProgress(progress))
         over = done || this.#stoppedBy !== undefined || progress.fault !== undefined
       }
     } catch (error) {

@@ -53,7 +53,7 @@ export async function completeWithTools(
     const first = conversation.round(call, asked.maxOutputTokens)
     return await paidCall(parts, first, payable, (hold) => {
       const { candidates } = payable
-      const all = [...warnings, ...tools.warnings, ...note, ...hold.warnings]
+      const all = [...warnings, ...tools.warnings, ...note]
       const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
       const answer = new ToolAnswer({ ...loop, warnings: all, approved: declared.approved }, first, life)
       return call.request.envelope.stream ? answer.stream() : answer.whole()
@@ -135,7 +135,10 @@ class ToolAnswer {
     const loop = new ToolLoop({ ...this.#loop, emit: (event) => write(event) }, this.#first)
     for (const item of tools.items) write({ kind: 'gateway-item', choice: 0, item })
     const first = approved.length > 0 ? undefined : streamOf(await loop.play())
-    const { candidate, warnings } = first ?? { candidate: hold.candidate, warnings: this.#loop.warnings }
+    const { candidate, warnings } = first ?? {
+      candidate: hold.candidate,
+      warnings: [...this.#loop.warnings, ...hold.warningsFor(hold.candidate)],
+    }
     const context = contextOf(parts, call, candidate, warnings)
     const sink = new AnswerSink(call.inbound.encoder(context), context.extra)
     for (const event of early) sink.event(event)

@@ -108,7 +108,10 @@ export class ToolLoop {
       return 'final'
     }
     // The client has to act before the model can go on.
-    if (callsClient || calls.some(needsApproval)) return 'calls-last'
+    if (callsClient || calls.some(needsApproval)) {
+      await hold.endLastRound(outcome())
+      return 'calls-last'
+    }
     const ended = outcome()
     this.#searches += searchesOf(ended)
     this.#spentTokens += completionTokens(await hold.endRound(ended))

@@ -32,7 +32,7 @@ export interface WholeAnswer {
 /** Requests a whole answer and reads it. Rejects like `openStream`. */
 export async function fetchWhole(
   parts: UpstreamParts,
-  hold: Pick<Hold, 'outputBound'>,
+  hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
   candidate: Candidate,
   round: Round,
 ): Promise<WholeAnswer> {

@@ -34,7 +34,7 @@ export interface OpenedStream extends OpenStream {
  */
 export async function openStream(
   parts: UpstreamParts,
-  hold: Pick<Hold, 'outputBound'>,
+  hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
   candidate: Candidate,
   round: Round,
 ): Promise<OpenedStream> {

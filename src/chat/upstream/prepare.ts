@@ -51,14 +51,15 @@ export interface Prepared {
 /** Lowers the call for a candidate. Throws, or rejects with, `unsupported_parameter` if a strict call would lose something. */
 export function prepare(
   parts: UpstreamParts,
-  hold: Pick<Hold, 'outputBound'>,
+  hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
   candidate: Candidate,
-  { call, warnings, emit }: Round,
+  { call, warnings: before, emit }: Round,
 ): Awaitable<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
+  const warnings = joined(before, hold.warningsFor(candidate))
   const prepared = withSignatures(parts.signatures, ownerOf(call, candidate), (rememberedSignature) => {
     const target: Target = {
       model: offer.upstream,

@@ -40,17 +40,24 @@ export interface Totals {
   readonly used: Pico
 }
 
+/** How much is to be held, picodollars. */
+export interface HoldAmounts {
+  /** With less than this nothing is held. */
+  readonly least: Pico
+  /** As much of this as is free. */
+  readonly want: Pico
+  /** Up to this, beyond `want`, as far as a fair share of the free credit goes: see `decide.ts`. */
+  readonly most: Pico
+}
+
 /** Reserves credit. Nothing goes to a provider before it is decided, or to the client before it is durable. */
-export interface HoldCommand {
+export interface HoldCommand extends HoldAmounts {
   readonly call: string
   readonly account: string
   /** The API key that made the call; null for the app. */
   readonly key: string | null
   /** Pools that may pay, in order of spending. */
   readonly funding: readonly Pool[]
-  /** The most the call can cost, and the minimum to start it. */
-  readonly want: Pico
-  readonly least: Pico
   readonly keyLimit: KeyLimit | null
   readonly model: string
   readonly priceVersion: string
@@ -63,6 +70,18 @@ export interface HoldCommand {
 export interface KeyLimit {
   readonly limit: Pico
   readonly windowStart: number
+}
+
+/** Enlarges the hold of an open call, from its own funding and within the limit of its key. */
+export interface ExtendCommand extends HoldAmounts {
+  readonly call: string
+  readonly owner: string
+}
+
+/** What a key and those it was rotated from and to have spent in a window, and what calls in flight hold for them now. */
+export interface KeySpend {
+  readonly spent: Pico
+  readonly held: Pico
 }
 
 export type HoldResult =
@@ -90,7 +109,10 @@ export type HoldRefusal =
   | 'insufficient'
   /** Only the holds of calls in flight prevent it. */
   | 'reserved'
+  /** What the key has spent leaves less than `least` of its limit. */
   | 'key-limit'
+  /** Only what calls of the key in flight hold prevents it. */
+  | 'key-reserved'
 
 /** Charges what a call cost and returns the rest of its hold. */
 export interface SettleCommand {
@@ -315,8 +337,8 @@ export interface LedgerCommands {
   hold(command: HoldCommand): Promise<HoldResult>
   /** The same, as soon as it is decided: the provider may be called while the hold is on its way to the disk. */
   startHold(command: HoldCommand, haste: Haste): Promise<StartedHold>
-  /** Enlarges an open hold by `more`; false, without effect, if the credit is not there. */
-  extend(call: string, owner: string, more: Pico): Promise<boolean>
+  /** Enlarges an open hold. Resolves with the picodollars added; none if `least` is not there. */
+  extend(command: ExtendCommand): Promise<Pico>
   checkpoint(command: CheckpointCommand): Promise<void>
   settle(command: SettleCommand): Promise<SettleResult>
   release(command: ReleaseCommand): Promise<SettleResult>
@@ -343,8 +365,8 @@ export interface LedgerCommands {
  */
 export interface LedgerReader {
   balance(account: string): Awaitable<Balance>
-  /** What the key has spent and holds since `windowStart`. */
-  keySpend(key: string, windowStart: number): Awaitable<Pico>
+  /** What the key has spent since `windowStart`, and holds. */
+  keySpend(key: string, windowStart: number): Awaitable<KeySpend>
   totals(account: string): Awaitable<Totals>
   /** By our call id or the provider's id of the answer; undefined if it belongs to another account. */
   call(account: string, id: string): Awaitable<CallRecord | undefined>

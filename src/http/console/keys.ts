@@ -235,8 +235,8 @@ async function freeCredit({ ledger, now }: HttpParts, account: string): Promise<
 async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<KeyView> {
   const { ledger, accounts, now } = parts
   const free = known ?? (await freeCredit(parts, key.account))
-  const spent = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
-  const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent))
+  const { spent, held } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
+  const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent - held))
   return {
     id: key.id,
     name: key.name,

@@ -47,7 +47,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
         void durable.then(() => holdDurable(number))
         return result
       },
-      extend: (call, owner, more) => ledger.extend(call, owner, more),
+      extend: (command) => ledger.extend(command),
       checkpoint: (command) => ledger.checkpoint(command),
       settle: (command) => ledger.settle(command),
       release: (command) => ledger.release(command),

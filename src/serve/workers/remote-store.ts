@@ -122,7 +122,7 @@ function remoteLedger(link: LedgerLink, holds: Holds): CallStore['ledger'] {
         throw error
       }
     },
-    extend: (call, owner, more) => link.request('extend', call, owner, more),
+    extend: (command) => link.request('extend', command),
     checkpoint: (command) => link.request('checkpoint', command),
     settle: (command) => link.request('settle', command),
     release: (command) => link.request('release', command),

@@ -3,16 +3,19 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
+  amountsOf,
+  growsWithAnswer,
+  type Need,
   needOf,
   outputBound,
   outputWithin,
   quickNeed,
-  wantedOf,
+  withinLimits,
   withReserve,
 } from '../../../src/chat/billing/need.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { ceilingOf } from '../../../src/credits/price.ts'
-import { candidateOf, envelope, modelOf, priceOf } from '../support.ts'
+import { candidateOf, envelope, modelOf, priceOf, providerOf } from '../support.ts'
 
 const offerOf = (provider: string, input: bigint, output: bigint) => ({
   provider,
@@ -109,35 +112,76 @@ describe('the output to ask of a candidate', () => {
   /** Picodollars that pay for the prompt of 100 tokens and so many of output. */
   const paying = (tokens: number) => 100_000_000n + 2_000_000n * BigInt(tokens)
 
-  test.each<[string, Candidate, object, bigint, bigint, number | undefined]>([
-    // which, of whom, of the envelope, held, free beside it, the bound
-    ["the client's own where credit covers it", known, { maxOutputTokens: 50 }, paying(50), 0n, 50],
-    ["less than the client's own where credit is short", known, { maxOutputTokens: 50 }, paying(20), 0n, 20],
-    ['none of a stream, which can be stopped', known, { stream: true }, paying(200), 0n, undefined],
-    ['what is held of a stream that is short of credit', known, { stream: true }, paying(30), 0n, 30],
-    ['none of a whole answer that all free credit covers', known, {}, paying(200), paying(500), undefined],
-    ['all that free credit pays for, of a whole answer', known, {}, paying(200), 2_000_000n * 40n, 240],
+  const thinking = { ...known, model: modelOf('a/m', { maxOutputTokens: 500, reasoning: true }) }
+  const billsOn = { ...known, provider: providerOf('a', { onDisconnect: 'drain' }) }
+
+  test.each<[string, Candidate, object, bigint, number | undefined]>([
+    // which, of whom, of the envelope, held, the bound
+    ["the client's own where credit covers it", known, { maxOutputTokens: 50 }, paying(50), 50],
+    ["less than the client's own where credit is short", known, { maxOutputTokens: 50 }, paying(20), 20],
+    ['none of a stream, which can be stopped', known, { stream: true }, paying(200), undefined],
+    ['what is held of a stream that is short of credit', known, { stream: true }, paying(30), 30],
+    ['none of a whole answer that is held for to its end', known, {}, paying(500), undefined],
+    ['what is held for a whole answer', known, {}, paying(240), 240],
+    ['what is held for a stream of a model that reasons', thinking, { stream: true }, paying(240), 240],
+    ['what is held for a stream that is billed to its end', billsOn, { stream: true }, paying(240), 240],
+    ['shared by n answers', known, { n: 2 }, paying(240), 120],
+    ['what max_cost pays for, even in a stream', known, { stream: true, maxCost: '0.0002' }, paying(50), 50],
     [
-      'what max_cost pays for, even in a stream',
+      'what max_cost pays for of a stream that grows',
       known,
-      { stream: true, maxCost: '0.0002' },
-      paying(50),
-      0n,
-      50,
-    ],
-    ['none beyond a context that no answer can fill', inContext, {}, paying(200), paying(9_000), undefined],
-    [
-      'none of a model without limits and a rich account',
-      unknown,
-      {},
+      { stream: true, maxCost: '0.0007' },
       paying(200),
-      paying(1_000_000),
-      undefined,
+      300,
     ],
-  ])('is %s', (_, of, more, amount, free, expected) => {
+    ['none beyond a context that no answer can fill', inContext, {}, paying(8_192), undefined],
+    ['no more than fits into the context', inContext, {}, paying(8_150), 8_092],
+    ['none of a model without limits and a rich account', unknown, {}, paying(1_000_000), undefined],
+    ['one that servers take of a model without limits', unknown, {}, paying(900_000), 16_384],
+  ])('is %s', (_, of, more, amount, expected) => {
     const asked = { ...envelope, ...more }
     const need = needOf(asked, [of], 100, 200)
-    expect(outputBound(need, { amount, free }, asked, of)).toBe(expected as number)
+    expect(outputBound(need, amount, asked, of)).toBe(expected as number)
+  })
+
+  test('never costs more than is held, and neither does an answer that is sent none', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(known, unknown, inContext, thinking, billsOn),
+        fc.record({
+          stream: fc.boolean(),
+          n: fc.integer({ min: 1, max: 4 }),
+          maxOutputTokens: fc.option(fc.integer({ min: 1, max: 2_000 }), { nil: undefined }),
+          maxCost: fc.option(fc.constantFrom('0.0002', '0.001', '1'), { nil: undefined }),
+        }),
+        fc.bigInt(0n, 2n * paying(2_000_000)),
+        (of, more, share) => {
+          const asked = { ...envelope, ...more }
+          const need = needOf(asked, [of], 100, 200)
+          const { least, want, most } = amountsOf(need)
+          const amount = share < least ? least : share > most ? most : share
+          if (growsWithAnswer(need, amount, asked, of)) return
+          const bound =
+            outputBound(need, amount, asked, of) ?? of.model.maxOutputTokens ?? of.model.contextLength
+          const outputTokens = (bound ?? 1_000_000) * more.n
+          expect(ceilingOf({ ...need.bound, outputTokens }, price) <= amount).toBe(true)
+          expect(want >= least && most >= want).toBe(true)
+        },
+      ),
+    )
+  })
+
+  test.each<[string, Candidate[], object, number]>([
+    // which, of whom, of the envelope, output tokens held for at most
+    ['all that the model writes, of a whole answer', [known], {}, 500],
+    ['what is typical, of a stream that can be stopped', [known], { stream: true }, 200],
+    ['all of it where one that may serve cannot be stopped', [known, billsOn], { stream: true }, 500],
+    ['what was asked for', [known], { maxOutputTokens: 50 }, 50],
+    ['the context where that is the only limit', [inContext], {}, 8_192],
+    ['more than any answer has, where no limit is known', [unknown], {}, 1_000_000],
+    ['all of each of n', [known], { n: 3 }, 1_500],
+  ])('is held for: %s', (_, of, more, tokens) => {
+    expect(needOf({ ...envelope, ...more }, of, 100, 200).most).toBe(paying(tokens))
   })
 })
 
@@ -158,11 +202,18 @@ describe('what is set aside beside the need', () => {
     const asked = searches === undefined ? envelope : { ...envelope, searches }
     const reserving = withReserve(need, asked, [candidate], isUnsized)
     expect(reserving.reserve).toBe(BigInt(tokens) * 1_000_000n)
-    expect(wantedOf(reserving, undefined)).toBe(need.want + reserving.reserve)
-    expect(wantedOf({ ...reserving, maxCost: need.want }, undefined)).toBe(need.want)
+    const wantedOf = (of: Need, room?: bigint) => amountsOf(withinLimits(of, room)).want
+    expect(wantedOf(reserving)).toBe(need.want + reserving.reserve)
+    expect(wantedOf({ ...reserving, maxCost: need.want })).toBe(need.want)
     // A key's limit must leave room for its other calls.
     const half = reserving.reserve / 2n
     expect(wantedOf(reserving, need.want + 2n * half)).toBe(need.want + half)
     expect(wantedOf(reserving, need.want / 2n)).toBe(need.want)
+    // The prompt may take it, so no output is granted of it.
+    const { want, most } = amountsOf(reserving)
+    expect(outputBound(reserving, want, envelope, candidate)).toBe(100)
+    expect(outputBound(reserving, most, envelope, candidate)).toBe(
+      outputBound(need, need.most, envelope, candidate) as number,
+    )
   })
 })

@@ -12,7 +12,7 @@ import { tempDir } from '../../support/tmp.ts'
 import { callOf, partsOf } from '../parts.ts'
 import { providerOf } from '../support.ts'
 
-const hold = { outputBound: () => undefined }
+const hold = { outputBound: () => undefined, warningsFor: () => [] }
 const placeholder = 'skip_thought_signature_validator'
 
 let upstream: ReturnType<typeof Bun.serve>

@@ -33,7 +33,14 @@ test('open streams do not keep the texts of their requests', async () => {
   const before = await alive()
   const opened = []
   for (const round of rounds)
-    opened.push(await openStream(parts, { outputBound: () => undefined }, round.candidates[0]!, round))
+    opened.push(
+      await openStream(
+        parts,
+        { outputBound: () => undefined, warningsFor: () => [] },
+        round.candidates[0]!,
+        round,
+      ),
+    )
   // The collector takes whatever looks like an address on the stack for one: a text or two may outlive their requests.
   expect((await alive()) - before).toBeLessThan((opened.length / 2) * content.length)
   for (const stream of opened) stream.abort()

@@ -34,7 +34,7 @@ async function bodyWith(recall: SignatureMemory['recall']): Promise<string> {
   const round = { call, candidates, warnings: [] }
   const { lowered } = await prepare(
     { ...parts, signatures },
-    { outputBound: () => undefined },
+    { outputBound: () => undefined, warningsFor: () => [] },
     candidates[0]!,
     round,
   )

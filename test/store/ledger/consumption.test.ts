@@ -8,7 +8,7 @@ import { openStore, type Store } from '../../../src/store/open.ts'
 import { auditFile } from '../../../src/store/sqlite/audit/audit.ts'
 import { consumptionOrder } from '../../../src/store/sqlite/audit/consumption.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
-import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { day, extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { type TempDir, tempDir } from '../../support/tmp.ts'
 import { forge } from './forgeries.ts'
 
@@ -78,7 +78,7 @@ describe('an honest history', () => {
     await hold('long', '1')
     await hold('grown', '1')
     await store.ledger.release({ call: 'long', owner: 'here', reason: 'unreachable', attempts: [] })
-    expect(await store.ledger.extend('grown', 'here', usd(1))).toBe(true)
+    expect(await store.ledger.extend(extensionOf('grown', usd(1)))).toBe(usd(1))
     await settle('grown', '1.5')
     expect(broken()).toEqual(sound)
   })

@@ -131,7 +131,8 @@ async function requireAsker(
   if (account.suspended) throw new GatewayError('account_suspended')
   if (!mayUse(caller, model)) throw new GatewayError('model_not_allowed', { metadata: { model } })
   if (key === null || key.spendLimit === null || lineOf(key) === line) return
-  if ((await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))) < key.spendLimit) return
+  const { spent } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
+  if (spent < key.spendLimit) return
   const end = windowEnd(key.limitWindow, now())
   const resets_at = end === null ? null : new Date(end).toISOString()
   throw new GatewayError('key_limit_exceeded', { metadata: { model, resets_at } })

@@ -40,6 +40,6 @@ export async function creditFigures(
       free: formatUsd(freeIn(balance, [type], now)),
       counted: counted.includes(type),
     })),
-    ...(room === undefined ? {} : { key_limit_left: formatUsd(room) }),
+    ...(room === undefined ? {} : { key_limit_left: formatUsd(room.free) }),
   }
 }

@@ -67,8 +67,9 @@ export const getUsageCsv: Route<Usage> = {
 async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   const { key } = caller
   if (!key) throw new GatewayError('not_found')
-  const spent = (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
-  const limited = key.spendLimit === null ? 0n : await spent(key.limitWindow)
+  const spend = async (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
+  const usage = async (window: ApiKey['limitWindow']) => formatUsd((await spend(window)).spent)
+  const { spent, held } = await spend(key.limitWindow)
   const end = windowEnd(key.limitWindow, now)
   return {
     data: {
@@ -80,17 +81,17 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
       expires_at: iso(key.expiresAt),
       limit: amountOrNull(key.spendLimit),
       limit_window: key.spendLimit === null ? null : key.limitWindow,
-      limit_remaining: key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - limited)),
+      limit_remaining: key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - spent - held)),
       limit_resets_at: key.spendLimit === null ? null : iso(end),
       allowed_models: key.allowedModels,
       requests_per_minute: key.requestsPerMinute,
       tokens_per_minute: key.tokensPerMinute,
       networks: key.networks,
       sees: key.sees,
-      usage: formatUsd(await spent('total')),
-      usage_daily: formatUsd(await spent('day')),
-      usage_weekly: formatUsd(await spent('week')),
-      usage_monthly: formatUsd(await spent('month')),
+      usage: await usage('total'),
+      usage_daily: await usage('day'),
+      usage_weekly: await usage('week'),
+      usage_monthly: await usage('month'),
     },
   }
 }

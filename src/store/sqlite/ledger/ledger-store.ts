@@ -9,11 +9,12 @@ import type {
   CallRecord,
   DayAudit,
   GrantCommand,
+  KeySpend,
   LedgerStore,
   LedgerUpkeep,
   Totals,
 } from '../../../credits/ledger/ledger.ts'
-import { formatUsd, type Pico } from '../../../credits/money.ts'
+import { formatUsd } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import { LedgerCore, type SpillRecord } from '../../ledger-core.ts'
@@ -155,7 +156,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     this.#tables.wallets.forgetKeys()
   }
 
-  keySpend(key: string, windowStart: number): Pico {
+  keySpend(key: string, windowStart: number): KeySpend {
     return reading(() => {
       this.#seeOthers()
       return this.#tables.wallets.keySpend(key, windowStart)

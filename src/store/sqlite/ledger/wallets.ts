@@ -3,6 +3,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { startOfDay } from '../../../credits/calendar.ts'
+import type { KeySpend } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../../credits/wallet.ts'
@@ -148,18 +149,23 @@ export class Wallets implements WalletSet<CachedWallet> {
   }
 
   /** What the key and those it was rotated from and to have spent since the day of `windowStart`, and all they hold. */
-  keySpend(key: string, windowStart: number): Pico {
+  keySpend(key: string, windowStart: number): KeySpend {
     const start = startOfDay(windowStart)
     const spending = this.#keyOf(key)
-    let sum = spentSince(spending, start)
+    let spent = spentSince(spending, start)
+    let { held } = spending
     spending.relatives ??= this.#sql.relatives.all(key).map(({ id }) => id)
-    for (const relative of spending.relatives) sum += spentSince(this.#keyOf(relative), start)
-    return sum
+    for (const id of spending.relatives) {
+      const relative = this.#keyOf(id)
+      spent += spentSince(relative, start)
+      held += relative.held
+    }
+    return { spent, held }
   }
 
   /** The same for the key of a call, in the window of its limit; nothing if it has none. */
-  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): Pico {
-    if (!call || call.key === null || call.keyLimit === null) return 0n
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend {
+    if (!call || call.key === null || call.keyLimit === null) return noSpend
     return this.keySpend(call.key, call.keyLimit.windowStart)
   }
 
@@ -333,7 +339,9 @@ function statements(database: Database) {
   }
 }
 
-/** Since the UTC day that begins at `start`; with what is held now. */
+const noSpend: KeySpend = { spent: 0n, held: 0n }
+
+/** Since the UTC day that begins at `start`. */
 function spentSince(spending: KeySpending, start: number): Pico {
   let sum = spending.sums.get(start)
   if (sum === undefined) {
@@ -341,7 +349,7 @@ function spentSince(spending: KeySpending, start: number): Pico {
     for (const [day, spent] of spending.days) if (day >= start) sum += spent
     spending.sums.set(start, sum)
   }
-  return sum + spending.held
+  return sum
 }
 
 function lotOf(row: LotRow): Lot {
