@@ -25,6 +25,7 @@ const withoutRowid = new Set([
   'allowance',
   'mcp_server',
   'usage_day',
+  'usage_total',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

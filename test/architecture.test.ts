@@ -151,6 +151,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'awaitable.ts',
     'credits',
     'conversation',
+    'csv.ts',
     'errors.ts',
     'lru.ts',
     'notify',

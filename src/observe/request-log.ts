@@ -60,6 +60,7 @@ export interface RequestQuery extends SeenCalls {
   readonly key?: string
   readonly model?: string
   readonly code?: string
+  readonly channel?: 'api' | 'app'
   /** Milliseconds since 1970, a half-open interval. */
   readonly from?: number
   readonly until?: number
@@ -71,14 +72,15 @@ export interface RequestQuery extends SeenCalls {
 export type LoggedRequest = RequestLogRow & RequestPlace
 
 export interface RequestPage {
-  /** Newest first. May be shorter than the limit, even empty, although more follow. */
+  /** Newest first. In a very long log it may be shorter than the limit, even empty, although more follow. */
   readonly rows: readonly LoggedRequest[]
   /** Where to continue; null at the end of the log. */
   readonly next: RequestPlace | null
 }
 
 export interface RequestReader {
-  page(query: RequestQuery): Awaitable<RequestPage>
+  /** Ends with its signal. */
+  page(query: RequestQuery, signal?: AbortSignal): Awaitable<RequestPage>
   /** By id; of any account if none is given. */
   find(requestId: string, account?: string): Awaitable<LoggedRequest | undefined>
 }

@@ -32,7 +32,8 @@ import { SqliteVouchers } from './sqlite/payments/vouchers.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { SqliteStatements } from './sqlite/audit/statements.ts'
-import { SqliteUsage, UsageDays } from './sqlite/calls/usage-days.ts'
+import { UsageDays } from './sqlite/calls/usage-days.ts'
+import { Usage } from './usage-beside.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -186,6 +187,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     },
   })
   const responses = new SqliteResponses(database, ledger, clock)
+  const reports = new Usage(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
     ledger,
     accounts,
@@ -211,7 +213,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     conversations: new SqliteConversations(database),
     requestLog,
     requests: new SqliteRequestReader(database),
-    usage: new SqliteUsage(database),
+    usage: reports,
     signatures,
     retention,
     path,
@@ -220,6 +222,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     anchor: () => anchors.write(ledger.head()),
     async close() {
       retention.close()
+      reports.close()
       try {
         const until = performance.now() + logPatienceMs
         while (requestLog.waiting && ledger.group.writable && performance.now() < until) {

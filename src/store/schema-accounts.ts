@@ -61,7 +61,7 @@ export function accountTables(c: typeof columns) {
       usedAt: c.time('used_at'),
     },
     (t) => [
-      c.index('api_key_account').on(t.account),
+      c.index('api_key_account').on(t.account, t.createdAt, t.id),
       c
         .index('api_key_lineage')
         .on(t.lineage)

@@ -9,14 +9,7 @@ import { requestDetail, requestPage, requestParameters } from '../console/calls/
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
-import {
-  adminUsageParameters,
-  csvResponse,
-  labelIn,
-  usageCsv,
-  usageQuery,
-  usageView,
-} from '../v1/account/usage.ts'
+import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/account/usage.ts'
 import { type AdminRoute, adminRoute } from './route.ts'
 
 const text = z.string().max(200)
@@ -46,10 +39,10 @@ export const insightRoutes: readonly AdminRoute[] = [
       path: 'requests',
       id: 'listAllRequests',
       summary: 'List the calls of all accounts',
-      description: 'The newest first. A page may be short, or empty, before the last.',
+      description: 'The newest first. In a very long log a page may be short, or empty, before the last.',
       query: logParameters,
     },
-    ({ parts, request }) => requestPage(parts, queryOf(logParameters, request)),
+    ({ parts, request }) => requestPage(parts, queryOf(logParameters, request), request.signal),
   ),
   adminRoute(
     {
@@ -68,7 +61,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get what the calls of all accounts came to, by day',
       query: adminUsageParameters,
     },
-    ({ parts, request }) => allUsage(parts, request),
+    ({ parts, request }) => usageAnswer(parts, queryOf(adminUsageParameters, request), request),
   ),
   adminRoute(
     {
@@ -78,10 +71,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get the same as CSV',
       query: adminUsageParameters,
     },
-    async ({ parts, request }) => {
-      const view = await allUsage(parts, request)
-      return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
-    },
+    ({ parts, request }) => usageFile(parts, queryOf(adminUsageParameters, request), request),
   ),
   adminRoute(
     {
@@ -165,24 +155,19 @@ function auditView(report: AuditReport | DayAudit) {
   }
 }
 
-async function allUsage(parts: HttpParts, request: Request) {
-  const query = usageQuery(queryOf(adminUsageParameters, request), parts.now())
-  return usageView(parts.usage, query, (by, group) => labelIn(parts.accounts, by, group))
-}
-
 async function overview(parts: HttpParts) {
   const { accounts, ledger, chat, catalog, answering, usage, now } = parts
   const counted = await accounts.countAccounts()
-  const today = await usage.usage(usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now()))
-  const [sum] = today
+  const today = usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now())
+  const { totals } = await usage.report(today, 1)
   return {
     ...counted,
     calls_in_flight: chat.inFlight.size,
     today: {
-      calls: sum?.calls ?? 0,
-      errors: sum?.errors ?? 0,
-      cost: formatUsd(sum?.cost ?? 0n),
-      charged: formatUsd(sum?.charged ?? 0n),
+      calls: totals.calls,
+      errors: totals.errors,
+      cost: formatUsd(totals.cost),
+      charged: formatUsd(totals.charged),
     },
     catalog: { date: catalog.date, models: catalog.count(), callable: catalog.count(answering()) },
     providers: chat.providers.size,

@@ -147,7 +147,11 @@ const historyEntry = z.strictObject({
 })
 
 /** Where a call came from. */
-const origin = { channel: z.enum(['api', 'app']), mode: z.enum(['live', 'test']) }
+const origin = {
+  channel: z.enum(['api', 'app']),
+  key_name: z.string().nullable(),
+  mode: z.enum(['live', 'test']),
+}
 
 export const requestRow = z.strictObject({ ...requestListSchema.shape.data.element.shape, ...origin })
 

@@ -93,14 +93,14 @@ test.each([
 })
 
 /** 60 rows, three of each moment; every sixth failed, every fourth is of another model, every second of another key. */
-async function filled(scan: number) {
+async function filled(perStep: number, steps?: number) {
   const dataDir = freshDir()
   const store = await openStore(dataDir, { clock: () => noon })
   for (let n = 0; n < 60; n++) {
     store.requestLog.append(
       logRowOf(`r${n}`, {
         at: noon + Math.floor(n / 3),
-        key: n % 2 === 0 ? 'even' : 'odd',
+        key: n % 20 === 7 ? null : n % 2 === 0 ? 'even' : 'odd',
         model: n % 4 === 0 ? 'sim/pattern' : 'sim/echo',
         code: n % 6 === 0 ? 'overloaded' : null,
         account: n === 59 ? 'berta' : 'anna',
@@ -109,12 +109,12 @@ async function filled(scan: number) {
   }
   await store.close()
   const database = openDatabase(dataDir, noon)
-  const reader = new SqliteRequestReader(database, scan)
-  const all = (query: Omit<RequestQuery, 'limit' | 'after'>, limit = 7) => {
+  const reader = new SqliteRequestReader(database, perStep, steps)
+  const all = async (query: Omit<RequestQuery, 'limit' | 'after'>, limit = 7) => {
     const ids: string[] = []
     let pages = 0
     for (let after: RequestQuery['after']; ; pages++) {
-      const page = reader.page({ ...query, limit, ...(after ? { after } : {}) })
+      const page = await reader.page({ ...query, limit, ...(after ? { after } : {}) })
       ids.push(...page.rows.map(({ requestId }) => requestId))
       if (page.next === null) return { ids, pages: pages + 1 }
       after = page.next
@@ -133,22 +133,37 @@ test.each<[string, Omit<RequestQuery, 'limit' | 'after'>, (n: number) => boolean
   ['an account', { account: 'anna' }, (n) => n !== 59],
   ['another account', { account: 'berta' }, (n) => n === 59],
   ['nobody', { account: 'nobody' }, () => false],
-  ['a key', { account: 'anna', key: 'odd' }, (n) => n % 2 === 1 && n !== 59],
+  ['a key', { account: 'anna', key: 'odd' }, (n) => n % 2 === 1 && n % 20 !== 7 && n !== 59],
   ['a model', { model: 'sim/pattern' }, (n) => n % 4 === 0],
   ['a code of one account', { account: 'anna', code: 'overloaded' }, (n) => n % 6 === 0],
   ['a code of all', { code: 'overloaded', key: 'even' }, (n) => n % 6 === 0],
+  ['a key and a model', { account: 'anna', key: 'even', model: 'sim/echo' }, (n) => n % 4 === 2],
+  ['a key, a model and a code', { key: 'even', model: 'sim/echo', code: 'overloaded' }, (n) => n % 12 === 6],
+  ['a key of another account', { account: 'berta', key: 'even' }, () => false],
+  [
+    'a code and a model of one account',
+    { account: 'anna', code: 'overloaded', model: 'sim/pattern' },
+    (n) => n % 12 === 0,
+  ],
+  ['calls of the app', { channel: 'app' }, (n) => n % 20 === 7],
+  ['calls with keys of one account', { account: 'anna', channel: 'api' }, (n) => n % 20 !== 7 && n !== 59],
   ['a time', { from: noon + 3, until: noon + 5 }, (n) => n >= 9 && n < 15],
 ])('%s is found page by page, nothing twice and nothing left out', async (_, query, wanted) => {
-  for (const scan of [1, 5, 2_000]) {
-    const { all, close } = await filled(scan)
-    expect(all(query).ids).toEqual(newestFirst(wanted))
+  for (const [perStep, steps] of [
+    [1, 1],
+    [5, 2],
+    [2_000, undefined],
+  ] as const) {
+    const { all, close } = await filled(perStep, steps)
+    expect((await all(query)).ids).toEqual(newestFirst(wanted))
     close()
   }
 })
 
 test('a page looks at no more rows than it may, and says where to go on when it found none', async () => {
-  const { all, close } = await filled(10)
-  expect(all({ model: 'sim/none' })).toEqual({ ids: [], pages: 7 })
+  // The fourth step is the last that needs not wait for others.
+  const { all, close } = await filled(2, 6)
+  expect(await all({ model: 'sim/none' })).toEqual({ ids: [], pages: 4 })
   close()
 })
 
@@ -170,12 +185,12 @@ test('many rows are paged, filtered and found within the time that the loop has'
     { account: 'anna', key: 'k1', until: noon + 100_000 },
   ]
   for (const query of queries) {
-    reader.page({ ...query, limit: 50 })
+    await reader.page({ ...query, limit: 50 })
     const before = processorMs()
-    reader.page({ ...query, limit: 50 })
+    await reader.page({ ...query, limit: 50 })
     expect(processorMs() - before).toBeLessThan(100)
   }
-  expect(reader.page({ account: 'anna', code: 'overloaded', limit: 50 }).rows).toHaveLength(10)
+  expect((await reader.page({ account: 'anna', code: 'overloaded', limit: 50 })).rows).toHaveLength(10)
   expect(reader.find('r77777', 'anna')?.at).toBe(noon + 77_777)
   database.close()
 })

@@ -37,12 +37,12 @@ async function open(dataDir: string, clock: () => number = () => noon, serveAs?:
 
 const today = { from: noon - day / 2, until: noon + day / 2 }
 
-function usageOf(
+async function usageOf(
   store: Store,
   by: UsageGroup,
   more: { account?: string; key?: string; model?: string } = {},
 ) {
-  return store.usage.usage({ ...today, by, ...more })
+  return (await store.usage.report({ ...today, by, ...more }, 100)).rows
 }
 
 /** What the table of ended calls adds up to, whatever the rollup says. */
@@ -113,13 +113,14 @@ describe('usage by day', () => {
     const range = { from: noon - 10 * day, until: noon + day }
     const { calls, cost, charged } = booked(dataDir)
     for (const by of ['day', 'model', 'key', 'channel', 'account'] as const) {
-      const sums = await store.usage.usage({ ...range, by })
+      const { rows: sums, totals } = await store.usage.report({ ...range, by }, 100)
+      expect(totals).toMatchObject({ calls: Number(calls), cost, charged })
       expect(added(sums)).toEqual({ calls, cost, charged })
     }
     expect(cost).toBeGreaterThan(charged)
     const used = ['anna', 'berta'].map(async (account) => (await ledger.totals(account)).used)
     expect((await Promise.all(used)).reduce((sum, each) => sum + each, 0n)).toBe(charged)
-    const days = await store.usage.usage({ ...range, by: 'day' })
+    const { rows: days } = await store.usage.report({ ...range, by: 'day' }, 100)
     expect(days.map(({ calls }) => calls)).toEqual([40, 40, 40])
   })
 
@@ -204,7 +205,15 @@ describe('usage by day', () => {
       () => usageOf(store, 'model', { account: 'anna' }),
       (sums) => sums.some(({ group }) => group === ''),
     )
-    const zero = { day: today.from, errors: 0, inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
+    const zero = {
+      day: today.from,
+      label: null,
+      errors: 0,
+      inputTokens: 0,
+      outputTokens: 0,
+      cost: 0n,
+      charged: 0n,
+    }
     const paid = { inputTokens: 100, outputTokens: 12, cost: usd('0.25'), charged: usd('0.25') }
     expect(await usageOf(store, 'model', { account: 'anna' })).toEqual([
       { ...zero, group: '', calls: 1, errors: 1 },
@@ -215,7 +224,7 @@ describe('usage by day', () => {
       { ...zero, ...paid, group: 'api', calls: 3, errors: 2 },
       { ...zero, group: 'app', calls: 2, errors: 1 },
     ])
-    expect(await usageOf(store, 'key', { key: 'key1', model: 'sim/echo' })).toEqual([
+    expect(await usageOf(store, 'key', { account: 'anna', key: 'key1', model: 'sim/echo' })).toEqual([
       { ...zero, ...paid, group: 'key1', calls: 2, errors: 1 },
     ])
     expect(await usageOf(store, 'day', { account: 'somebody else' })).toEqual([])
@@ -236,6 +245,7 @@ describe('usage by day', () => {
       {
         day: today.from,
         group: '',
+        label: null,
         calls: 1,
         errors: 0,
         inputTokens: 3,

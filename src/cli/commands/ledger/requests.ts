@@ -68,6 +68,9 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
   })
 }
 
+/** A call that was written after another ended at most so long before it. */
+const outOfOrderMs = 60_000
+
 type Filter = Omit<RequestQuery, 'limit'>
 
 /** A page reads a limited number of rows, to spare servers; a command reads on until it has found enough. */
@@ -90,9 +93,12 @@ async function rowsSince(
 ): Promise<LoggedRequest[]> {
   const known = last?.seq ?? 0
   const rows: LoggedRequest[] = []
+  // Whatever the filter, nothing older is looked at.
+  const from = last === undefined ? filter.from : Math.max(filter.from ?? 0, last.at - outOfOrderMs)
+  const fresh: Filter = { ...filter, ...(from === undefined ? {} : { from }) }
   let after: RequestPlace | null = null
   do {
-    const page: RequestPage = await requests.page({ ...filter, limit: mostRows, ...(after ? { after } : {}) })
+    const page: RequestPage = await requests.page({ ...fresh, limit: mostRows, ...(after ? { after } : {}) })
     rows.push(...page.rows.filter(({ seq }) => seq > known))
     after = page.next
   } while (after !== null && after.seq > known)

@@ -4,8 +4,6 @@ import { GatewayError } from '../../../errors.ts'
 import { parsed } from '../../../http/intake/query.ts'
 import {
   adminUsageParameters,
-  labelIn,
-  usageCsv,
   usageQuery,
   type UsageView,
   usageView,
@@ -18,13 +16,16 @@ const options = ['from', 'to', 'by', 'key', 'model'] as const
 /** Prints the days as a table, JSON or CSV. */
 export async function showUsage(context: Context, invocation: Invocation): Promise<void> {
   const asked = parametersOf(context, invocation)
-  const view = await withStore(context, async (store) => {
+  await withStore(context, async (store) => {
     const account = invocation.option('account')
     const query = account === undefined ? asked : { ...asked, account: (await accountOf(store, account)).id }
-    return usageView(store.usage, query, (by, group) => labelIn(store.accounts, by, group))
+    if (invocation.flag('csv')) {
+      for await (const piece of store.usage.csv(query)) context.io.out(piece)
+      return
+    }
+    const view = await usageView(store.usage, query)
+    print(context, { json: view, text: usageText(view) })
   })
-  if (invocation.flag('csv')) context.io.out(usageCsv(view))
-  else print(context, { json: view, text: usageText(view) })
 }
 
 function parametersOf(context: Context, invocation: Invocation) {
@@ -39,7 +40,7 @@ function parametersOf(context: Context, invocation: Invocation) {
   }
 }
 
-function usageText({ data, totals, by }: UsageView): string {
+function usageText({ data, totals, rest, by }: UsageView): string {
   if (data.length === 0) return 'no calls'
   const headings = [
     'DAY',
@@ -55,7 +56,8 @@ function usageText({ data, totals, by }: UsageView): string {
     ...(by === 'day' ? [] : [row.label === null ? row.group : `${row.group} (${row.label})`]),
     ...cells(row),
   ])
-  return table(headings, [...rows, ['total', ...(by === 'day' ? [] : ['']), ...cells(totals)]])
+  const others = (rest?.data ?? []).map((row) => [row.day, `${rest!.groups} more`, ...cells(row)])
+  return table(headings, [...rows, ...others, ['total', ...(by === 'day' ? [] : ['']), ...cells(totals)]])
 }
 
 function cells(sum: UsageView['totals']): string[] {

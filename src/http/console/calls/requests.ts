@@ -7,7 +7,7 @@ import { GatewayError } from '../../../errors.ts'
 import { pageLimit, queryOf } from '../../intake/query.ts'
 import type { HttpParts } from '../../parts.ts'
 import { cursorText, placeOf, requestObject, requestWhole } from '../../v1/account/request-views.ts'
-import { accountUsage, csvResponse, usageCsv } from '../../v1/account/usage.ts'
+import { accountUsage, accountUsageCsv } from '../../v1/account/usage.ts'
 import { refusalOf } from './refusal.ts'
 import { type ConsoleRoute, ownRoute } from '../route.ts'
 
@@ -18,15 +18,12 @@ export const requestRoutes: readonly ConsoleRoute[] = [
   ),
   ownRoute(
     { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
-    async ({ parts, account, request }) => {
-      const view = await accountUsage(parts, wholeAccount(account.id), request)
-      return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
-    },
+    ({ parts, account, request }) => accountUsageCsv(parts, wholeAccount(account.id), request),
   ),
   ownRoute(
     { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
     ({ parts, account, request }) =>
-      requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }),
+      requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }, request.signal),
   ),
   ownRoute(
     { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
@@ -60,17 +57,17 @@ export const requestParameters = z.strictObject({
 
 type Asked = z.infer<typeof requestParameters> & { readonly account?: string | undefined }
 
-/** A page of calls. The channel filter is applied to the rows of a page, which may come out short. */
+/** A page of calls. It ends with its client. */
 export async function requestPage(
   { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
-  { cursor, channel, ...filter }: Asked,
+  { cursor, ...filter }: Asked,
+  signal: AbortSignal,
 ) {
   const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
-  const { rows, next } = await requests.page(query)
-  const shown = rows.filter((row) => channel === undefined || channelOf(row) === channel)
+  const { rows, next } = await requests.page(query, signal)
   return {
     data: await Promise.all(
-      shown.map(async (row) => ({ ...requestObject(row), ...(await originOf(accounts, row)) })),
+      rows.map(async (row) => ({ ...requestObject(row), ...(await originOf(accounts, row)) })),
     ),
     has_more: next !== null,
     next_cursor: next === null ? null : cursorText(next),
@@ -97,5 +94,5 @@ function channelOf({ key }: LoggedRequest): 'api' | 'app' {
 async function originOf(accounts: Pick<HttpParts['accounts'], 'findKey'>, row: LoggedRequest) {
   const key = row.key === null ? undefined : await accounts.findKey(row.key)
   const mode = key?.mode ?? 'live'
-  return { channel: channelOf(row), mode }
+  return { channel: channelOf(row), key_name: key?.name ?? null, mode }
 }

@@ -17,7 +17,7 @@ import type { HttpParts } from '../../parts.ts'
 
 type Ledger = Pick<HttpParts, 'ledger' | 'now'>
 type Receipts = Pick<HttpParts, 'ledger' | 'accounts'>
-type Usage = Pick<HttpParts, 'usage' | 'accounts' | 'now'>
+type Usage = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
 
 export const getKey: Route<Ledger> = {
   method: 'GET',
@@ -56,9 +56,7 @@ export const getUsageCsv: Route<Usage> = {
   path: '/v1/usage.csv',
   handle: async (parts, call) => {
     const viewer = viewerOf(await call.caller())
-    const { accountUsage, csvResponse, usageCsv } = await import('./usage.ts')
-    const view = await accountUsage(parts, viewer, call.request)
-    return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
+    return (await import('./usage.ts')).accountUsageCsv(parts, viewer, call.request)
   },
   operation: async () => (await import('./requests-documentation.ts')).usageCsv,
 }

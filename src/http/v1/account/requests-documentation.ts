@@ -38,7 +38,9 @@ export const requestListSchema = z.object({
   data: z.array(logged),
   has_more: z
     .boolean()
-    .describe('Whether older calls are left to look at. A page may be short, or empty, before the last.'),
+    .describe(
+      'Whether older calls are left to look at. In a very long log a page may be short, or empty, before the last.',
+    ),
   next_cursor: z.string().nullable(),
 }) satisfies z.ZodType<ReturnType<typeof requestList>>
 
@@ -110,6 +112,7 @@ const usageExample: UsageView = {
     },
   ],
   totals: { calls: 2, errors: 1, input_tokens: 7, output_tokens: 2, cost: '0.0000075', charged: '0.0000075' },
+  rest: null,
 }
 
 const usageParameters = [
@@ -121,6 +124,13 @@ const usageParameters = [
   },
   text('key', 'Only calls with the key of this id.'),
   text('model', 'Only calls of this model.'),
+  {
+    ...text(
+      'limit',
+      'How many groups have rows of their own: those that cost most. The others are added up in `rest`.',
+    ),
+    schema: { type: 'integer', minimum: 1, maximum: 1_000, default: 100 },
+  },
 ]
 
 export const usage: Operation = {
@@ -128,11 +138,11 @@ export const usage: Operation = {
   tag: 'Account',
   summary: 'Get what the account’s calls came to',
   description:
-    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
+    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
   parameters: usageParameters,
   answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
-  errors: [...ofAnyRequest, ...ofCaller],
+  errors: [...ofAnyRequest, ...ofCaller, 'rate_limit_exceeded'],
   schemas: { Usage: usageSchema },
 }
 
@@ -140,13 +150,13 @@ export const usageCsv: Operation = {
   id: 'getUsageCsv',
   tag: 'Account',
   summary: 'Get the same as CSV',
-  description: 'The rows of `GET /v1/usage`, with the same digits, as a file with a heading.',
+  description: 'Every group of every day, with the same digits as `GET /v1/usage`, as a file with a heading.',
   security: 'key',
   parameters: usageParameters,
   answers: {
     200: { description: 'The days.', content: { 'text/csv': { schema: { type: 'string' } } } },
   },
-  errors: [...ofAnyRequest, ...ofCaller],
+  errors: [...ofAnyRequest, ...ofCaller, 'rate_limit_exceeded'],
 }
 
 export const listRequests: Operation = {

@@ -38,7 +38,7 @@ async function requestsOf(caller: Caller, requests: RequestReader, request: Requ
   const query = new URL(request.url).searchParams
   requireKnown(query, filters)
   const asked = { ...filterOf(query), ...viewerOf(caller), limit: limitOf(query) }
-  return requestList(await requests.page(asked))
+  return requestList(await requests.page(asked, request.signal))
 }
 
 /** Throws `not_found` for a call that is not in the log, or that the caller may not see. */

@@ -4,14 +4,25 @@ import { z } from 'zod'
 import type { Viewer } from '../../../accounts/caller.ts'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
-import { csvOf } from '../../../csv.ts'
 import { GatewayError } from '../../../errors.ts'
-import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
+import type { SeenCalls } from '../../../observe/request-log.ts'
+import type {
+  UsageFigures,
+  UsageOfDay,
+  UsageQuery,
+  UsageReader,
+  UsageReport,
+} from '../../../observe/usage.ts'
+import { whileOpen } from '../../intake/connection.ts'
 import { queryOf } from '../../intake/query.ts'
 import type { HttpParts } from '../../parts.ts'
 
 const defaultDays = 30
 const mostDays = 366
+const defaultGroups = 100
+const mostGroups = 1_000
+/** Of one answer: groups that find no place are with the rest. */
+const mostRows = 10_000
 
 const date = z
   .string()
@@ -26,6 +37,16 @@ export const usageParameters = z.strictObject({
   by: z.enum(['day', 'model', 'key', 'channel'], 'It takes day, model, key or channel.').default('day'),
   key: name.optional(),
   model: name.optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,4}$/, `It takes a whole number from 1 to ${mostGroups}.`)
+    .transform(Number)
+    .pipe(z.number().min(1).max(mostGroups))
+    .default(defaultGroups)
+    .describe(
+      'How many groups have rows of their own: those that cost most, and fewer of them where there would be more than ' +
+        `${mostRows} rows. CSV has them all.`,
+    ),
 })
 
 /** The same for operators, for any account. */
@@ -36,7 +57,7 @@ export const adminUsageParameters = usageParameters.extend({
   account: name.optional(),
 })
 
-type Parameters = z.infer<typeof adminUsageParameters>
+type Asked = z.infer<typeof adminUsageParameters> & SeenCalls
 
 const sums = {
   calls: z.int().describe('Every call that has ended, refusals included.'),
@@ -65,35 +86,68 @@ export const usageSchema = z.object({
         ...sums,
       }),
     )
-    .describe('One row for each day and group with calls, by day.'),
-  totals: z.object(sums),
+    .describe('One row for each day and group with calls, by day. Of the groups that cost most: see `rest`.'),
+  totals: z.object(sums).describe('Of all groups.'),
+  rest: z
+    .object({
+      groups: z.int().describe('How many.'),
+      data: z.array(z.object({ day: z.string(), ...sums })).describe('What they came to, by day.'),
+    })
+    .nullable()
+    .describe('The groups without rows of their own; null where every group has its rows.'),
 })
 
 export type UsageView = z.infer<typeof usageSchema>
 
+type ReportParts = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
+
 /** The usage of an account, as far as the viewer may see it, by the query parameters. Throws `invalid_request`. */
-export function accountUsage(
-  { usage, accounts, now }: Pick<HttpParts, 'usage' | 'accounts' | 'now'>,
-  viewer: Viewer,
-  request: Request,
-): Promise<UsageView> {
-  const query = { ...usageQuery(queryOf(usageParameters, request), now()), ...viewer }
-  return usageView(usage, query, (by, group) => labelIn(accounts, by, group))
+export function accountUsage(parts: ReportParts, viewer: Viewer, request: Request): Promise<UsageView> {
+  return usageAnswer(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
 }
 
-/** The display name of a key or an account. */
-export async function labelIn(
-  accounts: Pick<HttpParts['accounts'], 'findKey' | 'findAccount'>,
-  by: UsageGroup,
-  group: string,
-): Promise<string | null> {
-  if (by === 'key') return (await accounts.findKey(group))?.name ?? null
-  if (by === 'account') return (await accounts.findAccount(group))?.email ?? null
-  return null
+/** The same as a file. */
+export function accountUsageCsv(parts: ReportParts, viewer: Viewer, request: Request): Promise<Response> {
+  return usageFile(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
+}
+
+/** The usage that is asked for. It ends with its client. */
+export function usageAnswer(parts: ReportParts, asked: Asked, request: Request): Promise<UsageView> {
+  const query = usageQuery(asked, parts.now())
+  return whileOpen(parts, request, () => usageView(parts.usage, query, asked.limit, request.signal))
+}
+
+/** The same as a file: it is made as fast as the client reads it. */
+export async function usageFile(parts: ReportParts, asked: Asked, request: Request): Promise<Response> {
+  const query = usageQuery(asked, parts.now())
+  const pieces = parts.usage.csv(query, request.signal)[Symbol.asyncIterator]()
+  // The first piece says whether there is a report at all: a refusal has its status.
+  let next = await whileOpen(parts, request, () => pieces.next())
+  const encoder = new TextEncoder()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        if (next.done) {
+          controller.close()
+          return
+        }
+        controller.enqueue(encoder.encode(next.value))
+        next = await pieces.next()
+      },
+      async cancel() {
+        await pieces.return?.()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return csvResponse(body, `usage-${isoDay(query.from)}-${isoDay(query.until - dayMs)}.csv`)
 }
 
 /** The requested days; the last 30 by default. Throws `invalid_request` for a wrong order or too many. */
-export function usageQuery({ from, to, ...rest }: Parameters, now: number): UsageQuery {
+export function usageQuery(
+  { from, to, limit: _, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
+  now: number,
+): UsageQuery {
   const last = to === undefined ? startOfDay(now) : Date.parse(to)
   const first = from === undefined ? last - (defaultDays - 1) * dayMs : Date.parse(from)
   if (first > last) throw wrongDays('from', 'from must not be after to.')
@@ -106,34 +160,34 @@ function wrongDays(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message, param })
 }
 
-/** `labelOf` gives the display name of a group. */
+/** The report with rows for at most `limit` groups. */
 export async function usageView(
   reader: UsageReader,
   query: UsageQuery,
-  labelOf: (by: UsageGroup, group: string) => Promise<string | null>,
+  limit: number = mostGroups,
+  signal?: AbortSignal,
 ): Promise<UsageView> {
-  const rows = await reader.usage(query)
-  const labels = new Map<string, string | null>()
-  for (const { group } of rows)
-    if (!labels.has(group)) labels.set(group, group === '' ? null : await labelOf(query.by, group))
+  const days = (query.until - query.from) / dayMs
+  const most = Math.max(1, Math.min(limit, Math.floor(mostRows / days)))
+  const { rows, totals, rest } = await reader.report(query, most, signal)
   return {
     object: 'usage',
     from: isoDay(query.from),
     to: isoDay(query.until - dayMs),
     by: query.by,
-    data: rows.map((row) => ({
-      day: isoDay(row.day),
-      group: row.group,
-      label: labels.get(row.group) ?? null,
-      ...figures(row),
-    })),
-    totals: figures(total(rows)),
+    data: rows.map((row) => ({ day: isoDay(row.day), group: row.group, label: row.label, ...figures(row) })),
+    totals: figures(totals),
+    rest: restView(rest),
   }
 }
 
-type Figures = Omit<UsageSum, 'day' | 'group'>
+function restView(rest: UsageReport['rest']): UsageView['rest'] {
+  if (rest === null) return null
+  const ofDay = (row: UsageOfDay) => ({ day: isoDay(row.day), ...figures(row) })
+  return { groups: rest.groups, data: rest.days.map(ofDay) }
+}
 
-function figures(sum: Figures) {
+function figures(sum: UsageFigures) {
   return {
     calls: sum.calls,
     errors: sum.errors,
@@ -144,38 +198,8 @@ function figures(sum: Figures) {
   }
 }
 
-function total(rows: readonly Figures[]): Figures {
-  const sum = { calls: 0, errors: 0, inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
-  for (const row of rows) {
-    sum.calls += row.calls
-    sum.errors += row.errors
-    sum.inputTokens += row.inputTokens
-    sum.outputTokens += row.outputTokens
-    sum.cost += row.cost
-    sum.charged += row.charged
-  }
-  return sum
-}
-
 function isoDay(at: number): string {
   return Number.isNaN(at) ? '' : new Date(at).toISOString().slice(0, 10)
-}
-
-const columns = [
-  'day',
-  'group',
-  'label',
-  'calls',
-  'errors',
-  'input_tokens',
-  'output_tokens',
-  'cost',
-  'charged',
-] as const
-
-/** The same rows as the JSON, with the same digits. */
-export function usageCsv({ data }: Pick<UsageView, 'data'>): string {
-  return csvOf(columns, data)
 }
 
 /** As a file to save. */

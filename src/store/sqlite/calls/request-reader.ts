@@ -1,4 +1,5 @@
-// Pages of the request log: each looks at a bounded number of rows whatever its filters.
+// Pages of the request log. An index has what every filter asks for, so that a page is found without reading the rows
+// in between, in steps that leave the event loop to others.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type {
@@ -10,15 +11,25 @@ import type {
 } from '../../../observe/request-log.ts'
 import { reading } from '../database/outage.ts'
 
-/**
- * Rows that one page looks at. SQLite reads on the event loop: 2,000 rows take about 5 ms. A filter that matches fewer
- * than a page of them returns a short page and where to continue.
- */
-const rowsPerPage = 2_000
+/** Entries of an index that one step looks at: about 2 ms. */
+const entriesPerStep = 10_000
+/** Steps of one page: half a second of others' waiting and working. A log that is longer gives a short page. */
+const stepsPerPage = 200
+/** So many steps may be taken beside other pages; longer ones wait for each other. */
+const shortSteps = 4
+
+/** With the conditions of a test key each entry costs another look-up. */
+const testEntriesPerStep = 2_000
+/** Keys of a line that are read side by side; of a longer line, all that its account has called is looked at. */
+const keysTogether = 32
 
 /** Made with a key that a viewer may see the calls of. */
-export const keyOfLine = 'key IN (SELECT api_key.id FROM api_key WHERE ? IN (api_key.id, api_key.lineage))'
+export const keyIsIn = 'key IN (SELECT value FROM json_each(?))'
 export const keyOfMode = 'EXISTS (SELECT 1 FROM api_key WHERE api_key.id = key AND api_key.mode = ?)'
+
+/** The key and all that replaced it. */
+export const keysOfLine =
+  'SELECT id FROM api_key WHERE id = ?1 UNION SELECT id FROM api_key WHERE lineage = ?1'
 
 type Value = string | number
 
@@ -47,34 +58,23 @@ interface StoredRow {
 export class SqliteRequestReader implements RequestReader {
   readonly #database: Database
   readonly #statements = new Map<string, Statement<StoredRow, Value[]>>()
-  readonly #scan: number
+  readonly #perStep: number
+  readonly #steps: number
+  /** Settles when the long pages that came before are done. */
+  #long: Promise<unknown> = Promise.resolve()
 
-  constructor(database: Database, scan = rowsPerPage) {
+  constructor(database: Database, perStep = entriesPerStep, steps = stepsPerPage) {
     this.#database = database
-    this.#scan = scan
+    this.#perStep = perStep
+    this.#steps = steps
   }
 
-  page(query: RequestQuery): RequestPage {
-    const inner = new Conditions()
-    // Conditions with an index are searched, the others are filtered.
-    inner.equal('account', query.account)
-    if (query.account !== undefined) inner.equal('code', query.code)
-    inner.add('at >= ?', query.from)
-    inner.add('at < ?', query.until)
-    if (query.after) inner.place(query.after)
-    const outer = new Conditions()
-    outer.equal('key', query.key)
-    outer.add(keyOfLine, query.line)
-    outer.add(keyOfMode, query.mode)
-    outer.equal('model', query.model)
-    if (query.account === undefined) outer.equal('code', query.code)
-    const newest = `SELECT * FROM request_log ${inner.text} ORDER BY at DESC, seq DESC LIMIT ?`
-    return reading(() => {
-      const found = this.#statement(`SELECT * FROM (${newest}) ${outer.text} LIMIT ?`)
-        .all(...inner.values, this.#scan, ...outer.values, query.limit)
-        .map(rowOf)
-      return { rows: found, next: this.#next(found, query.limit, newest, inner.values) }
-    })
+  async page(query: RequestQuery, signal?: AbortSignal): Promise<RequestPage> {
+    const begun = await this.#taken(query, { rows: [], next: query.after ?? null }, shortSteps, signal)
+    if (!isUnfinished(begun, query)) return begun
+    const rest = this.#long.then(() => this.#taken(query, begun, this.#steps, signal))
+    this.#long = rest.catch(() => undefined)
+    return rest
   }
 
   find(requestId: string, account?: string): LoggedRequest | undefined {
@@ -86,17 +86,77 @@ export class SqliteRequestReader implements RequestReader {
     return row ? rowOf(row) : undefined
   }
 
-  /** After the last row of a full page, otherwise after the last row looked at; null at the end. */
-  #next(
-    found: readonly LoggedRequest[],
-    limit: number,
-    newest: string,
-    values: readonly Value[],
-  ): RequestPlace | null {
-    const last = found.at(-1)
-    if (found.length === limit && last) return { at: last.at, seq: last.seq }
-    const row = this.#statement(`${newest} OFFSET ?`).get(...values, 1, this.#scan - 1)
-    return row ? { at: Number(row.at), seq: Number(row.seq) } : null
+  /** Goes on from the end of `page`, for so many steps. */
+  async #taken(
+    query: RequestQuery,
+    page: RequestPage,
+    steps: number,
+    signal: AbortSignal | undefined,
+  ): Promise<RequestPage> {
+    const rows = [...page.rows]
+    let after = page.next
+    for (let step = 1; ; step++) {
+      const found = reading(() => this.#step(query, after, query.limit - rows.length))
+      rows.push(...found.rows)
+      after = found.next
+      if (rows.length === query.limit || after === null || step === steps || signal?.aborted)
+        return { rows, next: after }
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  #step(query: RequestQuery, after: RequestPlace | null, limit: number): RequestPage {
+    const { account, model, code, channel, mode } = query
+    const keys = this.#keysOf(query)
+    if (keys?.length === 0 || (keys !== undefined && channel === 'app')) return { rows: [], next: null }
+    const byKey = keys !== undefined && keys.length <= keysTogether
+    const [inner, outer] = [new Conditions(), new Conditions()]
+    const byCode = !byKey && account !== undefined && code !== undefined
+    if (byKey) outer.equal('account', account)
+    else {
+      inner.equal('account', account)
+      outer.add(keyIsIn, keys && JSON.stringify(keys))
+    }
+    if (byCode) inner.equal('code', code)
+    else outer.equal('code', code)
+    outer.equal('model', model)
+    outer.add(keyOfMode, mode)
+    if (channel !== undefined) outer.is(channel === 'app' ? 'key IS NULL' : 'key IS NOT NULL')
+    inner.add('at >= ?', query.from)
+    inner.add('at < ?', query.until)
+    if (after) inner.place(after)
+    const most = mode === undefined ? this.#perStep : Math.min(this.#perStep, testEntriesPerStep)
+    const perStep = outer.text === '' ? limit : most
+    const index = byCode
+      ? 'request_log_code'
+      : account === undefined
+        ? 'request_log_at'
+        : 'request_log_account'
+    const entries = byKey
+      ? ofKeys(keys, inner, perStep)
+      : newest('seq, at, key, model, code', index, inner, perStep)
+    const rows = this.#statement(
+      `SELECT request_log.* FROM (SELECT seq FROM (${entries.sql}) ${outer.text} LIMIT ?) AS found
+       CROSS JOIN request_log ON request_log.seq = found.seq`,
+    )
+      .all(...entries.values, ...outer.values, limit)
+      .map(rowOf)
+    const last = rows.at(-1)
+    if (rows.length === limit && last) return { rows, next: { at: last.at, seq: last.seq } }
+    if (outer.text === '') return { rows, next: null }
+    const end = this.#statement(`SELECT * FROM (${entries.sql}) LIMIT 1 OFFSET ?`).get(
+      ...entries.values,
+      perStep - 1,
+    )
+    return { rows, next: end ? { at: Number(end.at), seq: Number(end.seq) } : null }
+  }
+
+  /** The only keys whose calls are asked for; undefined for any. */
+  #keysOf({ key, line }: RequestQuery): readonly string[] | undefined {
+    if (line === undefined) return key === undefined ? undefined : [key]
+    const keys = (this.#statement(keysOfLine) as Statement<unknown, Value[]>).all(line) as { id: string }[]
+    const ids = keys.map(({ id }) => id)
+    return key === undefined ? ids : ids.filter((id) => id === key)
   }
 
   #statement(sql: string): Statement<StoredRow, Value[]> {
@@ -106,6 +166,39 @@ export class SqliteRequestReader implements RequestReader {
     this.#statements.set(sql, made)
     return made
   }
+}
+
+interface Entries {
+  readonly sql: string
+  readonly values: readonly Value[]
+}
+
+/** Entries of an index, the newest first. */
+function newest(columns: string, index: string, conditions: Conditions, most: number): Entries {
+  return {
+    sql: `SELECT ${columns} FROM request_log INDEXED BY ${index} ${conditions.text} ORDER BY at DESC, seq DESC LIMIT ?`,
+    values: [...conditions.values, most],
+  }
+}
+
+/** Those of several keys, in one order. */
+function ofKeys(keys: readonly string[], conditions: Conditions, most: number): Entries {
+  const each = keys.map((key) => {
+    const ofKey = new Conditions()
+    ofKey.equal('key', key)
+    return newest('seq, at, key, account, model, code', 'request_log_key', ofKey.and(conditions), most)
+  })
+  const [only] = each
+  if (each.length === 1 && only) return only
+  return {
+    sql: `${each.map(({ sql }) => `SELECT * FROM (${sql})`).join(' UNION ALL ')} ORDER BY at DESC, seq DESC LIMIT ?`,
+    values: [...each.flatMap(({ values }) => values), most],
+  }
+}
+
+/** Whether there may be rows for it behind where it has come to. */
+function isUnfinished({ rows, next }: RequestPage, { limit }: RequestQuery): boolean {
+  return next !== null && rows.length < limit
 }
 
 /** The conditions of a query, with their parameters in order. */
@@ -123,13 +216,31 @@ class Conditions {
     this.values.push(value)
   }
 
+  /** These and those. */
+  and(others: Conditions): Conditions {
+    const both = new Conditions()
+    for (const { parts, values } of [this.#own, others.#own]) {
+      both.#parts.push(...parts)
+      both.values.push(...values)
+    }
+    return both
+  }
+
+  get #own() {
+    return { parts: this.#parts, values: this.values }
+  }
+
+  is(condition: string): void {
+    this.#parts.push(condition)
+  }
+
   equal(column: 'account' | 'key' | 'model' | 'code' | 'request_id', value: string | undefined): void {
     this.add(`${column} = ?`, value)
   }
 
   place({ at, seq }: RequestPlace): void {
-    this.#parts.push('at <= ? AND (at < ? OR seq < ?)')
-    this.values.push(at, at, seq)
+    this.#parts.push('(at, seq) < (?, ?)')
+    this.values.push(at, seq)
   }
 }
 

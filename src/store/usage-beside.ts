@@ -1,0 +1,251 @@
+// Reports of usage while the gateway serves: small ones at once, long ones in a thread of their own, which has its own
+// connection. A hundred thousand keys take seconds to add up, and a call waits for none of it.
+
+import type { Database } from 'bun:sqlite'
+import { GatewayError } from '../errors.ts'
+import type { UsageQuery, UsageReader, UsageReport } from '../observe/usage.ts'
+import { unavailable } from './commits/group.ts'
+import { reading } from './sqlite/database/outage.ts'
+import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
+
+/** Rows that are read on the event loop: about 3 ms. */
+const rowsOnLoop = 2_000
+/** Reports under way, and those of one account. */
+const mostReports = 32
+const mostOfAccount = 4
+/** A thread without work ends after so long, milliseconds. */
+const idleMs = 30_000
+
+/** The thread's input. A piece of a CSV is made when it is asked for. */
+export type ToUsageWorker =
+  | {
+      readonly id: number
+      readonly kind: 'report'
+      readonly path: string
+      readonly query: UsageQuery
+      readonly most: number
+    }
+  | { readonly id: number; readonly kind: 'csv'; readonly path: string; readonly query: UsageQuery }
+  | { readonly id: number; readonly kind: 'next' }
+  | { readonly id: number; readonly kind: 'end' }
+/** And its output. */
+export type FromUsageWorker =
+  | { readonly id: number; readonly kind: 'report'; readonly report: UsageReport }
+  | { readonly id: number; readonly kind: 'piece'; readonly text: string; readonly last: boolean }
+  | { readonly id: number; readonly kind: 'fault'; readonly fault: string; readonly outage: boolean }
+
+interface Waiting {
+  resolve(message: FromUsageWorker): void
+  reject(error: unknown): void
+}
+
+interface Shared {
+  readonly report: Promise<UsageReport>
+  readonly left: AbortController
+  waiting: number
+}
+
+export class Usage implements UsageReader {
+  readonly #database: Database
+  readonly #path: string
+  readonly #where: 'here' | 'beside'
+  /** Reports that several ask for at once are made once. */
+  readonly #shared = new Map<string, Shared>()
+  readonly #waiting = new Map<number, Waiting>()
+  readonly #ofAccount = new Map<string, number>()
+  #underWay = 0
+  #ids = 0
+  #worker: Worker | undefined
+  #idle: ReturnType<typeof setTimeout> | undefined
+
+  /** `here` in a command, whose loop serves nobody. */
+  constructor(database: Database, path: string, where: 'here' | 'beside') {
+    this.#database = database
+    this.#path = path
+    this.#where = where
+  }
+
+  async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
+    if (this.#where === 'beside' && !reading(() => isSmall(this.#database, query, rowsOnLoop)))
+      return this.#sharedReport(query, most, signal)
+    const steps = reportSteps(this.#database, query, most)
+    for (;;) {
+      const step = reading(() => steps.next())
+      if (step.done) return step.value
+      // Nobody waits for a command's loop; what is small needs no second step.
+      if (this.#where === 'here') await nextTurn()
+    }
+  }
+
+  async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
+    if (this.#where === 'beside' && !reading(() => isSmall(this.#database, query, rowsOnLoop))) {
+      yield* this.#csvBeside(query, signal)
+      return
+    }
+    const steps = csvSteps(this.#database, query)
+    for (;;) {
+      const step = reading(() => steps.next())
+      if (step.done) return
+      yield step.value
+      if (this.#where === 'here') await nextTurn()
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#idle)
+    for (const waiting of this.#waiting.values())
+      waiting.reject(unavailable(new Error('the store was closed')))
+    this.#waiting.clear()
+    this.#worker?.terminate()
+    this.#worker = undefined
+  }
+
+  #sharedReport(query: UsageQuery, most: number, signal: AbortSignal | undefined): Promise<UsageReport> {
+    const { account, key, model, line, mode, from, until, by } = query
+    const name = JSON.stringify([account, key, model, line, mode, from, until, by, most])
+    let shared = this.#shared.get(name)
+    if (shared === undefined) {
+      const left = new AbortController()
+      const report = this.#reportBeside(query, most, left.signal).finally(() => this.#shared.delete(name))
+      shared = { report, left, waiting: 0 }
+      this.#shared.set(name, shared)
+    }
+    return followed(shared, signal)
+  }
+
+  async #reportBeside(query: UsageQuery, most: number, signal: AbortSignal): Promise<UsageReport> {
+    using job = this.#begin(query)
+    const end = () => this.#cancel(job.id)
+    signal.addEventListener('abort', end)
+    try {
+      const answer = await this.#ask({ id: job.id, kind: 'report', path: this.#path, query, most })
+      if (answer.kind !== 'report') throw new Error('the thread has answered something else')
+      return answer.report
+    } finally {
+      signal.removeEventListener('abort', end)
+    }
+  }
+
+  async *#csvBeside(query: UsageQuery, signal: AbortSignal | undefined): AsyncGenerator<string, void> {
+    using job = this.#begin(query)
+    const end = () => this.#cancel(job.id)
+    signal?.addEventListener('abort', end)
+    let last = false
+    try {
+      this.#post({ id: job.id, kind: 'csv', path: this.#path, query })
+      while (!last) {
+        if (signal?.aborted) throw clientLeft()
+        const piece = await this.#ask({ id: job.id, kind: 'next' })
+        if (piece.kind !== 'piece') throw new Error('the thread has answered something else')
+        last = piece.last
+        yield piece.text
+      }
+    } finally {
+      signal?.removeEventListener('abort', end)
+      if (!last) this.#post({ id: job.id, kind: 'end' })
+    }
+  }
+
+  /** Throws `rate_limit_exceeded` for one report too many. */
+  #begin({ account = '' }: UsageQuery): { readonly id: number } & Disposable {
+    const ofAccount = this.#ofAccount.get(account) ?? 0
+    if (this.#underWay >= mostReports || ofAccount >= mostOfAccount) {
+      const message = 'Too many long reports of usage are being made: ask again when one is done.'
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
+    }
+    this.#underWay++
+    this.#ofAccount.set(account, ofAccount + 1)
+    clearTimeout(this.#idle)
+    return {
+      id: ++this.#ids,
+      [Symbol.dispose]: () => {
+        this.#underWay--
+        const left = this.#ofAccount.get(account)! - 1
+        if (left === 0) this.#ofAccount.delete(account)
+        else this.#ofAccount.set(account, left)
+        if (this.#underWay === 0) this.#endWhenIdle()
+      },
+    }
+  }
+
+  #endWhenIdle(): void {
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => {
+      this.#worker?.terminate()
+      this.#worker = undefined
+    }, idleMs)
+    this.#idle.unref()
+  }
+
+  #cancel(id: number): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    this.#post({ id, kind: 'end' })
+    waiting?.reject(clientLeft())
+  }
+
+  #ask(message: ToUsageWorker): Promise<FromUsageWorker> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(message.id, { resolve, reject })
+      this.#post(message)
+    })
+  }
+
+  #post(message: ToUsageWorker): void {
+    if (this.#worker === undefined && message.kind === 'end') return
+    this.#worker ??= this.#started()
+    this.#worker.postMessage(message)
+  }
+
+  #started(): Worker {
+    const worker = startWorker()
+    worker.addEventListener('message', ({ data }: MessageEvent<FromUsageWorker>) => {
+      const waiting = this.#waiting.get(data.id)
+      this.#waiting.delete(data.id)
+      if (data.kind !== 'fault') waiting?.resolve(data)
+      else {
+        const cause = new Error(data.fault)
+        waiting?.reject(data.outage ? unavailable(cause) : new GatewayError('internal_error', { cause }))
+      }
+    })
+    worker.addEventListener('error', ({ message }) => {
+      const error = new GatewayError('internal_error', { cause: new Error(message) })
+      for (const waiting of this.#waiting.values()) waiting.reject(error)
+      this.#waiting.clear()
+      if (this.#worker === worker) this.#worker = undefined
+    })
+    return worker
+  }
+}
+
+/** The report, for one of those who wait for it; the last who leaves ends it. */
+function followed(shared: Shared, signal: AbortSignal | undefined): Promise<UsageReport> {
+  shared.waiting++
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      shared.waiting--
+      if (shared.waiting === 0) shared.left.abort()
+      reject(clientLeft())
+    }
+    if (signal?.aborted) leave()
+    signal?.addEventListener('abort', leave)
+    shared.report.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave))
+  })
+}
+
+/** Nobody reads it; the log does. */
+function clientLeft(): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: 'The client disconnected before its report was made.',
+  })
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+function startWorker(): Worker {
+  // The executable keeps all code in one folder, the worker where the build put its file.
+  const inSource = import.meta.url.endsWith('.ts')
+  return new Worker(new URL(inSource ? './usage-worker.ts' : './store/usage-worker.ts', import.meta.url))
+}

@@ -1,0 +1,111 @@
+// The thread of usage-beside.ts: makes reports side by side, a step of each in turn.
+
+import type { Database } from 'bun:sqlite'
+import { parentPort } from 'node:worker_threads'
+import type { UsageReport } from '../observe/usage.ts'
+import type { FromUsageWorker, ToUsageWorker } from './usage-beside.ts'
+import { openReader } from './sqlite/database/connection.ts'
+import { isOutage } from './sqlite/database/outage.ts'
+import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
+
+/** Characters of a piece of a CSV. */
+const pieceLength = 64 * 1024
+
+interface Job {
+  readonly id: number
+  readonly database: Database
+  readonly steps:
+    | { readonly kind: 'report'; readonly run: Generator<undefined, UsageReport> }
+    | { readonly kind: 'csv'; readonly run: Generator<string, void> }
+  /** Whether somebody waits for what comes next. */
+  wanted: boolean
+  text: string
+}
+
+const jobs = new Map<number, Job>()
+let isRunning = false
+
+parentPort?.on('message', (message: ToUsageWorker) => {
+  const { id } = message
+  try {
+    if (message.kind === 'report' || message.kind === 'csv') jobs.set(id, begun(message))
+    else if (message.kind === 'end') end(id)
+    else {
+      const job = jobs.get(id)
+      if (job) job.wanted = true
+    }
+  } catch (error) {
+    fail(id, error)
+  }
+  if (!isRunning) {
+    isRunning = true
+    setImmediate(round)
+  }
+})
+
+function begun(message: Extract<ToUsageWorker, { path: string }>): Job {
+  const { id, path, query } = message
+  const database = openReader(path)
+  try {
+    // A report is of one moment. A file may be read for long by a slow client, and holds back nobody's log.
+    if (message.kind === 'report') database.run('BEGIN')
+    const steps =
+      message.kind === 'report'
+        ? { kind: 'report' as const, run: reportSteps(database, query, message.most) }
+        : { kind: 'csv' as const, run: csvSteps(database, query) }
+    return { id, database, steps, wanted: message.kind === 'report', text: '' }
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+/** A step of each that somebody waits for, and the next round after the messages that came meanwhile. */
+function round(): void {
+  for (const job of jobs.values()) {
+    if (!job.wanted) continue
+    try {
+      step(job)
+    } catch (error) {
+      fail(job.id, error)
+    }
+  }
+  isRunning = jobs.values().some(({ wanted }) => wanted)
+  if (isRunning) setImmediate(round)
+}
+
+function step(job: Job): void {
+  const { id, steps } = job
+  if (steps.kind === 'report') {
+    const next = steps.run.next()
+    if (!next.done) return
+    post({ id, kind: 'report', report: next.value })
+    end(id)
+    return
+  }
+  const next = steps.run.next()
+  job.text += next.done ? '' : next.value
+  if (!next.done && job.text.length < pieceLength) return
+  post({ id, kind: 'piece', text: job.text, last: next.done === true })
+  job.text = ''
+  job.wanted = false
+  if (next.done) end(id)
+}
+
+function end(id: number): void {
+  const job = jobs.get(id)
+  if (!job) return
+  jobs.delete(id)
+  job.steps.run.return(undefined as never)
+  job.database.close()
+}
+
+function fail(id: number, error: unknown): void {
+  const fault = error instanceof Error ? error.message : String(error)
+  post({ id, kind: 'fault', fault, outage: isOutage(error) })
+  end(id)
+}
+
+function post(message: FromUsageWorker): void {
+  parentPort?.postMessage(message)
+}

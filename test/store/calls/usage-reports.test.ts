@@ -1,0 +1,156 @@
+// Reports of an installation with many keys: the groups that cost most and the rest, made beside the calls.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
+import { GatewayError } from '../../../src/errors.ts'
+import type { UsageGroup, UsageOfDay, UsageQuery } from '../../../src/observe/usage.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { noon } from '../../credits/support.ts'
+import { fill, type Filled } from '../../scale/fill.ts'
+import { tempDir } from '../../support/tmp.ts'
+
+const scale = { calls: 12_000, keys: 1_500, accounts: 30, keysOfCustomer: 600, days: 6 }
+const dir = tempDir('weir-reports-')
+let filled: Filled
+let store: Store
+
+beforeAll(async () => {
+  filled = await fill(dir.join('data'), scale, noon)
+  store = await openStore(dir.join('data'), { clock: () => noon, serveAs: 'server' })
+}, 60_000)
+afterAll(async () => {
+  await store.close()
+  dir.remove()
+})
+
+const span = { from: startOfDay(noon) - 5 * dayMs, until: startOfDay(noon) + dayMs }
+const queryOf = (by: UsageGroup, more: Partial<UsageQuery> = {}): UsageQuery => ({ ...span, by, ...more })
+
+async function csvOf(query: UsageQuery): Promise<string[]> {
+  let text = ''
+  for await (const piece of store.usage.csv(query)) text += piece
+  return text.trimEnd().split('\r\n').slice(1)
+}
+
+test('the database that they are tried on is one that an audit proves', async () => {
+  const { checks } = await store.ledger.audit()
+  expect(checks.filter(({ ok }) => !ok)).toEqual([])
+})
+
+describe('a report of usage', () => {
+  test.each<[UsageGroup, boolean, number]>([
+    ['key', false, 10],
+    ['key', true, 10],
+    ['account', false, 4],
+    ['model', false, 3],
+    ['channel', false, 1],
+    ['day', false, 1],
+    ['model', true, 3],
+  ])('by %s (of one account: %p) has the %p that cost most, and the rest', async (by, own, most) => {
+    const query = queryOf(by, own ? { account: filled.customer } : {})
+    const all = await store.usage.report(query, 100_000)
+    expect(all.rest).toBeNull()
+    const costs = new Map<string, bigint>()
+    for (const { group, cost } of all.rows) costs.set(group, (costs.get(group) ?? 0n) + cost)
+    const dearest = [...costs]
+      .toSorted(([, a], [, b]) => (a < b ? 1 : -1))
+      .slice(0, most)
+      .map(([, cost]) => cost)
+    const top = await store.usage.report(query, most)
+    const shown = new Map<string, bigint>()
+    for (const { group, cost } of top.rows) shown.set(group, (shown.get(group) ?? 0n) + cost)
+    expect([...shown.values()].toSorted((a, b) => (a < b ? 1 : -1))).toEqual(dearest)
+    expect(top.totals).toEqual(all.totals)
+    expect(top.rest?.groups ?? 0).toBe(costs.size - shown.size)
+    // Every day is whole.
+    for (let day = span.from; day < span.until; day += dayMs) {
+      const ofDay = (rows: readonly UsageOfDay[]) => ({
+        cost: rows.filter((row) => row.day === day).reduce((sum, { cost }) => sum + cost, 0n),
+        calls: rows.filter((row) => row.day === day).reduce((sum, { calls }) => sum + calls, 0),
+      })
+      const [shownOf, restOf] = [ofDay(top.rows), ofDay(top.rest?.days ?? [])]
+      expect({ cost: shownOf.cost + restOf.cost, calls: shownOf.calls + restOf.calls }).toEqual(
+        ofDay(all.rows),
+      )
+    }
+  })
+
+  test('agrees with what the ledger has booked, and names keys and accounts', async () => {
+    const { totals } = await store.usage.report(queryOf('key'), 1)
+    const spent = await Promise.all(
+      (await store.accounts.listAccounts()).map(async ({ id }) => (await store.ledger.totals(id)).used),
+    )
+    expect(totals.charged).toBe(spent.reduce((sum, one) => sum + one, 0n))
+    const { rows } = await store.usage.report(queryOf('key', { key: filled.customerKey }), 5)
+    expect(rows.every(({ group, label }) => group === filled.customerKey && label === 'program 0')).toBe(true)
+    const [first] = (await store.usage.report(queryOf('account'), 1)).rows
+    expect(first).toMatchObject({ group: filled.customer, label: 'scale0@example.org' })
+  })
+
+  test('of a model, a key or both is the same for all accounts as for the one', async () => {
+    const filter = { key: filled.customerKey, model: 'sim/model-0' }
+    const all = await store.usage.report(queryOf('day', filter), 5)
+    expect(all).toEqual(await store.usage.report(queryOf('day', { ...filter, account: filled.customer }), 5))
+    const foreign = await store.usage.report(queryOf('day', { ...filter, account: filled.rareAccount }), 5)
+    expect(foreign.rows).toEqual([])
+    const byKey = await store.usage.report(queryOf('key', { model: 'sim/model-1' }), 3)
+    const byDay = await store.usage.report(queryOf('day', { model: 'sim/model-1' }), 3)
+    expect(byKey.totals).toEqual(byDay.totals)
+  })
+
+  test('that several ask for is made once, and ends when the last of them has left', async () => {
+    const query = queryOf('key', { until: span.until + 30 * dayMs })
+    const [first, second] = [new AbortController(), new AbortController()]
+    const asked = [store.usage.report(query, 7, first.signal), store.usage.report(query, 7, second.signal)]
+    first.abort()
+    expect(await asked[0]!.catch(String)).toContain('disconnected')
+    expect((await asked[1]!).rows.length).toBeGreaterThan(0)
+    const left = store.usage.report(query, 7, second.signal)
+    second.abort()
+    expect(await left.catch(String)).toContain('disconnected')
+    // The thread has gone on to other work.
+    expect((await store.usage.report(query, 7)).rest).not.toBeNull()
+  })
+
+  test('of which there are too many is refused, and asked again it is made', async () => {
+    const days = Array.from({ length: 5 }, (_, n) => queryOf('key', { until: span.until + n * dayMs }))
+    const answers = await Promise.allSettled(days.map((query) => store.usage.report(query, 3)))
+    expect(answers.map(({ status }) => status)).toEqual([...Array(4).fill('fulfilled'), 'rejected'])
+    const refused = answers[4] as PromiseRejectedResult
+    expect(refused.reason).toBeInstanceOf(GatewayError)
+    expect(refused.reason).toMatchObject({ code: 'rate_limit_exceeded' })
+    // Those of another account are not refused.
+    expect((await store.usage.report(days[4]!, 3)).rows.length).toBeGreaterThan(0)
+  })
+})
+
+describe('the CSV of usage', () => {
+  test.each<[UsageGroup, boolean]>([
+    ['key', false],
+    ['key', true],
+    ['account', false],
+    ['model', false],
+    ['day', true],
+  ])('by %s (of one account: %p) has every group of every day', async (by, own) => {
+    const query = queryOf(by, own ? { account: filled.customer } : {})
+    const { rows } = await store.usage.report(query, 100_000)
+    const wanted = rows.map(
+      ({ day, group, calls }) => `${new Date(day).toISOString().slice(0, 10)} ${group} ${calls}`,
+    )
+    const lines = (await csvOf(query)).map((line) => {
+      const [day, group, , calls] = line.split(',')
+      return `${day} ${group} ${calls}`
+    })
+    expect(lines.toSorted()).toEqual(wanted.toSorted())
+  })
+
+  test('is made as it is read: whoever stops reading ends it', async () => {
+    for (let n = 0; n < 20; n++) {
+      for await (const piece of store.usage.csv(queryOf('key'))) {
+        expect(piece).toContain('input_tokens')
+        break
+      }
+    }
+    expect((await csvOf(queryOf('key'))).length).toBeGreaterThan(5_000)
+  })
+})
