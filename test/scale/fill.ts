@@ -134,7 +134,7 @@ function makeKeys(
      SELECT id, account, 'program ' || n, 'live', printf('%064d', n), printf('%04d', n % 10000), ${now} - n * 1000, 'total'
      FROM scale_key`,
   )
-  database.run('UPDATE api_key SET hash = ?, last_four = ? WHERE id = ?', [
+  database.run("UPDATE api_key SET hash = ?, last_four = ?, sees = 'all' WHERE id = ?", [
     customerKey.hash,
     customerKey.lastFour,
     customerKey.id,
