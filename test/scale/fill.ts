@@ -10,6 +10,7 @@ import { usd } from '../../src/credits/money.ts'
 import { receiptText } from '../../src/store/call-record.ts'
 import { openStore } from '../../src/store/open.ts'
 import { openDatabase } from '../../src/store/sqlite/database/connection.ts'
+import { one } from '../../src/store/sqlite/database/one.ts'
 import { Journal } from '../../src/store/sqlite/ledger/journal.ts'
 import { grantOf, servedBySim } from '../credits/support.ts'
 
@@ -145,7 +146,7 @@ function makeKeys(
 function makeCalls(database: Database, { calls, keys, accounts, days }: Scale, now: number): void {
   const began = startOfDay(now) - (days - 1) * dayMs
   const every = Math.max(1, Math.floor((now - 1 - began) / calls))
-  const [{ tx = 0n } = {}] = database.query<{ tx: bigint }, []>('SELECT max(tx) AS tx FROM journal').all()
+  const tx = Number(one(database, 'SELECT max(tx) FROM journal'))
   database.run(
     `CREATE TEMP TABLE made AS WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${calls - 1})
      SELECT i, printf('req_%032x', i) AS id, scale_key.account, iif(i % ${appEvery} = 0, NULL, scale_key.id) AS key,

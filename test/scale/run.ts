@@ -55,9 +55,9 @@ function callsOn(baseUrl: string) {
   })
   const headers = { authorization: `Bearer ${filled.customerKeyText}`, 'content-type': 'application/json' }
   let times: number[] = []
-  let isOver = false
+  const over = new AbortController()
   const lane = async () => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const began = performance.now()
       const answer = await fetch(`${baseUrl}/chat/completions`, { method: 'POST', body, headers })
       await answer.arrayBuffer()
@@ -79,7 +79,7 @@ function callsOn(baseUrl: string) {
       }
     },
     async stop() {
-      isOver = true
+      over.abort()
       await running
     },
   }
@@ -95,7 +95,7 @@ async function read(url: string, token: string): Promise<{ ms: number; text: str
 
 async function measureReports(): Promise<void> {
   await using weir = await startWeir({ dataDir })
-  await weir.command('accounts', 'create', 'operator@example.org', '--role', 'operator')
+  await weir.command('accounts', 'invite', '--email', 'operator@example.org', '--role', 'operator')
   const made = await weir.command(
     'keys',
     'create',
@@ -186,7 +186,7 @@ async function measureReports(): Promise<void> {
 async function measureRetention(): Promise<void> {
   await using weir = await startWeir({
     dataDir,
-    config: 'retention:\n  requests: 28d\nledger:\n  sweep_ms: 1000\n',
+    config: 'retention:\n  requests: 2419200000\nledger:\n  sweep_ms: 1000\n',
   })
   const calls = callsOn(weir.baseUrl)
   const left = async () => {
