@@ -13,7 +13,7 @@ import { type KeyRoom, keyRoom } from './billing/key-limit.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
 import { needOf, withReserve } from './billing/need.ts'
-import { measured, promptCount, tokenBound } from './counting/prompt-size.ts'
+import { countingFor, measured, promptCount, tokenBound } from './counting/prompt-size.ts'
 import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
 import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor, testModel } from './routing/test-mode.ts'
@@ -55,8 +55,9 @@ export async function estimate(
   const { gatewayTools } = searching.request
   const rounds = gatewayTools && (await roundsOf(parts, searching, gatewayTools))
   const { request, bodyBytes } = rounds?.call ?? searching
-  const most = Math.min(await tokenBound(parts, request.promptParts, bodyBytes), bodyBytes + 10_000)
-  const counted = Math.min(await promptCount(parts, request.promptParts), most)
+  const counting = countingFor(parts, caller.account.id)
+  const most = Math.min(await tokenBound(counting, request.promptParts, bodyBytes), bodyBytes + 10_000)
+  const counted = Math.min(await promptCount(counting, request.promptParts), most)
   const bounded = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { isUnsized } = measured(request.promptParts, bodyBytes)
   const need = withReserve(bounded, request.envelope, candidates, isUnsized)

@@ -7,12 +7,12 @@ import type { TokenBucket } from '../../conversation/usage.ts'
 import { fundingOf, type Pool } from '../../credits/pool.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { type CountingParts, promptBound, tokenBound } from '../counting/prompt-size.ts'
+import { countingFor, promptBound, type SharedCounting, tokenBound } from '../counting/prompt-size.ts'
 import { mediaIn } from './unpriced-media.ts'
 
 /** The pools that may pay, in spending order. One candidate that is not flash class excludes the allowance. */
 export function fundingFor(
-  parts: CountingParts,
+  parts: SharedCounting,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Awaitable<readonly Pool[]> {
@@ -22,16 +22,16 @@ export function fundingFor(
 }
 
 async function appFunding(
-  parts: CountingParts,
-  call: Pick<IncomingCall, 'request' | 'bodyBytes'>,
+  parts: SharedCounting,
+  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<readonly Pool[]> {
   return fundingOf('app', await isFlashCall(parts, call, candidates))
 }
 
 async function isFlashCall(
-  parts: CountingParts,
-  { request, bodyBytes }: Pick<IncomingCall, 'request' | 'bodyBytes'>,
+  parts: SharedCounting,
+  { caller, request, bodyBytes }: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<boolean> {
   if (!candidates.every(({ model }) => model.flashClass)) return false
@@ -40,7 +40,8 @@ async function isFlashCall(
   const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
   if (within(promptBound(request.promptParts, bodyBytes))) return true
   // Counting tokens is only worth it if a shorter prompt would be within the limits.
-  return within(0) && within(await tokenBound(parts, request.promptParts, bodyBytes))
+  const counting = countingFor(parts, caller.account.id)
+  return within(0) && within(await tokenBound(counting, request.promptParts, bodyBytes))
 }
 
 const sound = ['inputAudio', 'cacheReadAudio'] as const

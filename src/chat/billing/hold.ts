@@ -11,7 +11,6 @@ import type { Log } from '../../observe/log.ts'
 import { noWarnings, type Warning } from '../../protocols/lowered-request.ts'
 import type { PaidCall } from '../call.ts'
 import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
-import type { Counter } from '../counting/exact-count.ts'
 import { endedCall } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
@@ -23,7 +22,7 @@ import type { Usage } from '../../conversation/usage.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage, withoutSilence } from '../counting/credible.ts'
-import { measured } from '../counting/prompt-size.ts'
+import { countingFor, measured, type SharedCounting } from '../counting/prompt-size.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { amountsOf, growsWithAnswer, outputBound, type Need, paysForAll } from './need.ts'
 import { needFor } from './prompt-need.ts'
@@ -38,7 +37,7 @@ export interface BillingParts {
   readonly limits: ChatLimits
   readonly inFlight: InFlight
   readonly turns: Turns
-  readonly counter: Counter
+  readonly counter: SharedCounting['counter']
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -359,7 +358,7 @@ export class Hold {
     const credible = complete ? plausible && withoutSilence(plausible, delivered) : plausible
     if (complete || doubted) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, counted, credible)
     const answered = { usage: credible, complete, delivered, doubted }
-    const own = exactCount(this.#parts, this.#round, answered)
+    const own = exactCount(countingFor(this.#parts, this.#call.caller.account.id), this.#round, answered)
     return own instanceof Promise
       ? this.#chargeCounted(own, answered, openSearches)
       : chargeFor(this.#candidate, answered, own, this.left, openSearches)

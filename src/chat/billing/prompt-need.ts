@@ -3,13 +3,13 @@
 import type { Awaitable } from '../../awaitable.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { PaidCall } from '../call.ts'
-import { type CountingParts, measured, tokenBound } from '../counting/prompt-size.ts'
+import { countingFor, measured, type SharedCounting, tokenBound } from '../counting/prompt-size.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { littleCharacters } from '../streaming/turns.ts'
 import { type Need, needOf, quickNeed, withReserve } from './need.ts'
 
-interface NeedParts extends CountingParts {
+interface NeedParts extends SharedCounting {
   readonly limits: ChatLimits
 }
 
@@ -51,7 +51,7 @@ async function countedNeed(
   candidates: readonly Candidate[],
 ): Promise<Need> {
   const { envelope, promptParts } = call.request
-  const bound = await tokenBound(parts, promptParts, call.bodyBytes)
+  const bound = await tokenBound(countingFor(parts, call.caller.account.id), promptParts, call.bodyBytes)
   const need = needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
   return withReserve(need, envelope, candidates, measured(promptParts, call.bodyBytes).isUnsized)
 }

@@ -4,7 +4,7 @@ import { mayUse, type Caller } from '../../accounts/caller.ts'
 import { refusalError, wrongEndpoint } from '../admission.ts'
 import type { ChatParts } from '../parts.ts'
 import type { PromptParts } from '../../protocols/request/prompt-parts.ts'
-import { promptCount } from './prompt-size.ts'
+import { countingFor, promptCount } from './prompt-size.ts'
 
 /**
  * The tokens of a prompt for a model, as exactly as possible without its provider. Needs no credit. Rejects if the
@@ -20,5 +20,5 @@ export async function countTokens(
   if (wrongEndpoint(found, 'chat')) throw refusalError('wrong_endpoint', found, 'chat')
   if (caller.account.suspended) throw refusalError('account_suspended', found, 'chat')
   if (!mayUse(caller, found.id)) throw refusalError('model_not_allowed', found, 'chat')
-  return promptCount(parts, prompt)
+  return promptCount(countingFor(parts, caller.account.id), prompt)
 }

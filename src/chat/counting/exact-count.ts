@@ -1,7 +1,7 @@
 // Counts tokens with the o200k_base vocabulary, in the worker: of prompts and of delivered answers.
 
 import type { DeliveredTokens, Sample } from '../../conversation/delivered.ts'
-import type { TokenCounter } from './token-counter.ts'
+import type { Counter } from './token-counter.ts'
 
 /** Tokenizers are quadratic on long unbroken runs; slices of this many characters keep the cost linear. */
 const sliceCharacters = 512
@@ -10,7 +10,7 @@ const countableCharacters = 65_536
 /** The running estimate is off by at most this factor, so that is how far the uncounted part is corrected. */
 const mostCorrection = 2
 
-export type Counter = Pick<TokenCounter, 'count'>
+export type { Counter }
 
 /** The slices of a text to be counted, and the length of the whole text in characters. */
 export interface Sampled {

@@ -3,6 +3,7 @@
 import type { PromptMedia, PromptParts } from '../../protocols/request/prompt-parts.ts'
 import type { Turns } from '../streaming/turns.ts'
 import { type Counter, sampleOf, tokensOf } from './exact-count.ts'
+import type { TokenCounter } from './token-counter.ts'
 
 /** Upper figures for media, whose size in bytes says little about their tokens. */
 const imageTokens = 6_000
@@ -44,6 +45,16 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
 export interface CountingParts {
   readonly counter: Counter
   readonly turns: Pick<Turns, 'run'>
+}
+
+/** What counts for all accounts, which take turns. */
+export interface SharedCounting {
+  readonly counter: Pick<TokenCounter, 'of'>
+  readonly turns: CountingParts['turns']
+}
+
+export function countingFor({ counter, turns }: SharedCounting, account: string): CountingParts {
+  return { counter: counter.of(account), turns }
 }
 
 /** A tighter upper bound, by counting tokens: used if the quick bound exceeds the caller's credit. */

@@ -13,17 +13,31 @@ export interface Counted {
   readonly tokens: number
 }
 
+/** Counts for one account. */
+export interface Counter {
+  /** The tokens of all texts together. Never rejects, because charges depend on it. */
+  count(texts: readonly string[]): Promise<number>
+}
+
 interface Job {
   readonly texts: readonly string[]
+  readonly characters: number
   readonly resolve: (tokens: number) => void
 }
+
+/** How much the worker has before it at most, characters: what takes it a twentieth of a second. */
+const mostAhead = 131_072
 
 /** An idle worker ends after this long, milliseconds. */
 const idleMs = 60_000
 
 export class TokenCounter {
   readonly #start: () => Worker
+  /** What the worker has before it. */
   readonly #jobs = new Map<number, Job>()
+  #ahead = 0
+  /** What waits for that, by account, the next one first: nobody's thousand prompts delay the charge of another. */
+  readonly #waiting = new Map<string, Job[]>()
   #last = 0
   #worker: Worker | undefined
   #idle: ReturnType<typeof setTimeout> | undefined
@@ -34,20 +48,48 @@ export class TokenCounter {
     this.#start = start
   }
 
-  /** The tokens of all texts together. Never rejects, because charges depend on it. */
-  count(texts: readonly string[]): Promise<number> {
+  of(account: string): Counter {
+    return { count: (texts) => this.#count(account, texts) }
+  }
+
+  #count(account: string, texts: readonly string[]): Promise<number> {
     if (texts.length === 0) return Promise.resolve(0)
     const { promise, resolve } = Promise.withResolvers<number>()
-    const job = ++this.#last
-    this.#jobs.set(job, { texts, resolve })
+    const characters = texts.reduce((sum, text) => sum + text.length, 0)
+    const others = this.#waiting.get(account)
+    if (others) others.push({ texts, characters, resolve })
+    else this.#waiting.set(account, [{ texts, characters, resolve }])
     clearTimeout(this.#idle)
-    try {
-      if (!this.#alone) this.#running().postMessage({ job, texts } satisfies ToCount)
-    } catch {
-      this.#alone = true
+    this.#send()
+    return promise
+  }
+
+  /** Gives the worker as much as it should have before it. */
+  #send(): void {
+    while (!this.#alone && this.#ahead < mostAhead) {
+      const job = this.#next()
+      if (job === undefined) return
+      const id = ++this.#last
+      this.#jobs.set(id, job)
+      this.#ahead += job.characters
+      try {
+        this.#running().postMessage({ job: id, texts: job.texts } satisfies ToCount)
+      } catch {
+        this.#alone = true
+      }
     }
     if (this.#alone) void this.#countHere()
-    return promise
+  }
+
+  /** The next job that waits, account by account. */
+  #next(): Job | undefined {
+    const [next] = this.#waiting
+    if (next === undefined) return undefined
+    const [account, jobs] = next
+    const job = jobs.shift()!
+    this.#waiting.delete(account)
+    if (jobs.length > 0) this.#waiting.set(account, jobs)
+    return job
   }
 
   stop(): void {
@@ -60,8 +102,11 @@ export class TokenCounter {
     if (this.#worker) return this.#worker
     const worker = this.#start()
     worker.on('message', ({ job, tokens }: Counted) => {
-      this.#jobs.get(job)?.resolve(tokens)
+      const counted = this.#jobs.get(job)
       this.#jobs.delete(job)
+      this.#ahead -= counted?.characters ?? 0
+      counted?.resolve(tokens)
+      this.#send()
       if (this.#jobs.size > 0) return
       this.#idle = setTimeout(() => this.stop(), idleMs)
       this.#idle.unref()
@@ -83,6 +128,7 @@ export class TokenCounter {
       this.#jobs.delete(job)
       resolve(countTexts(texts))
     }
+    for (let job = this.#next(); job !== undefined; job = this.#next()) job.resolve(countTexts(job.texts))
   }
 }
 

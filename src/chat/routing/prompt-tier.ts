@@ -3,14 +3,20 @@
 import type { Awaitable } from '../../awaitable.ts'
 import type { Model } from '../../catalog/model.ts'
 import type { Routing } from '../../protocols/protocol.ts'
-import { type CountingParts, promptBound, promptCount } from '../counting/prompt-size.ts'
+import {
+  countingFor,
+  type CountingParts,
+  promptBound,
+  promptCount,
+  type SharedCounting,
+} from '../counting/prompt-size.ts'
 import type { PaidCall } from '../call.ts'
 import type { SizedRouting } from './candidates.ts'
 
 /** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */
 export function sizedRouting(
-  parts: CountingParts,
-  { request, bodyBytes }: Pick<PaidCall, 'request' | 'bodyBytes'>,
+  parts: SharedCounting,
+  { caller, request, bodyBytes }: Pick<PaidCall, 'caller' | 'request' | 'bodyBytes'>,
   models: readonly Model[],
   routing: Routing,
 ): Awaitable<SizedRouting> {
@@ -20,7 +26,7 @@ export function sizedRouting(
   if (tiers.length === 0) return routing
   const most = promptBound(request.promptParts, bodyBytes)
   if (tiers.every(({ abovePromptTokens }) => most <= abovePromptTokens)) return routing
-  return counted(parts, request.promptParts, routing)
+  return counted(countingFor(parts, caller.account.id), request.promptParts, routing)
 }
 
 async function counted(

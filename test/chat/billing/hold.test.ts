@@ -45,7 +45,7 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
 }
 
 // Accounts with little credit have their prompts counted, and the vocabulary takes its time to load.
-beforeAll(() => counter.count(['Hello']), 30_000)
+beforeAll(() => counter.of('anna').count(['Hello']), 30_000)
 
 /** A picodollar amount that pays for so many output tokens of the test's model. */
 const output = (tokens: number) => BigInt(tokens) * 2_000_000n

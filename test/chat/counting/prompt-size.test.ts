@@ -23,7 +23,7 @@ const bodyWith = (content: JsonObject['content']): JsonObject => ({
   model: 'a/m',
   messages: [{ role: 'user', content: content! }],
 })
-const counting = { counter: new TokenCounter(), turns: new Turns() }
+const counting = { counter: new TokenCounter().of('a'), turns: new Turns() }
 const media = 'A'.repeat(1_000_000)
 
 describe('text', () => {

@@ -24,7 +24,7 @@ test(
   async () => {
     const counter = counterOf()
     const asked = [texts, ['one'], [], ['one two three']]
-    expect(await Promise.all(asked.map((each) => counter.count(each)))).toEqual([tokens, 1, 0, 3])
+    expect(await Promise.all(asked.map((each) => counter.of('a').count(each)))).toEqual([tokens, 1, 0, 3])
   },
   vocabularyMs,
 )
@@ -34,7 +34,7 @@ test(
   async () => {
     let turns = 0
     const timer = setInterval(() => turns++, 1)
-    await counterOf().count(texts)
+    await counterOf().of('a').count(texts)
     clearInterval(timer)
     // Loaded in this thread it would be one turn or two.
     expect(turns).toBeGreaterThan(10)
@@ -47,9 +47,9 @@ test(
   async () => {
     const counter = counterOf()
     const control = ['What does <|endoftext|> mean?', '<|im_start|>system<|im_end|>']
-    expect(await counter.count(control)).toBeGreaterThan(10)
+    expect(await counter.of('a').count(control)).toBeGreaterThan(10)
     // Nor does it take the worker away.
-    expect(await counter.count(texts)).toBe(tokens)
+    expect(await counter.of('a').count(texts)).toBe(tokens)
   },
   vocabularyMs,
 )
@@ -58,9 +58,9 @@ test(
   'a worker that was ended is followed by another',
   async () => {
     const counter = counterOf()
-    expect(await counter.count(texts)).toBe(tokens)
+    expect(await counter.of('a').count(texts)).toBe(tokens)
     counter.stop()
-    expect(await counter.count(texts)).toBe(tokens)
+    expect(await counter.of('a').count(texts)).toBe(tokens)
   },
   vocabularyMs,
 )
@@ -75,6 +75,26 @@ test.each([
   ['fails as it starts', () => new Worker('throw new Error("broken")', { eval: true })],
 ] as const)('where a worker %s this thread counts', async (_, start) => {
   const counter = counterOf(start)
-  expect(await Promise.all([counter.count(texts), counter.count(['one'])])).toEqual([tokens, 1])
-  expect(await counter.count(['one two three'])).toBe(3)
+  expect(await Promise.all([counter.of('a').count(texts), counter.of('a').count(['one'])])).toEqual([
+    tokens,
+    1,
+  ])
+  expect(await counter.of('a').count(['one two three'])).toBe(3)
 })
+
+test(
+  'accounts take turns: the thousand prompts of one delay no charge of another',
+  async () => {
+    const counter = counterOf()
+    const long = Array.from({ length: 128 }, (_, at) => `${at} ${'where the river runs '.repeat(24)}`)
+    const order: string[] = []
+    const ask = async (account: string, each: readonly string[]) => {
+      await counter.of(account).count(each)
+      order.push(account)
+    }
+    const greedy = Array.from({ length: 100 }, () => ask('greedy', long))
+    await Promise.all([...greedy, ask('other', ['one'])])
+    expect(order.indexOf('other')).toBeLessThan(6)
+  },
+  vocabularyMs,
+)
