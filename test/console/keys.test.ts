@@ -42,6 +42,29 @@ describe.skipIf(browserPath === null)('keys', () => {
     await context.close()
   }, 30_000)
 
+  test('what a key may read is chosen when it is made, and shown in the list', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('dashboard')
+    await page.getByRole('button', { name: 'Limits, models, expiry' }).click()
+    await page.getByLabel('What it may read').selectOption('all')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const key = await page.getByTestId('key').innerText()
+    const described = await fetch(`${console.weir.baseUrl}/key`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    expect(await described.json()).toMatchObject({ data: { label: 'dashboard', sees: 'all' } })
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    await page.getByRole('row', { name: 'dashboard' }).getByText('reads all calls').waitFor()
+    await page.getByRole('button', { name: 'Change dashboard' }).click()
+    expect(await page.getByLabel('What it may read').count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
   test('a key is replaced with an overlap: both work, and both are listed with their last use', async () => {
     const visit = await console.visit()
     const { context, page } = visit
