@@ -38,7 +38,7 @@ export const mcpSettings = z
     ),
     call_bytes: whole(
       'The most that all MCP servers of one call may send: lists of tools and results together',
-      64 * 1024 ** 2,
+      32 * 1024 ** 2,
       1024,
       1024 ** 3,
     ),

@@ -119,6 +119,26 @@ test('a stream of small events is ended when they are too much together, and wha
 })
 
 describe('MCP servers', () => {
+  /** A call that names a server so many times, and how much memory it takes. */
+  async function declared(url: string, times: number) {
+    const tools = Array.from({ length: times }, (_, at) => ({
+      type: 'mcp',
+      server_label: `srv${at}`,
+      server_url: `${url}?${at}`,
+      require_approval: 'never',
+    }))
+    let answer: { output?: { type: string; error?: string; tools?: [] }[] } = {}
+    const peak = await peakOf(async () => {
+      const response = await fetch(`${weir.baseUrl}/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'sim/echo', input: 'hello', tools }),
+      })
+      answer = (await response.json()) as typeof answer
+    })
+    return { output: answer.output, peak }
+  }
+
   /** A page of nine megabytes: below the limit of one answer. */
   const page = Array.from({ length: 140 }, (_, at) => ({
     name: `tool-${at}`,
@@ -135,19 +155,9 @@ describe('MCP servers', () => {
         return { tools: named, nextCursor: `${pages}` }
       },
     })
-    const tools = Array.from({ length: 16 }, (_, at) => ({
-      type: 'mcp',
-      server_label: `srv${at}`,
-      server_url: `${server.url}?${at}`,
-      require_approval: 'never',
-    }))
-    const response = await fetch(`${weir.baseUrl}/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/echo', input: 'hello', tools }),
-    })
-    const { output } = (await response.json()) as { output: { type: string; error?: string; tools?: [] }[] }
-    const lists = output.filter(({ type }) => type === 'mcp_list_tools')
+    const { output, peak } = await declared(server.url, 16)
+    expect(peak).toBeLessThan(mostMegabytes)
+    const lists = output!.filter(({ type }) => type === 'mcp_list_tools')
     expect(lists).toHaveLength(16)
     for (const { error, tools: listed } of lists) {
       expect(error).toMatch(/more than (10485760 bytes|one call may read)/)
@@ -155,5 +165,15 @@ describe('MCP servers', () => {
     }
     // Two pages of each at most, and no more of all together than one call may read.
     expect(pages).toBeLessThanOrEqual(32)
+  })
+
+  test('whose lists are as large as they may be take some copies of what one call may read', async () => {
+    using server = mcpServer({
+      handle: ({ method }) => (method === 'tools/list' ? { tools: page.slice(0, 128) } : undefined),
+    })
+    const { output, peak } = await declared(server.url, 3)
+    // The simulator, as most models, takes fewer tools than that.
+    expect(output).toBeUndefined()
+    expect(peak).toBeLessThan(1.5 * mostMegabytes)
   })
 })
