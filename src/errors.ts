@@ -19,6 +19,17 @@ export interface ErrorDetails {
   /** More facts for `metadata`: plain JSON values. */
   readonly metadata?: Readonly<Record<string, unknown>>
   readonly cause?: unknown
+  /** Whose credential was refused; for the request log, never shown. */
+  readonly credential?: RefusedCredential
+}
+
+export interface RefusedCredential {
+  /** Its account, if the secret was right. */
+  readonly account?: string
+  /** The id of its key, if the secret was right. */
+  readonly key?: string
+  /** The public id in a key whose secret was not. */
+  readonly keyId?: string
 }
 
 /** An error a client can see. Throw codes, not sentences: the table holds the words. */

@@ -60,17 +60,28 @@ export function sees({ line, mode }: Viewer, key: Pick<ApiKey, 'id' | 'lineage' 
 export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
 
 /** Why a key is refused now, or undefined. */
-export function keyFault({ revokedAt, expiresAt }: ApiKey, now: number): GatewayError | undefined {
-  if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked')
-  if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired')
+export function keyFault(
+  { id, account, revokedAt, expiresAt }: ApiKey,
+  now: number,
+): GatewayError | undefined {
+  const credential = { account, key: id }
+  if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked', { credential })
+  if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired', { credential })
   return undefined
 }
 
 /** Why a session is refused now, or undefined. */
-export function sessionFault({ revokedAt, expiresAt }: Session, now: number): GatewayError | undefined {
+export function sessionFault(
+  { account, revokedAt, expiresAt }: Session,
+  now: number,
+): GatewayError | undefined {
+  const credential = { account }
   if (revokedAt !== null && revokedAt <= now)
-    return new GatewayError('api_key_revoked', { message: 'The session has been ended.' })
+    return new GatewayError('api_key_revoked', { message: 'The session has been ended.', credential })
   if (expiresAt <= now)
-    return new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
+    return new GatewayError('api_key_expired', {
+      message: 'The session has expired: sign in again.',
+      credential,
+    })
   return undefined
 }

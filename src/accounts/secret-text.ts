@@ -82,6 +82,18 @@ function endsWithChecksum(text: string): boolean {
   return true
 }
 
+/** How the keys of this gateway begin, mistyped ones too. */
+const anySecret = new RegExp(`\\b(?:sk|ws|mk)-weir(?:-[a-z]+)?-([0-9A-Za-z]{${idLength}})-`)
+
+/** The public id of a key in the headers of a request; undefined without one. */
+export function publicIdIn(headers: Headers): string | undefined {
+  for (const name of ['authorization', 'x-api-key', 'x-goog-api-key']) {
+    const id = anySecret.exec(headers.get(name)?.slice(0, 200) ?? '')?.[1]
+    if (id !== undefined) return id
+  }
+  return undefined
+}
+
 /** Unbiased random characters: bytes beyond the last multiple of 62 are discarded. */
 function randomText(length: number): string {
   let text = ''

@@ -87,6 +87,7 @@ export interface PaidParts extends IntakeParts, IdempotencyParts {
   /** Whose calls run in this process. */
   readonly callers: Pick<Callers, 'enter'>
   readonly calls: CallLog
+  readonly site: Site
   /** What users' requests may name. */
   readonly addressRules: AddressRules
 }

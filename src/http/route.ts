@@ -1,6 +1,7 @@
 // A route: its address, who may call it, its handler, and its documentation.
 
 import type { Caller } from '../accounts/caller.ts'
+import type { RefusedCredential } from '../errors.ts'
 import type { Operation } from './docs/operation.ts'
 import type { Refuse } from './intake/error-response.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
@@ -12,6 +13,8 @@ export interface Call {
   readonly params: Readonly<Record<string, string>>
   /** The caller, by the route's `identify`. Throws or rejects with GatewayError if nobody is identified. */
   caller(): Caller | Promise<Caller>
+  /** Takes note of who asks, for the request log, where the route has a way of its own to identify them. */
+  askedBy(who: RefusedCredential): void
 }
 
 export type Identify = (parts: ServingParts, request: Request) => Caller | Promise<Caller>

@@ -101,10 +101,10 @@ const consolePage: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () =>
     (await import('./console/pages.ts')).consolePage(request, parts.publicUrl()),
   )
-const consoleApi: Route['handle'] = async (parts, { request, requestId }) =>
-  (await import('./console/api.ts')).consoleApi(parts, request, requestId)
-const adminApi: Route['handle'] = async (parts, { request, requestId }) =>
-  (await import('./admin/api.ts')).adminApi(parts, request, requestId)
+const consoleApi: Route['handle'] = async (parts, call) =>
+  (await import('./console/api.ts')).consoleApi(parts, call)
+const adminApi: Route['handle'] = async (parts, call) =>
+  (await import('./admin/api.ts')).adminApi(parts, call)
 const documentation: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () => {
     const { consoleRoutes } = await import('./docs/openapi-console.ts')

@@ -1,6 +1,7 @@
 // Records an ended call: a line in the log and a row in the request log.
 
 import type { Log } from './log.ts'
+import { createRedactor, type Redactor } from './redact.ts'
 import type { EndedCall, RequestLogRow } from './request-log.ts'
 
 export interface CallLogParts {
@@ -8,19 +9,70 @@ export interface CallLogParts {
   readonly keep: (row: RequestLogRow) => void
   /** The same for a call that was refused before it began. */
   readonly keepRefused: (row: RequestLogRow) => void
+  /** The same for a request that never became a call: it counts for no usage. */
+  readonly keepTurnedAway: (row: RequestLogRow) => void
   /** Picodollars as a decimal string of US dollars. */
   readonly usd: (amount: bigint) => string
 }
 
 /** Refusals per account and minute that leave a row: a client in a loop must not fill the disk. */
 export const refusalRowsPerMinute = 120
+/** The same of a network, where the account is not known. */
+export const strangerRowsPerMinute = 60
+/** The same of all strangers together, and in a day; beyond that, one row a minute tells how many there were. */
+export const strangersRowsPerMinute = 120
+export const strangersRowsPerDay = 20_000
+const lookUpsPerSecond = 100
+const secondMs = 1_000
 const minuteMs = 60_000
+const dayMs = 86_400_000
+
+/** Who was refused. */
+export interface Refusee {
+  /** Empty if unknown. */
+  readonly account: string
+  readonly network: string
+  /** Milliseconds since 1970. */
+  readonly at: number
+}
+
+/** Counts what happens in each stretch of time, by name. */
+class Counts {
+  readonly #lengthMs: number
+  readonly #counts = new Map<string, number>()
+  #stretch = 0
+
+  constructor(lengthMs: number) {
+    this.#lengthMs = lengthMs
+  }
+
+  /** How often it has happened in this stretch, this time included. */
+  next(name: string, at: number): number {
+    const stretch = Math.floor(at / this.#lengthMs)
+    if (stretch !== this.#stretch) this.#counts.clear()
+    this.#stretch = stretch
+    const count = (this.#counts.get(name) ?? 0) + 1
+    // Names come from outside: beyond the bound all count as one.
+    if (count === 1 && this.#counts.size >= mostNames) return name === others ? 1 : this.next(others, at)
+    this.#counts.set(name, count)
+    return count
+  }
+}
+
+const mostNames = 10_000
+const others = ''
 
 export class CallLog {
   readonly #parts: CallLogParts
   readonly #noted = new WeakSet<object>()
-  readonly #refusals = new Map<string, number>()
-  #minute = 0
+  readonly #refusals = new Counts(minuteMs)
+  readonly #strangers = new Counts(minuteMs)
+  readonly #allStrangers = new Counts(minuteMs)
+  readonly #ofDay = new Counts(dayMs)
+  readonly #lookUps = new Counts(secondMs)
+  /** Refusals of strangers without a row since the last row of one. */
+  #unlisted = 0
+  #redactor: Redactor | undefined
 
   constructor(parts: CallLogParts) {
     this.#parts = parts
@@ -39,9 +91,46 @@ export class CallLog {
     if (this.#mayKeep(call)) this.#parts.keepRefused(call)
   }
 
-  /** A request that was refused before it became a call. */
-  turnedAway(fields: Readonly<Record<string, unknown>>, failure: object): void {
-    if (this.#isNew(failure)) this.#parts.log.info('a request was refused', fields)
+  /** Logs a request that was refused before it became a call; false if the failure has been noted already. */
+  turnedAway(fields: Readonly<Record<string, unknown>>, failure: object): boolean {
+    if (!this.#isNew(failure)) return false
+    this.#parts.log.info('a request was refused', fields)
+    return true
+  }
+
+  /** A text from a request, such as its path, without what looks like a secret. */
+  withoutSecrets(text: string): string {
+    return (this.#redactor ??= createRedactor({ secrets: [], prompts: false })).text(text)
+  }
+
+  /** Whether it may be looked up who was refused; this uses one of the look-ups of this second up. */
+  mayLookUp(at: number): boolean {
+    return this.#lookUps.next(others, at) <= lookUpsPerSecond
+  }
+
+  /**
+   * Keeps the row of such a request, unless its account, or strangers like it, have filled their share. `make` is given
+   * how many refusals of strangers have left no row since the last one that did.
+   */
+  keepTurnedAway(who: Refusee, make: (unlisted: number) => RequestLogRow): void {
+    if (who.account !== '') {
+      if (this.#mayKeep(who)) this.#parts.keepTurnedAway(make(0))
+      return
+    }
+    if (!this.#mayListStranger(who)) {
+      this.#unlisted += 1
+      return
+    }
+    this.#parts.keepTurnedAway(make(this.#unlisted))
+    this.#unlisted = 0
+  }
+
+  #mayListStranger({ network, at }: Refusee): boolean {
+    // One network alone must not use up what there is for all.
+    if (this.#strangers.next(network, at) > strangerRowsPerMinute) return false
+    const ofMinute = this.#allStrangers.next(others, at)
+    if (ofMinute > strangersRowsPerMinute) return false
+    return this.#ofDay.next(others, at) <= strangersRowsPerDay || ofMinute === 1
   }
 
   #isNew(failure: object | undefined): boolean {
@@ -51,13 +140,8 @@ export class CallLog {
     return true
   }
 
-  #mayKeep({ account, at }: EndedCall): boolean {
-    const minute = Math.floor(at / minuteMs)
-    if (minute !== this.#minute) this.#refusals.clear()
-    this.#minute = minute
-    const count = (this.#refusals.get(account) ?? 0) + 1
-    this.#refusals.set(account, count)
-    return count <= refusalRowsPerMinute
+  #mayKeep({ account, at }: Pick<Refusee, 'account' | 'at'>): boolean {
+    return this.#refusals.next(account, at) <= refusalRowsPerMinute
   }
 
   #line(call: EndedCall): void {

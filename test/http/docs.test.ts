@@ -17,7 +17,13 @@ const source = resolve(import.meta.dir, '../../src')
 const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
 const quiet = () => undefined
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-const calls = new CallLog({ log, keep: quiet, keepRefused: quiet, usd: String })
+const calls = new CallLog({
+  log,
+  keep: quiet,
+  keepTurnedAway: () => undefined,
+  keepRefused: quiet,
+  usd: String,
+})
 const routes = createRoutes({
   body,
   calls,

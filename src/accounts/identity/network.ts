@@ -1,7 +1,7 @@
 // The network of an address, as limits count it: a customer's prefix, not one of its many addresses.
 
 import ipaddr from 'ipaddr.js'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError, type RefusedCredential } from '../../errors.ts'
 
 /** `203.0.113.0/24`, `2001:db8:1::/56`; anything but an address counts as a network of its own. */
 export function networkOf(address: string): string {
@@ -18,12 +18,17 @@ export function isWithin(address: string, ranges: readonly string[]): boolean {
   return parsed !== undefined && ranges.some((range) => isNetwork(range) && matches(parsed, range))
 }
 
-/** Throws `network_not_allowed` for a key that is used outside of its networks; null allows any. */
-export function requireWithin(address: string, networks: readonly string[] | null): void {
+/** Throws `network_not_allowed` for a key that is used outside of its networks; null allows any. `credential` is its own. */
+export function requireWithin(
+  address: string,
+  networks: readonly string[] | null,
+  credential: RefusedCredential,
+): void {
   if (networks === null || isWithin(address, networks)) return
   // Older versions stored short forms. What was meant is not guessed: 192.168/16 was read as 192.0.0.168/16.
-  if (networks.every(isNetwork)) throw new GatewayError('network_not_allowed')
+  if (networks.every(isNetwork)) throw new GatewayError('network_not_allowed', { credential })
   throw new GatewayError('network_not_allowed', {
+    credential,
     message:
       'A network of this key is a short form such as 10/8, which allows nothing: write it as 10.0.0.0/8.',
   })

@@ -8,14 +8,19 @@ import { GatewayError } from '../../errors.ts'
 import { bodyOf, routeIn } from '../console/table.ts'
 import { bearerOf } from '../intake/authenticate.ts'
 import type { HttpParts } from '../parts.ts'
+import type { Call } from '../route.ts'
 import { adminRoutes } from './routes.ts'
 
 const prefix = '/admin/v1/'
 
+type Asked = Pick<Call, 'request' | 'requestId' | 'askedBy'>
+
 /** Answers a request below `/admin/v1/`. Throws GatewayError for every refusal. */
-export async function adminApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
+export async function adminApi(parts: HttpParts, call: Asked): Promise<Response> {
+  const { request, requestId, askedBy } = call
   // The key is checked first: without one, a client learns nothing about the routes.
   const operator = await operatorOf(parts, request)
+  askedBy({ account: operator.id })
   const { route, params } = routeIn(adminRoutes, prefix, request, parts)
   const body = await bodyOf(parts, request, route)
   const answer = await route.handle({
@@ -45,14 +50,18 @@ export async function operatorOf(parts: HttpParts, request: Request): Promise<Ac
   const text = bearerOf(request.headers)
   const id = managementKeyIdOf(text)
   const key = id === undefined ? undefined : await managementKeys.find(id)
-  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key', { message: unknownKey(text) })
-  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
-  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-  requireWithin(site.addressOf(request), key.networks)
+  if (!key || !matches(key, text))
+    throw new GatewayError('invalid_api_key', { message: unknownKey(text), credential: {} })
+  const credential = { account: key.account, key: key.id }
+  if (key.revokedAt !== null && key.revokedAt <= now())
+    throw new GatewayError('api_key_revoked', { credential })
+  if (key.expiresAt !== null && key.expiresAt <= now())
+    throw new GatewayError('api_key_expired', { credential })
+  requireWithin(site.addressOf(request), key.networks, credential)
   const account = await accounts.findAccount(key.account)
   if (!account) throw new GatewayError('invalid_api_key')
-  if (account.suspended) throw new GatewayError('account_suspended')
-  if (account.role !== 'operator') throw new GatewayError('operator_required')
+  if (account.suspended) throw new GatewayError('account_suspended', { credential })
+  if (account.role !== 'operator') throw new GatewayError('operator_required', { credential })
   return account
 }
 

@@ -8,6 +8,7 @@ import { GatewayError } from '../../errors.ts'
 import { stillUsed } from '../app/signed-in.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
+import type { Call } from '../route.ts'
 import type { ConsoleRoute, SignedInAccount } from './route.ts'
 import { routes } from './routes.ts'
 import { bodyOf, routeIn } from './table.ts'
@@ -15,10 +16,14 @@ import { bodyOf, routeIn } from './table.ts'
 const prefix = '/console/api/'
 
 /** Answers a request below `/console/api/`. Throws GatewayError for every refusal. */
-export async function consoleApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
+export async function consoleApi(
+  parts: HttpParts,
+  { request, requestId, askedBy }: Pick<Call, 'request' | 'requestId' | 'askedBy'>,
+): Promise<Response> {
   const { route, params } = routeIn(routes, prefix, request, parts)
   requireOwnOrigin(request, parts.site)
   const signedIn = await signedInOf(parts, request)
+  if (signedIn) askedBy({ account: signedIn.account.id })
   admit(route, signedIn, parts.now())
   const visitor = {
     network: networkOf(parts.site.addressOf(request)),

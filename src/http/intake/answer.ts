@@ -3,12 +3,13 @@
 import type { Caller } from '../../accounts/caller.ts'
 import { requireWithin } from '../../accounts/identity/network.ts'
 import { andThen, type Awaitable } from '../../awaitable.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError, type RefusedCredential } from '../../errors.ts'
 import type { Call, Identify, Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
 import { authenticate } from './authenticate.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
+import { credentialOf, noteRefusal } from './note-refusal.ts'
 
 /** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
 export async function answered<Parts extends ServingParts>(
@@ -18,13 +19,18 @@ export async function answered<Parts extends ServingParts>(
   params: Call['params'],
 ): Promise<Response> {
   const requestId = newRequestId()
+  const arrivedAt = performance.now()
   const { identify } = route
-  const call: Call = {
-    request,
-    requestId,
-    params,
-    caller: () => callerOf(parts, request, identify),
+  let known: RefusedCredential | undefined
+  const askedBy = (who: RefusedCredential) => {
+    known = who
   }
+  const caller = () =>
+    andThen(callerOf(parts, request, identify), (identified) => {
+      askedBy(credentialOf(identified))
+      return identified
+    })
+  const call: Call = { request, requestId, params, caller, askedBy }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
       checkHeaders(request.headers, parts.body.maxHeaderBytes)
@@ -36,7 +42,8 @@ export async function answered<Parts extends ServingParts>(
     return response
   } catch (thrown) {
     logOwnFault(parts, thrown, requestId)
-    if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
+    if (thrown instanceof GatewayError && isOfInterest(route, request, thrown))
+      noteRefusal(parts, { request, requestId, arrivedAt, known, identify: caller }, thrown)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())
   } finally {
@@ -50,12 +57,22 @@ export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown,
   log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
 }
 
+/** Answers to those who look whether something is there, or whether they are signed in: these are no refusals. */
+const answersToReading: ReadonlySet<string> = new Set(['not_found', 'not_signed_in'])
+
+/** Neither is it one that a process is not ready. */
+function isOfInterest<Parts>({ takesNoTurn }: Route<Parts>, request: Request, error: GatewayError): boolean {
+  const reads = request.method === 'GET' || request.method === 'HEAD'
+  return takesNoTurn !== true && !(reads && answersToReading.has(error.code))
+}
+
 /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
 function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
   const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
   return andThen(identified, (caller) => {
     const { key } = caller
-    if (key && key.networks !== null) requireWithin(parts.site.addressOf(request), key.networks)
+    if (key && key.networks !== null)
+      requireWithin(parts.site.addressOf(request), key.networks, credentialOf(caller))
     return caller
   })
 }
@@ -65,17 +82,4 @@ export function asCaller<Parts>(
   describe: (parts: Parts, caller: Caller, call: Call) => object | Promise<object>,
 ): Route<Parts>['handle'] {
   return async (parts, call) => Response.json(await describe(parts, await call.caller(), call))
-}
-
-/** Every error has a request id that can be found in the log, even if the request never became a call. */
-function noteRefusal(
-  { calls }: ServingParts,
-  request: Request,
-  error: GatewayError,
-  requestId: string,
-): void {
-  const { code, status, details } = error
-  const path = URL.parse(request.url)?.pathname.slice(0, 200)
-  const fields = { request_id: requestId, method: request.method, path, status, code, param: details.param }
-  calls.turnedAway(fields, error)
 }

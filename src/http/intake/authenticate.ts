@@ -31,9 +31,10 @@ export function authenticateEither(
 
 function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Caller> {
   const read = readKey(text)
-  if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
+  if (read.kind === 'malformed') throw new GatewayError('invalid_api_key', { credential: {} })
   return andThen(accounts.findKey(read.id), (key) => {
-    if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+    if (!key || !matches(key, text))
+      throw new GatewayError('invalid_api_key', { credential: { keyId: read.id } })
     const fault = keyFault(key, now())
     if (fault) throw fault
     return andThen(accounts.findAccount(key.account), (account): Caller => {
@@ -63,7 +64,10 @@ export async function authenticateSession(
   const id = sessionIdOf(text)
   const session = id === undefined ? undefined : await accounts.findSession(id)
   if (!session || !matches(session, text)) {
-    throw new GatewayError('invalid_api_key', { message: 'This is no session token that is valid here.' })
+    throw new GatewayError('invalid_api_key', {
+      message: 'This is no session token that is valid here.',
+      credential: {},
+    })
   }
   const fault = sessionFault(session, now())
   if (fault) throw fault

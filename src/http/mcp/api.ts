@@ -2,8 +2,10 @@
 // is admitted, limited, charged and logged like any other.
 
 import type { Caller } from '../../accounts/caller.ts'
+import { GatewayError } from '../../errors.ts'
 import { logOwnFault } from '../intake/answer.ts'
 import { errorResponse, newRequestId } from '../intake/error-response.ts'
+import { credentialOf, noteRefusal } from '../intake/note-refusal.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
 import { getCredits } from '../v1/account/account.ts'
@@ -34,10 +36,14 @@ export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: Abo
       ...(text === undefined ? {} : { body: text }),
     })
     const requestId = newRequestId()
+    const arrivedAt = performance.now()
     try {
-      return await route.handle(within, { request, requestId, params: {}, caller: () => caller })
+      const call = { request, requestId, params: {}, caller: () => caller, askedBy: () => undefined }
+      return await route.handle(within, call)
     } catch (thrown) {
       logOwnFault(parts, thrown, requestId)
+      const refused = { request, requestId, arrivedAt, known: credentialOf(caller), identify: () => caller }
+      if (thrown instanceof GatewayError) noteRefusal(parts, refused, thrown)
       return errorResponse(thrown, requestId, parts.publicUrl())
     } finally {
       parts.largeBodies.leave(requestId)

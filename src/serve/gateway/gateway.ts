@@ -134,6 +134,7 @@ function endedCalls(
       rows.appendRefused(row, model)
       metrics.count(row, model)
     },
+    appendTurnedAway: (row) => rows.append(row),
   }
 }
 

@@ -64,6 +64,8 @@ export interface EndedCalls {
   append(row: RequestLogRow): void
   /** A call that was refused before it began; `model` is empty for one that there is not. */
   appendRefused(row: RequestLogRow, model: string): void
+  /** A request that never became a call. */
+  appendTurnedAway(row: RequestLogRow): void
 }
 
 export interface CountingLimiter extends RequestLimiter {
@@ -112,6 +114,7 @@ export function servingOf(source: ServingSource): Serving {
     usd: formatUsd,
     keep: (row) => store.ended.append(row),
     // Days are kept without end, and anybody can invent model names.
+    keepTurnedAway: (row) => store.ended.appendTurnedAway(row),
     keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const listeners = [

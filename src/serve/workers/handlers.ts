@@ -98,6 +98,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       },
       mcpRefused: (...given) => shared.mcp.noteRefusal(...given),
       callEnded: (row) => ended.append(row),
+      turnedAway: (row) => ended.appendTurnedAway(row),
       callRefused: (row, model) => ended.appendRefused(row, model),
     },
     async cleanUp() {

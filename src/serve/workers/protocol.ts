@@ -62,6 +62,8 @@ export interface LedgerNotifications {
   callEnded(row: RequestLogRow): void
   /** A call that was refused before it began; `model` is empty if it does not exist. */
   callRefused(row: RequestLogRow, model: string): void
+  /** A request that never became a call. */
+  turnedAway(row: RequestLogRow): void
   rememberSignature(key: string, signature: string): void
 }
 

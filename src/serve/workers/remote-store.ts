@@ -68,6 +68,7 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
       },
       ended: {
         append: (row) => link.notify('callEnded', row),
+        appendTurnedAway: (row) => link.notify('turnedAway', row),
         appendRefused: (row, model) => link.notify('callRefused', row, model),
       },
     },

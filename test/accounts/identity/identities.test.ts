@@ -271,9 +271,9 @@ test.each([
 })
 
 test('a key whose networks are stored in a short form is refused, and told why', () => {
-  expect(() => requireWithin('10.1.2.3', ['10.0.0.0/8'])).not.toThrow()
-  expect(() => requireWithin('11.1.2.3', ['10.0.0.0/8'])).toThrow(GatewayError)
-  expect(() => requireWithin('10.1.2.3', ['10/8'])).toThrow('short form such as 10/8')
+  expect(() => requireWithin('10.1.2.3', ['10.0.0.0/8'], {})).not.toThrow()
+  expect(() => requireWithin('11.1.2.3', ['10.0.0.0/8'], {})).toThrow(GatewayError)
+  expect(() => requireWithin('10.1.2.3', ['10/8'], {})).toThrow('short form such as 10/8')
 })
 
 test.each([

@@ -21,7 +21,7 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
   return {
     limiter: new Limiter(limits, inFlight, clock),
     probes: new Probes(clock),
-    ended: { append: unused, appendRefused: unused },
+    ended: { append: unused, appendRefused: unused, appendTurnedAway: unused },
     freeCredit: { ensure: unused },
     mcp: { registered: unused, noteRefusal: unused },
   }

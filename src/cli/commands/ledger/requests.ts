@@ -39,7 +39,9 @@ export async function showRequest(context: Context, invocation: Invocation): Pro
   const [id = ''] = invocation.args
   const found = await withStore(context, async (store) => {
     const row = await store.requests.find(id)
-    return row && { ...(await requestWhole(row, store.ledger)), account: row.account }
+    return (
+      row && { ...(await requestWhole(row, store.ledger)), account: row.account === '' ? null : row.account }
+    )
   })
   if (!found) throw new CommandFailure(`the request log holds no call ${JSON.stringify(id)}`)
   print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
@@ -141,7 +143,7 @@ function lineOf(row: LoggedRequest): string[] {
   return [
     seen.ended_at,
     seen.id,
-    seen.key ?? 'app',
+    seen.key ?? (row.account === '' ? '–' : 'app'),
     seen.model ?? '–',
     seen.provider ?? '–',
     String(seen.status),

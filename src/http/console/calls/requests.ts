@@ -87,8 +87,9 @@ export async function requestDetail(
   return { ...whole, ...(await originOf(accounts, row)), refusal }
 }
 
-function channelOf({ key }: LoggedRequest): 'api' | 'app' {
-  return key === null ? 'app' : 'api'
+/** Whose refused credential is not known has called the API. */
+function channelOf({ key, account }: LoggedRequest): 'api' | 'app' {
+  return key === null && account !== '' ? 'app' : 'api'
 }
 
 async function originOf(accounts: Pick<HttpParts['accounts'], 'findKey'>, row: LoggedRequest) {

@@ -14,6 +14,7 @@ import { inbound, modelId, withModel } from '../../../protocols/gemini/inbound/i
 import { isObject } from '../../../protocols/json.ts'
 import { refuseGemini } from './errors.ts'
 import { decoded } from '../../intake/model-in-path.ts'
+import { refusedLater } from '../../intake/note-refusal.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
@@ -94,7 +95,12 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
     parts.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
   }
-  return withinLimits(parts, { caller, requestId, kind: kindOfCaller(caller) }, counted, refuseGemini)
+  return withinLimits(
+    parts,
+    { caller, requestId, kind: kindOfCaller(caller) },
+    counted,
+    refusedLater(parts, call, caller, refuseGemini),
+  )
 }
 
 /**

@@ -6,6 +6,7 @@ import { inbound, modelId, promptOf } from '../../../protocols/anthropic-message
 import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../../intake/authenticate.ts'
 import { refusalIn, type Refuse } from '../../intake/error-response.ts'
+import { refusedLater } from '../../intake/note-refusal.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
@@ -67,7 +68,12 @@ async function count(parts: PaidParts, call: Call): Promise<Response> {
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
   return identified(
-    await withinLimits(parts, { caller, requestId, kind: kindOfCaller(caller) }, counted, refuseMessages),
+    await withinLimits(
+      parts,
+      { caller, requestId, kind: kindOfCaller(caller) },
+      counted,
+      refusedLater(parts, call, caller, refuseMessages),
+    ),
   )
 }
 

@@ -3,6 +3,7 @@
 import { countTokens } from '../../../chat/counting/count-tokens.ts'
 import { storedTurn } from '../../intake/large-bodies.ts'
 import { kindOfCaller, withinLimits } from '../../intake/paid/within-limits.ts'
+import { refusedLater } from '../../intake/note-refusal.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call } from '../../route.ts'
 import type { PaidParts, ResponseParts } from '../../parts.ts'
@@ -33,5 +34,10 @@ export async function countInputTokens(parts: PaidParts & ResponseParts, asked: 
     const headers = { 'x-request-id': requestId }
     return Response.json({ object: 'response.input_tokens', input_tokens }, { headers })
   }
-  return withinLimits(parts, { caller, requestId, kind: kindOfCaller(caller) }, counted)
+  return withinLimits(
+    parts,
+    { caller, requestId, kind: kindOfCaller(caller) },
+    counted,
+    refusedLater(parts, asked, caller),
+  )
 }
