@@ -17,7 +17,10 @@ const app = createRoutes({
   turns: new Turns(),
   largeBodies: new LargeBodies(),
   publicUrl: () => publicUrl,
-} as Partial<HttpParts> as HttpParts)
+  site: { addressOf: () => '192.0.2.1' },
+  now: Date.now,
+  log,
+} as unknown as HttpParts)
 
 const asked = (method: string, path: string) =>
   wrongTarget({ method, url: `http://127.0.0.1:8787${path}` }, app.routes, publicUrl)

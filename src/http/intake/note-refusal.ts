@@ -27,6 +27,14 @@ type NotingParts = Pick<ServingParts, 'calls' | 'site' | 'now' | 'accounts' | 'l
 
 /** Notes a refusal that nothing has noted yet. Never throws; who asked may be found out later than the answer is sent. */
 export function noteRefusal(parts: NotingParts, refused: RefusedRequest, error: GatewayError): void {
+  try {
+    note(parts, refused, error)
+  } catch (failure) {
+    parts.log.error('a refusal could not be noted', { request_id: refused.requestId, error: failure })
+  }
+}
+
+function note(parts: NotingParts, refused: RefusedRequest, error: GatewayError): void {
   const { calls, log, site } = parts
   const { request, requestId } = refused
   const { code, status, details } = error

@@ -42,8 +42,10 @@ export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: Abo
       return await route.handle(within, call)
     } catch (thrown) {
       logOwnFault(parts, thrown, requestId)
-      const refused = { request, requestId, arrivedAt, known: credentialOf(caller), identify: () => caller }
-      if (thrown instanceof GatewayError) noteRefusal(parts, refused, thrown)
+      if (thrown instanceof GatewayError) {
+        const known = credentialOf(caller)
+        noteRefusal(parts, { request, requestId, arrivedAt, known, identify: () => caller }, thrown)
+      }
       return errorResponse(thrown, requestId, parts.publicUrl())
     } finally {
       parts.largeBodies.leave(requestId)
