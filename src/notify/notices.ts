@@ -1,11 +1,11 @@
 // What an account should be told about its credit before it runs out. Pure.
 
-import { freeIn } from '../credits/balance.ts'
+import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
 
 export interface Thresholds {
-  /** Free purchased credit below this is low; 0 disables the notice. */
+  /** Purchased credit below this is low, what calls in flight hold included; 0 disables the notice. */
   readonly lowBalance: Pico
   /** A lot that ends within this time is expiring; 0 disables the notice. */
   readonly expiringMs: number
@@ -30,7 +30,8 @@ export function noticesOf(
   at: number,
   limits: Thresholds,
 ): readonly Notice[] {
-  const available = freeIn(balance, ['purchased'], at)
+  // What is held is not spent: most of it comes back.
+  const available = remainingIn(balance, 'purchased', at)
   const isLow = purchased > 0n && available < limits.lowBalance
   const low: Notice[] = isLow ? [{ kind: 'balance_low', available, threshold: limits.lowBalance }] : []
   const expiring = balance.lots.flatMap(({ id, pool, remaining, expiresAt }): Notice[] => {

@@ -5,12 +5,12 @@ import type { AccountStore } from '../accounts/account.ts'
 import { type ApiKey, keyState } from '../accounts/api-key.ts'
 import { windowStart } from '../accounts/spend-window.ts'
 import type { LedgerStore } from '../credits/ledger/ledger.ts'
-import { formatUsd } from '../credits/money.ts'
-import { noticesOf, type Thresholds } from './notices.ts'
-import type { EventType, WebhookStore } from './webhook.ts'
+import { formatUsd, type Pico } from '../credits/money.ts'
+import { type Notice, noticesOf, type Thresholds } from './notices.ts'
+import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
 
 export interface WatchParts {
-  readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit'>
+  readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
   readonly accounts: Pick<AccountStore, 'listKeys'>
   readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend'>
   readonly thresholds: Thresholds
@@ -20,17 +20,21 @@ export interface WatchParts {
 const watched: readonly EventType[] = ['balance.low', 'lot.expiring', 'key.limit_reached']
 const perStep = 50
 const mostRefused = 10_000
+/** A key that has spent this part of its limit after it refused a call had not reached it. */
+const servedPart = 10n
 
 export class AccountWatch {
   readonly #parts: WatchParts
   /** When the limit of a key last refused a call since the last check, by its id, milliseconds since 1970. */
   #refused = new Map<string, number>()
+  /** What was seen on the good side of its line after the last event of it. */
+  readonly #back = new Set<string>()
 
   constructor(parts: WatchParts) {
     this.#parts = parts
   }
 
-  /** Notes an ended call: a key may reach its limit before it has spent all of it. Never throws. */
+  /** Notes a call that was refused for what its key has spent, whatever calls in flight hold. Never throws. */
   callEnded({ key, code }: { readonly key: string | null; readonly code: string | null }): void {
     if (code === 'key_limit_exceeded' && key !== null) this.#note(key, this.#parts.now())
   }
@@ -69,33 +73,55 @@ export class AccountWatch {
     const { store, accounts, ledger, thresholds, now } = this.#parts
     const at = now()
     const { purchased } = await ledger.totals(account)
-    for (const notice of noticesOf(await ledger.balance(account), purchased, at, thresholds)) {
-      if (notice.kind === 'balance_low') {
-        const { available, threshold } = notice
-        const data = { available_usd: formatUsd(available), threshold_usd: formatUsd(threshold) }
-        // Sent once per purchase: the next purchase re-arms it.
-        await store.emit({ account, type: 'balance.low', source: `balance.low:${purchased}`, at, data })
-      } else {
-        const { lot, remaining, expiresAt } = notice
-        const data = {
-          lot,
-          remaining_usd: formatUsd(remaining),
-          expires_at: new Date(expiresAt).toISOString(),
-        }
-        await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
+    const notices = noticesOf(await ledger.balance(account), purchased, at, thresholds)
+    await this.#lookAtBalance(account, notices.find(isLow), purchased, at)
+    for (const notice of notices) {
+      if (notice.kind !== 'lot_expiring') continue
+      const { lot, remaining, expiresAt } = notice
+      const data = {
+        lot,
+        remaining_usd: formatUsd(remaining),
+        expires_at: new Date(expiresAt).toISOString(),
       }
+      await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
     }
     for (const key of await accounts.listKeys(account)) await this.#lookAtKey(key, refused.get(key.id), at)
   }
 
+  async #lookAtBalance(
+    account: string,
+    low: LowBalance | undefined,
+    purchased: Pico,
+    at: number,
+  ): Promise<void> {
+    const type = 'balance.low'
+    const subject = { account, type, name: type } as const
+    if (low === undefined) return this.#isBack(subject)
+    const { available, threshold } = low
+    const data = { available_usd: formatUsd(available), threshold_usd: formatUsd(threshold) }
+    const crossing = `${type}:${purchased}:${at}`
+    // What was bought and spent between two looks was above.
+    const isSame = (before: string) => purchased - BigInt(before.split(':')[0]!) < threshold
+    await this.#isBeyond(subject, crossing, data, at, isSame)
+  }
+
   async #lookAtKey(key: ApiKey, refusedAt: number | undefined, at: number): Promise<void> {
-    const { store, ledger } = this.#parts
+    const { ledger } = this.#parts
     const { id, account, name, spendLimit, limitWindow } = key
     if (spendLimit === null || keyState(key, at) !== 'active') return
+    const type = 'key.limit_reached'
+    const subject = { account, type, name: `${type}:${id}` } as const
     const since = windowStart(limitWindow, at)
+    const line = `${since}:${spendLimit}:`
     const { spent } = await ledger.keySpend(id, since)
-    // A refusal in the window before says nothing about this one.
-    if (spent < spendLimit && (refusedAt === undefined || refusedAt < since)) return
+    // A key may reach its limit before it has spent all of it. A refusal in the window before says nothing of this one.
+    const isReached = spent >= spendLimit || (refusedAt !== undefined && refusedAt >= since)
+    if (!isReached) {
+      // That no call was refused since the last look does not mean that one would be served.
+      const before = await this.#lastOf(subject)
+      if (before?.startsWith(line) !== true) this.#isBack(subject)
+      return
+    }
     const data = {
       key: id,
       name,
@@ -103,7 +129,55 @@ export class AccountWatch {
       limit_window: limitWindow,
       spent_usd: formatUsd(spent),
     }
-    const source = `key.limit_reached:${id}:${since}:${spendLimit}`
-    await store.emit({ account, type: 'key.limit_reached', source, at, data })
+    const crossing = `${subject.name}:${line}${spent}:${at}`
+    await this.#isBeyond(subject, crossing, data, at, (before) => {
+      if (!before.startsWith(line)) return false
+      // If much was served after a call was refused, the limit had not been reached.
+      const [, , spentThen = ''] = before.split(':')
+      return spentThen === '' || spent - BigInt(spentThen) < spendLimit / servedPart
+    })
   }
+
+  /**
+   * Tells of a new crossing, or of the last one to webhooks that were added since. `isSame`: whether it is the last one
+   * still, by what follows the name in its source.
+   */
+  async #isBeyond(
+    { account, type, name }: Subject,
+    crossing: string,
+    data: AccountEvent['data'],
+    at: number,
+    isSame: (before: string) => boolean,
+  ): Promise<void> {
+    const back = name + account
+    const before = this.#back.has(back) ? undefined : await this.#lastOf({ account, name })
+    const source = before !== undefined && isSame(before) ? `${name}:${before.slice(0, -1)}` : crossing
+    await this.#parts.store.emit({ account, type, source, at, data })
+    this.#back.delete(back)
+  }
+
+  /** What follows the name in the source of its last event, and a colon; older versions wrote less of it. */
+  async #lastOf({ account, name }: Pick<Subject, 'account' | 'name'>): Promise<string | undefined> {
+    const source = await this.#parts.store.lastSource(account, name)
+    return source === undefined ? undefined : `${source.slice(name.length + 1)}:`
+  }
+
+  /** It is not beyond its line: the next crossing is told of. */
+  #isBack({ account, name }: Subject): void {
+    this.#back.add(name + account)
+  }
+}
+
+/** What is beside a line: an account or a key of it. */
+interface Subject {
+  readonly account: string
+  readonly type: EventType
+  /** With which the sources of its events begin. */
+  readonly name: string
+}
+
+type LowBalance = Extract<Notice, { kind: 'balance_low' }>
+
+function isLow(notice: Notice): notice is LowBalance {
+  return notice.kind === 'balance_low'
 }

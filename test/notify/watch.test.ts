@@ -1,6 +1,6 @@
 // What the watch reports of keys whose limit refused a call, although a round of it fails.
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../src/accounts/api-key.ts'
 import { usd } from '../../src/credits/money.ts'
 import { AccountWatch } from '../../src/notify/watch.ts'
@@ -27,32 +27,64 @@ const key: ApiKey = {
   replacedBy: null,
 }
 
-/** A watch over one account, whose key has spent less than its limit. */
-function watching() {
-  const state = { now: noon, works: true, emitted: new Set<string>() }
-  const watch = new AccountWatch({
-    store: {
-      accountsWanting: () => ['anna'],
-      emit: ({ source }) => void state.emitted.add(source),
-    },
-    accounts: { listKeys: () => [key] },
-    ledger: {
-      totals: () => ({ purchased: 0n, used: 0n }),
-      keySpend: () => ({ spent: usd(9), held: 0n }),
-      balance: () => {
-        if (!state.works) throw new Error('the database is away')
-        return { account: 'anna', lots: [], debt: 0n, creditLine: 0n }
+interface State {
+  now: number
+  works: boolean
+  spent: string
+  held: string
+  limit: string
+  left: string
+  bought: string
+  /** Of the messages, in order. */
+  readonly emitted: string[]
+}
+
+/** A watch over one account with one key; `restart` gives another over the same. */
+function watching(more: Partial<State> = {}) {
+  const state: State = {
+    now: noon,
+    works: true,
+    spent: '9',
+    held: '0',
+    limit: '10',
+    left: '100',
+    bought: '100',
+    emitted: [],
+    ...more,
+  }
+  const restart = () =>
+    new AccountWatch({
+      store: {
+        accountsWanting: () => ['anna'],
+        emit: ({ source }) => void (state.emitted.includes(source) || state.emitted.push(source)),
+        lastSource: (_, subject) => state.emitted.findLast((source) => source.startsWith(`${subject}:`)),
       },
-    },
-    thresholds: { lowBalance: 0n, expiringMs: 0 },
-    now: () => state.now,
-  })
-  return { watch, state }
+      accounts: { listKeys: () => [{ ...key, spendLimit: usd(state.limit) }] },
+      ledger: {
+        totals: () => ({ purchased: usd(state.bought), used: 0n }),
+        keySpend: () => ({ spent: usd(state.spent), held: usd(state.held) }),
+        balance: () => {
+          if (!state.works) throw new Error('the database is away')
+          const lot = {
+            id: 'lot',
+            pool: 'purchased',
+            granted: usd(100),
+            grantedAt: 0,
+            expiresAt: null,
+          } as const
+          const lots = [{ ...lot, remaining: usd(state.left), pinned: usd(state.held) }]
+          return { account: 'anna', lots, debt: 0n, creditLine: 0n }
+        },
+      },
+      thresholds: { lowBalance: usd(5), expiringMs: 0 },
+      now: () => state.now,
+    })
+  return { watch: restart(), restart, state }
 }
 
 const refused = { key: key.id, code: 'key_limit_exceeded' }
-const limitReached = (emitted: ReadonlySet<string>) =>
-  [...emitted].filter((source) => source.startsWith('key.limit_reached')).length
+const limitReached = (emitted: readonly string[]) =>
+  emitted.filter((source) => source.startsWith('key.limit_reached')).length
 
 test('a round that fails leaves the refusals to the next one', async () => {
   const { watch, state } = watching()
@@ -70,4 +102,68 @@ test('a refusal in the window before says nothing about this one', async () => {
   state.now += day - minute
   await watch.look()
   expect(limitReached(state.emitted)).toBe(0)
+})
+
+describe('what is spent', () => {
+  test.each([
+    // spent and held of a limit of 10, left of the credit → the events
+    ['0.3', '9.7', '100', []],
+    ['10', '0', '100', ['key.limit_reached']],
+    // What calls in flight hold is still there.
+    ['1', '4', '5', []],
+    ['1', '0', '4.99', ['balance.low']],
+  ])('with %p spent, %p held and %p left: %p', async (spent, held, left, events) => {
+    const { watch, state } = watching({ spent, held, left })
+    await watch.look()
+    expect(state.emitted.map((source) => source.split(':')[0]!)).toEqual([...events])
+  })
+
+  test('a low balance is told of once, whatever restarts, and again after it was above', async () => {
+    const { restart, state } = watching({ left: '4' })
+    let watch = restart()
+    const look = async (more: Partial<State>, restarted = false) => {
+      state.now += minute
+      Object.assign(state, more)
+      if (restarted) watch = restart()
+      await watch.look()
+      return state.emitted.length
+    }
+    expect(await look({})).toBe(1)
+    expect(await look({ left: '3' })).toBe(1)
+    expect(await look({ left: '2' }, true)).toBe(1)
+    // Not enough to be above.
+    expect(await look({ left: '4', bought: '102' })).toBe(1)
+    // An operator's correction adds credit that was not bought.
+    expect(await look({ left: '50' })).toBe(1)
+    expect(await look({ left: '1' })).toBe(2)
+    expect(await look({ left: '1' }, true)).toBe(2)
+    // Bought and spent between two looks.
+    expect(await look({ left: '1', bought: '150' }, true)).toBe(3)
+  })
+
+  test('a limit is told of once when it is reached, and again when it was raised or much was served after all', async () => {
+    const { restart, state } = watching({ spent: '0.3' })
+    let watch = restart()
+    const look = async (more: Partial<State>, isRefused: 'refused' | 'served' = 'served') => {
+      state.now += minute
+      Object.assign(state, more)
+      if (isRefused === 'refused') watch.callEnded(refused)
+      await watch.look()
+      return limitReached(state.emitted)
+    }
+    expect(await look({})).toBe(0)
+    // A call that costs more than the key has left; smaller ones are served for long.
+    expect(await look({}, 'refused')).toBe(1)
+    expect(await look({ spent: '0.6' }, 'refused')).toBe(1)
+    watch = restart()
+    expect(await look({ spent: '9.95' }, 'refused')).toBe(2)
+    expect(await look({ spent: '9.96' })).toBe(2)
+    expect(await look({ spent: '10' })).toBe(2)
+    expect(await look({ limit: '12' })).toBe(2)
+    // The old limit again, and what was spent is the same.
+    expect(await look({ limit: '10' })).toBe(3)
+    expect(await look({ limit: '11', spent: '11' })).toBe(4)
+    watch = restart()
+    expect(await look({}, 'refused')).toBe(4)
+  })
 })

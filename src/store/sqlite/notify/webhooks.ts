@@ -75,6 +75,11 @@ export class SqliteWebhooks implements WebhookStore {
     writing(() => this.#outbox.add(event))
   }
 
+  lastSource(account: string, subject: string): string | undefined {
+    // A semicolon is what follows a colon.
+    return reading(() => this.#sql().lastSource.get(account, `${subject}:`, `${subject};`))?.source
+  }
+
   accountsWanting(types: readonly EventType[], after: string, limit: number): readonly string[] {
     return reading(() => this.#sql().wanting.all(after, JSON.stringify(types), limit)).map(
       ({ account }) => account,
@@ -119,6 +124,10 @@ function statements(database: Database) {
     list: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE account = ? ORDER BY created_at, id'),
     remove: write('DELETE FROM webhook WHERE id = ? AND account = ?'),
     removeDeliveries: write('DELETE FROM webhook_delivery WHERE webhook = ?'),
+    lastSource: database.prepare<{ source: string }, [string, string, string]>(
+      `SELECT source FROM webhook_delivery JOIN webhook ON webhook.id = webhook
+       WHERE account = ? AND source >= ? AND source < ? ORDER BY at DESC LIMIT 1`,
+    ),
     wanting: database.prepare<{ account: string }, [string, string, number]>(
       `SELECT DISTINCT account FROM webhook WHERE account > ? AND EXISTS (SELECT 1 FROM json_each(events)
          WHERE value IN (SELECT value FROM json_each(?))) ORDER BY account LIMIT ?`,
