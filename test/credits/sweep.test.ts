@@ -59,11 +59,42 @@ test('a round in which something fails does all the rest and rejects, and the ne
     failed: () => undefined,
   })
   await expect(sweep.run()).rejects.toMatchObject({ code: 'store_unavailable' })
-  expect(done).toEqual(['another store', 'anchor'])
+  expect(done).toEqual(['anchor', 'another store'])
   broken = false
   done.length = 0
-  expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 4 })
+  expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 5 })
   sweep.stop()
+})
+
+test('money does not wait for a backlog of records, nor does a second round of them begin', async () => {
+  const backlog = Promise.withResolvers<number>()
+  const thrice = Promise.withResolvers<void>()
+  let [recovered, swept] = [0, 0]
+  const sweep = startSweep({
+    ledger: {
+      recover: () => {
+        if (++recovered === 3) thrice.resolve()
+        return Promise.resolve(0)
+      },
+      expire: () => Promise.resolve(0),
+    },
+    forgetful: [
+      {
+        sweep: () => {
+          swept++
+          return backlog.promise
+        },
+      },
+    ],
+    anchor: () => undefined,
+    clock: () => noon,
+    everyMs: 1,
+    failed: () => undefined,
+  })
+  await thrice.promise
+  expect(swept).toBe(1)
+  sweep.stop()
+  backlog.resolve(5)
 })
 
 test('a round that is stopped ends with the step it is in, and reports nothing', async () => {

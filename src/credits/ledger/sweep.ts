@@ -31,40 +31,64 @@ export function startSweep(parts: {
   readonly everyMs: number
   readonly failed: (error: unknown) => void
 }): Sweep {
-  let running: ReturnType<Sweep['run']> | undefined
   let stopped = false
-  async function round(): Promise<Swept> {
-    const now = parts.clock()
+  // What fails in every round must not keep the rest from ever being done.
+  const stepsOf = async (steps: readonly (() => Promise<number>)[]) => {
+    const done: number[] = []
     const failures: unknown[] = []
-    // What fails in every round must not keep the rest from ever being done.
-    const step = async (work: () => Promise<number>) => {
-      if (stopped) return 0
+    for (const work of steps) {
       try {
-        return await work()
+        done.push(stopped ? 0 : await work())
       } catch (error) {
+        done.push(0)
         failures.push(error)
-        return 0
       }
     }
-    const recovered = await step(() => parts.ledger.recover(now))
-    const expired = await step(() => parts.ledger.expire(now))
-    let forgotten = 0
-    for (const records of parts.forgetful) forgotten += await step(() => records.sweep(now))
+    return { done, failures }
+  }
+  const money = single(async () => {
+    const now = parts.clock()
+    const swept = await stepsOf([() => parts.ledger.recover(now), () => parts.ledger.expire(now)])
     if (!stopped) parts.anchor()
+    return swept
+  })
+  // Beside it: a backlog of records takes minutes, and calls whose process died do not wait for it.
+  const records = single(() => {
+    const now = parts.clock()
+    return stepsOf(parts.forgetful.map((kind) => () => kind.sweep(now)))
+  })
+  const firstOf = (failures: readonly unknown[]) => {
     if (failures.length > 0) throw failures[0]
-    return { recovered, expired, forgotten }
   }
-  function run() {
-    running ??= round().finally(() => (running = undefined))
-    return running
-  }
+  let isRunning = false
+  const run = single(async (): Promise<Swept> => {
+    isRunning = true
+    try {
+      const [{ done, failures }, forgotten] = [await money(), await records()]
+      firstOf([...failures, ...forgotten.failures])
+      const [recovered = 0, expired = 0] = done
+      return { recovered, expired, forgotten: forgotten.done.reduce((sum, gone) => sum + gone, 0) }
+    } finally {
+      isRunning = false
+    }
+  })
   // The step of a round that is stopped may find the store closed: what it left, the next start does.
   const failed = (error: unknown) => stopped || parts.failed(error)
-  const timer = setInterval(() => void run().catch(failed), parts.everyMs)
+  const tick = async () => {
+    if (isRunning) firstOf((await money()).failures)
+    else await run()
+  }
+  const timer = setInterval(() => void tick().catch(failed), parts.everyMs)
   timer.unref()
   const stop = () => {
     stopped = true
     clearInterval(timer)
   }
   return { run, stop }
+}
+
+/** Work that never overlaps: who asks while it runs waits for that round. */
+function single<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined
+  return () => (running ??= work().finally(() => (running = undefined)))
 }

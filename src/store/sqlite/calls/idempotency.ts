@@ -12,7 +12,9 @@ import type {
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { whenNeeded } from '../database/when-needed.ts'
 
-const sweptAtOnce = 500
+const sweptAtOnce = 100
+/** How long a round forgets; the next goes on. */
+const roundMs = 10_000
 /** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
 
@@ -106,8 +108,16 @@ export class SqliteIdempotency implements IdempotencyStore {
     }
   }
 
-  sweep(now: number): Promise<number> {
-    return this.#parts.group.admit(() => Number(this.#sql().sweep.run(now, sweptAtOnce).changes))
+  async sweep(now: number): Promise<number> {
+    let swept = 0
+    for (const until = performance.now() + roundMs; performance.now() < until;) {
+      const gone = await this.#parts.group.admit(() =>
+        Number(this.#sql().sweep.run(now, sweptAtOnce).changes),
+      )
+      swept += gone
+      if (gone < sweptAtOnce) break
+    }
+    return swept
   }
 }
 
