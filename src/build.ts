@@ -20,7 +20,7 @@ const programs = [
   'main.ts',
   'chat/counting/count-worker.ts',
   'store/audit-worker.ts',
-  'store/usage-worker.ts',
+  'store/reports-worker.ts',
   'tools/search/page/page-worker.ts',
 ]
 

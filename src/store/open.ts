@@ -33,7 +33,7 @@ import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { SqliteStatements } from './sqlite/audit/statements.ts'
 import { UsageDays } from './sqlite/calls/usage-days.ts'
-import { Usage } from './usage-beside.ts'
+import { Reports } from './reports-beside.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -187,7 +187,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     },
   })
   const responses = new SqliteResponses(database, ledger, clock)
-  const reports = new Usage(database, path, serveAs === undefined ? 'here' : 'beside')
+  const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
     ledger,
     accounts,
@@ -212,7 +212,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     deletedContents: new DeletedContents(database, ledger, responses),
     conversations: new SqliteConversations(database),
     requestLog,
-    requests: new SqliteRequestReader(database),
+    requests: new SqliteRequestReader(
+      database,
+      serveAs === undefined ? undefined : (query, signal) => reports.search(query, signal),
+    ),
     usage: reports,
     signatures,
     retention,

@@ -13,11 +13,10 @@ import { reading } from '../database/outage.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
 const entriesPerStep = 10_000
-/** Steps of one page: half a second of others' waiting and working. A log that is longer gives a short page. */
-const stepsPerPage = 200
-/** So many steps may be taken beside other pages; longer ones wait for each other. */
-const shortSteps = 4
-
+/** In the first step, which is taken on the event loop: what is not there soon is looked for beside it. */
+const firstEntries = 2_000
+/** Steps of one page. A log that is longer than so many entries gives a short page. */
+const stepsPerPage = 500
 /** With the conditions of a test key each entry costs another look-up. */
 const testEntriesPerStep = 2_000
 /** Keys of a line that are read side by side; of a longer line, all that its account has called is looked at. */
@@ -58,23 +57,52 @@ interface StoredRow {
 export class SqliteRequestReader implements RequestReader {
   readonly #database: Database
   readonly #statements = new Map<string, Statement<StoredRow, Value[]>>()
+  readonly #beside: ((query: RequestQuery, signal?: AbortSignal) => Promise<RequestPage>) | undefined
   readonly #perStep: number
   readonly #steps: number
-  /** Settles when the long pages that came before are done. */
-  #long: Promise<unknown> = Promise.resolve()
 
-  constructor(database: Database, perStep = entriesPerStep, steps = stepsPerPage) {
+  /** `beside` goes on with a page after its first step; here, if left out. */
+  constructor(
+    database: Database,
+    beside?: (query: RequestQuery, signal?: AbortSignal) => Promise<RequestPage>,
+    perStep = entriesPerStep,
+    steps = stepsPerPage,
+  ) {
     this.#database = database
+    this.#beside = beside
     this.#perStep = perStep
     this.#steps = steps
   }
 
   async page(query: RequestQuery, signal?: AbortSignal): Promise<RequestPage> {
-    const begun = await this.#taken(query, { rows: [], next: query.after ?? null }, shortSteps, signal)
-    if (!isUnfinished(begun, query)) return begun
-    const rest = this.#long.then(() => this.#taken(query, begun, this.#steps, signal))
-    this.#long = rest.catch(() => undefined)
-    return rest
+    const { limit, after = null } = query
+    if (!this.#beside) {
+      const run = this.pageSteps(query)
+      for (;;) {
+        const step = reading(() => run.next())
+        if (step.done) return step.value
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    }
+    const first = reading(() => this.#step(query, after, limit, Math.min(firstEntries, this.#perStep)))
+    if (first.next === null || first.rows.length === limit) return first
+    const rest = { ...query, limit: limit - first.rows.length, after: first.next }
+    const page = await this.#beside(rest, signal)
+    return { rows: [...first.rows, ...page.rows], next: page.next }
+  }
+
+  /** A page, at the end of its steps. */
+  *pageSteps(query: RequestQuery): Generator<undefined, RequestPage> {
+    const { limit } = query
+    const rows: LoggedRequest[] = []
+    let after = query.after ?? null
+    for (let step = 1; ; step++) {
+      const found = this.#step(query, after, limit - rows.length, this.#perStep)
+      rows.push(...found.rows)
+      after = found.next
+      if (rows.length === limit || after === null || step === this.#steps) return { rows, next: after }
+      yield
+    }
   }
 
   find(requestId: string, account?: string): LoggedRequest | undefined {
@@ -86,26 +114,7 @@ export class SqliteRequestReader implements RequestReader {
     return row ? rowOf(row) : undefined
   }
 
-  /** Goes on from the end of `page`, for so many steps. */
-  async #taken(
-    query: RequestQuery,
-    page: RequestPage,
-    steps: number,
-    signal: AbortSignal | undefined,
-  ): Promise<RequestPage> {
-    const rows = [...page.rows]
-    let after = page.next
-    for (let step = 1; ; step++) {
-      const found = reading(() => this.#step(query, after, query.limit - rows.length))
-      rows.push(...found.rows)
-      after = found.next
-      if (rows.length === query.limit || after === null || step === steps || signal?.aborted)
-        return { rows, next: after }
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-  }
-
-  #step(query: RequestQuery, after: RequestPlace | null, limit: number): RequestPage {
+  #step(query: RequestQuery, after: RequestPlace | null, limit: number, entriesAtOnce: number): RequestPage {
     const { account, model, code, channel, mode } = query
     const keys = this.#keysOf(query)
     if (keys?.length === 0 || (keys !== undefined && channel === 'app')) return { rows: [], next: null }
@@ -125,7 +134,7 @@ export class SqliteRequestReader implements RequestReader {
     inner.add('at >= ?', query.from)
     inner.add('at < ?', query.until)
     if (after) inner.place(after)
-    const most = mode === undefined ? this.#perStep : Math.min(this.#perStep, testEntriesPerStep)
+    const most = mode === undefined ? entriesAtOnce : Math.min(entriesAtOnce, testEntriesPerStep)
     const perStep = outer.text === '' ? limit : most
     const index = byCode
       ? 'request_log_code'
@@ -194,11 +203,6 @@ function ofKeys(keys: readonly string[], conditions: Conditions, most: number): 
     sql: `${each.map(({ sql }) => `SELECT * FROM (${sql})`).join(' UNION ALL ')} ORDER BY at DESC, seq DESC LIMIT ?`,
     values: [...each.flatMap(({ values }) => values), most],
   }
-}
-
-/** Whether there may be rows for it behind where it has come to. */
-function isUnfinished({ rows, next }: RequestPage, { limit }: RequestQuery): boolean {
-  return next !== null && rows.length < limit
 }
 
 /** The conditions of a query, with their parameters in order. */

@@ -1,8 +1,9 @@
-// Reports of usage while the gateway serves: small ones at once, long ones in a thread of their own, which has its own
-// connection. A hundred thousand keys take seconds to add up, and a call waits for none of it.
+// Reports of usage, and searches of a long request log, while the gateway serves: small ones at once, long ones in a
+// thread with a connection of its own. They take seconds, and a call waits for none of it.
 
 import type { Database } from 'bun:sqlite'
 import { GatewayError } from '../errors.ts'
+import type { RequestPage, RequestQuery } from '../observe/request-log.ts'
 import type { UsageQuery, UsageReader, UsageReport } from '../observe/usage.ts'
 import { unavailable } from './commits/group.ts'
 import { reading } from './sqlite/database/outage.ts'
@@ -17,7 +18,7 @@ const mostOfAccount = 4
 const idleMs = 30_000
 
 /** The thread's input. A piece of a CSV is made when it is asked for. */
-export type ToUsageWorker =
+export type ToReports =
   | {
       readonly id: number
       readonly kind: 'report'
@@ -26,16 +27,18 @@ export type ToUsageWorker =
       readonly most: number
     }
   | { readonly id: number; readonly kind: 'csv'; readonly path: string; readonly query: UsageQuery }
+  | { readonly id: number; readonly kind: 'search'; readonly path: string; readonly query: RequestQuery }
   | { readonly id: number; readonly kind: 'next' }
   | { readonly id: number; readonly kind: 'end' }
 /** And its output. */
-export type FromUsageWorker =
+export type FromReports =
+  | { readonly id: number; readonly kind: 'search'; readonly page: RequestPage }
   | { readonly id: number; readonly kind: 'report'; readonly report: UsageReport }
   | { readonly id: number; readonly kind: 'piece'; readonly text: string; readonly last: boolean }
   | { readonly id: number; readonly kind: 'fault'; readonly fault: string; readonly outage: boolean }
 
 interface Waiting {
-  resolve(message: FromUsageWorker): void
+  resolve(message: FromReports): void
   reject(error: unknown): void
 }
 
@@ -45,7 +48,7 @@ interface Shared {
   waiting: number
 }
 
-export class Usage implements UsageReader {
+export class Reports implements UsageReader {
   readonly #database: Database
   readonly #path: string
   readonly #where: 'here' | 'beside'
@@ -74,6 +77,20 @@ export class Usage implements UsageReader {
       if (step.done) return step.value
       // Nobody waits for a command's loop; what is small needs no second step.
       if (this.#where === 'here') await nextTurn()
+    }
+  }
+
+  /** Goes on with a page of the request log from `query.after`. In a command the caller does it. */
+  async search(query: RequestQuery, signal?: AbortSignal): Promise<RequestPage> {
+    using job = this.#begin(query)
+    const end = () => this.#cancel(job.id)
+    signal?.addEventListener('abort', end)
+    try {
+      const answer = await this.#ask({ id: job.id, kind: 'search', path: this.#path, query })
+      if (answer.kind !== 'search') throw new Error('the thread has answered something else')
+      return answer.page
+    } finally {
+      signal?.removeEventListener('abort', end)
     }
   }
 
@@ -147,10 +164,10 @@ export class Usage implements UsageReader {
   }
 
   /** Throws `rate_limit_exceeded` for one report too many. */
-  #begin({ account = '' }: UsageQuery): { readonly id: number } & Disposable {
+  #begin({ account = '' }: Pick<UsageQuery, 'account'>): { readonly id: number } & Disposable {
     const ofAccount = this.#ofAccount.get(account) ?? 0
     if (this.#underWay >= mostReports || ofAccount >= mostOfAccount) {
-      const message = 'Too many long reports of usage are being made: ask again when one is done.'
+      const message = 'Too many long reports are being made: ask again when one is done.'
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
     }
     this.#underWay++
@@ -184,14 +201,14 @@ export class Usage implements UsageReader {
     waiting?.reject(clientLeft())
   }
 
-  #ask(message: ToUsageWorker): Promise<FromUsageWorker> {
+  #ask(message: ToReports): Promise<FromReports> {
     return new Promise((resolve, reject) => {
       this.#waiting.set(message.id, { resolve, reject })
       this.#post(message)
     })
   }
 
-  #post(message: ToUsageWorker): void {
+  #post(message: ToReports): void {
     if (this.#worker === undefined && message.kind === 'end') return
     this.#worker ??= this.#started()
     this.#worker.postMessage(message)
@@ -199,7 +216,7 @@ export class Usage implements UsageReader {
 
   #started(): Worker {
     const worker = startWorker()
-    worker.addEventListener('message', ({ data }: MessageEvent<FromUsageWorker>) => {
+    worker.addEventListener('message', ({ data }: MessageEvent<FromReports>) => {
       const waiting = this.#waiting.get(data.id)
       this.#waiting.delete(data.id)
       if (data.kind !== 'fault') waiting?.resolve(data)
@@ -247,5 +264,5 @@ function nextTurn(): Promise<void> {
 function startWorker(): Worker {
   // The executable keeps all code in one folder, the worker where the build put its file.
   const inSource = import.meta.url.endsWith('.ts')
-  return new Worker(new URL(inSource ? './usage-worker.ts' : './store/usage-worker.ts', import.meta.url))
+  return new Worker(new URL(inSource ? './reports-worker.ts' : './store/reports-worker.ts', import.meta.url))
 }

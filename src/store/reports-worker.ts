@@ -1,11 +1,13 @@
-// The thread of usage-beside.ts: makes reports side by side, a step of each in turn.
+// The thread of reports-beside.ts: makes reports side by side, a step of each in turn.
 
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
+import type { RequestPage } from '../observe/request-log.ts'
 import type { UsageReport } from '../observe/usage.ts'
-import type { FromUsageWorker, ToUsageWorker } from './usage-beside.ts'
+import type { FromReports, ToReports } from './reports-beside.ts'
 import { openReader } from './sqlite/database/connection.ts'
 import { isOutage } from './sqlite/database/outage.ts'
+import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
 
 /** Characters of a piece of a CSV. */
@@ -17,6 +19,7 @@ interface Job {
   readonly steps:
     | { readonly kind: 'report'; readonly run: Generator<undefined, UsageReport> }
     | { readonly kind: 'csv'; readonly run: Generator<string, void> }
+    | { readonly kind: 'search'; readonly run: Generator<undefined, RequestPage> }
   /** Whether somebody waits for what comes next. */
   wanted: boolean
   text: string
@@ -25,10 +28,10 @@ interface Job {
 const jobs = new Map<number, Job>()
 let isRunning = false
 
-parentPort?.on('message', (message: ToUsageWorker) => {
+parentPort?.on('message', (message: ToReports) => {
   const { id } = message
   try {
-    if (message.kind === 'report' || message.kind === 'csv') jobs.set(id, begun(message))
+    if ('path' in message) jobs.set(id, begun(message))
     else if (message.kind === 'end') end(id)
     else {
       const job = jobs.get(id)
@@ -43,20 +46,30 @@ parentPort?.on('message', (message: ToUsageWorker) => {
   }
 })
 
-function begun(message: Extract<ToUsageWorker, { path: string }>): Job {
-  const { id, path, query } = message
+function begun(message: Extract<ToReports, { path: string }>): Job {
+  const { id, path } = message
   const database = openReader(path)
   try {
     // A report is of one moment. A file may be read for long by a slow client, and holds back nobody's log.
-    if (message.kind === 'report') database.run('BEGIN')
-    const steps =
-      message.kind === 'report'
-        ? { kind: 'report' as const, run: reportSteps(database, query, message.most) }
-        : { kind: 'csv' as const, run: csvSteps(database, query) }
-    return { id, database, steps, wanted: message.kind === 'report', text: '' }
+    if (message.kind !== 'csv') database.run('BEGIN')
+    return { id, database, steps: stepsOf(database, message), wanted: message.kind !== 'csv', text: '' }
   } catch (error) {
     database.close()
     throw error
+  }
+}
+
+function stepsOf(database: Database, message: Extract<ToReports, { path: string }>): Job['steps'] {
+  const { kind } = message
+  switch (kind) {
+    case 'report':
+      return { kind, run: reportSteps(database, message.query, message.most) }
+    case 'csv':
+      return { kind, run: csvSteps(database, message.query) }
+    case 'search':
+      return { kind, run: new SqliteRequestReader(database).pageSteps(message.query) }
+    default:
+      return kind satisfies never
   }
 }
 
@@ -83,6 +96,13 @@ function step(job: Job): void {
     end(id)
     return
   }
+  if (steps.kind === 'search') {
+    const next = steps.run.next()
+    if (!next.done) return
+    post({ id, kind: 'search', page: next.value })
+    end(id)
+    return
+  }
   const next = steps.run.next()
   job.text += next.done ? '' : next.value
   if (!next.done && job.text.length < pieceLength) return
@@ -106,6 +126,6 @@ function fail(id: number, error: unknown): void {
   end(id)
 }
 
-function post(message: FromUsageWorker): void {
+function post(message: FromReports): void {
   parentPort?.postMessage(message)
 }
