@@ -57,6 +57,28 @@ export interface AccountCount {
  */
 export const heardWithinMs = 150
 
+export interface KeyQuery {
+  readonly account: string
+  readonly limit: number
+  /** Only keys made before the one with this id. */
+  readonly after?: string | undefined
+  /** Only keys whose name, id or last characters contain this text, in lower case. */
+  readonly q?: string | undefined
+  /** `current`: those that have not ended, and those revoked since `endedAfter`. */
+  readonly state: 'current' | 'all'
+  readonly now: number
+  readonly endedAfter: number
+}
+
+export interface KeyPage {
+  /** The newest first. */
+  readonly keys: readonly ApiKey[]
+  /** The `after` of the next page; null at the end. */
+  readonly next: string | null
+  /** Keys between them that were left out because they have ended. */
+  readonly hidden: number
+}
+
 export interface AccountStore {
   /** Throws GatewayError `invalid_request` when the address is taken. */
   createAccount(email: string, more?: NewAccount): Awaitable<Account>
@@ -81,6 +103,10 @@ export interface AccountStore {
   keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
   listKeys(account: string): Awaitable<readonly ApiKey[]>
+  /** A page of an account's keys. Throws GatewayError `invalid_request` for an unknown `after`. */
+  pageKeys(query: KeyQuery): Promise<KeyPage>
+  /** How many keys of an account work, counted up to `most`. */
+  countActiveKeys(account: string, now: number, most: number): Awaitable<number>
   /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such key. */
   revokeKey(id: string, at: number): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */

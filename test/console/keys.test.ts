@@ -1,5 +1,6 @@
 // The life of a key in the console: shown once, green on its first call, replaced, revoked.
 
+import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
 import { browserPath, clean, seen } from './visitor.ts'
@@ -193,6 +194,55 @@ describe.skipIf(browserPath === null)('keys', () => {
       statuses[model] = (await callWith(key, model)).status
     }
     expect(statuses).toEqual({ 'sim/error-429': 429, 'sim/error-500': 502 })
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('thousands of keys are paged and searched, and the filter of requests is typed', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    const database = new Database(`${console.weir.dataDir}/weir.db`)
+    database.run('PRAGMA busy_timeout = 5000')
+    database.run(
+      `INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, limit_window)
+       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+       SELECT printf('many%08d', i), account.id, 'program ' || i, 'live', printf('%064d', i), printf('%04d', i), 1000 + i, 'total'
+       FROM n, account WHERE email = 'owner@localhost'`,
+    )
+    database.run(
+      `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, ending, prompt_tokens,
+         completion_tokens, cost, attempts, total_ms)
+       SELECT printf('req_%032d', rowid), ?, account, id, 'sim/rare', 'sim', 0, 200, 'finished', 1, 1, 1, 1, 1 FROM api_key
+       WHERE id IN ('many00000017', 'many00001717')`,
+      [Date.now() - 86_400_000],
+    )
+    database.close()
+    const nodes = () => page.evaluate(() => document.querySelectorAll('*').length)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Older' }).waitFor()
+    expect(await nodes()).toBeLessThan(3_000)
+    await page.getByRole('searchbox', { name: 'Search keys' }).fill('program 1717')
+    await page.getByRole('button', { name: 'Revoke program 1717' }).waitFor()
+    await page.getByRole('button', { name: 'Older' }).waitFor({ state: 'detached' })
+    expect(await page.getByRole('row').count()).toBe(2)
+
+    await page.goto('/console/requests')
+    const filter = page.getByRole('combobox', { name: 'Key' })
+    await filter.fill('1717')
+    await page.locator('datalist option').first().waitFor({ state: 'attached' })
+    await filter.press('Enter')
+    await page.waitForURL(/key=many00001717/)
+    await page.getByRole('cell', { name: 'program 1717' }).waitFor()
+    await page.waitForFunction(
+      () =>
+        document.querySelector<HTMLInputElement>('input[name=key]')?.value === 'program 1717 (many00001717)',
+    )
+    expect(await page.getByRole('row').count()).toBe(2)
+    expect(await page.locator('option').count()).toBeLessThan(60)
+    await filter.fill('program')
+    await filter.press('Enter')
+    await page.getByText('No single key is called program').waitFor()
     expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 30_000)

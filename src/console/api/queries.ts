@@ -1,11 +1,11 @@
 // Queries of the pages: one hook for each resource, with one cache key.
 
-import { QueryClient, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, QueryClient, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { call, CallError, onSessionOver } from './call.ts'
 import type {
   ListedConversation,
   Credits,
-  Key,
+  KeyList,
   McpServer,
   ModelRow,
   Page,
@@ -77,10 +77,19 @@ export function useSession(): { readonly data: SessionView | undefined } {
   return { data: now?.account === null && lost !== null ? lost : now }
 }
 
-export function useKeys() {
-  return useQuery({
-    queryKey: ['keys'],
-    queryFn: async () => (await call<{ data: readonly Key[] }>('GET', 'keys')).data,
+/** Pages of an account's keys, at a path of its own or below an operator's view of it. */
+export function useKeys(path: string, asked: Readonly<Record<string, string>>) {
+  const given = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== '')).toString()
+  return useInfiniteQuery({
+    queryKey: [...path.split('/'), given],
+    queryFn: ({ pageParam }) => {
+      const page = new URLSearchParams(given)
+      if (pageParam !== null) page.set('cursor', pageParam)
+      return call<KeyList>('GET', `${path}?${page}`)
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+    placeholderData: keepPreviousData,
   })
 }
 

@@ -1,7 +1,7 @@
 // Answers of the console API. Times are ISO 8601, amounts are decimal strings of US dollars.
 
 import type { Receipt } from '../../credits/ledger/receipt.ts'
-import type { CreditPool as Pool } from '../../http/console/views.ts'
+import type { CreditPool as Pool, KeyView as Key } from '../../http/console/views.ts'
 
 export type { Receipt }
 export type {
@@ -33,6 +33,11 @@ export interface Page<Row> {
   readonly next_cursor: string | null
 }
 
+export interface KeyList extends Page<Key> {
+  /** Keys between them that were left out because they have ended. */
+  readonly hidden: number
+}
+
 export type UsageGroup = 'day' | 'model' | 'key' | 'channel'
 
 export interface UsageFigures {
@@ -53,12 +58,18 @@ export interface Usage {
     readonly label: string | null
   })[]
   readonly totals: UsageFigures
+  /** The groups without rows of their own. */
+  readonly rest: {
+    readonly groups: number
+    readonly data: readonly (UsageFigures & { readonly day: string })[]
+  } | null
 }
 
 export interface RequestRow {
   readonly id: string
   readonly ended_at: string
   readonly key: string | null
+  readonly key_name: string | null
   readonly model: string | null
   readonly provider: string | null
   readonly stream: boolean

@@ -1,12 +1,17 @@
 // The keys and sessions of an account, which an operator can end.
 
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { call } from '../api/call.ts'
+import { useKeys } from '../api/queries.ts'
 import type { Key, SessionRow } from '../api/wire.ts'
 import { KeyLimit, KeyName, KeyState } from '../pages/keys/key-table.tsx'
+import { KeySearch } from '../pages/keys/keys.tsx'
 import { SessionEntry } from '../pages/settings.tsx'
 import { t } from '../strings/text.ts'
 import { Failure, Loading, Section, Time } from '../ui/basics.tsx'
+import { Older } from '../ui/older.tsx'
+import { QueryState } from '../ui/query-state.tsx'
 import { RevokeButton } from '../ui/revoke-button.tsx'
 import { rightAligned, Table } from '../ui/table.tsx'
 import { useAct } from '../ui/use-act.ts'
@@ -31,11 +36,20 @@ function useEntries<Entry extends { readonly id: string }>(path: string) {
 }
 
 export function AccountKeys({ path }: { path: string }) {
-  const { rows, isPending, remove, state } = useEntries<Key>(`${path}/keys`)
+  const [q, setQ] = useState('')
+  const list = useKeys(`${path}/keys`, { q })
+  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  const remove = async ({ id }: Key) => {
+    await call('DELETE', `${path}/keys/${encodeURIComponent(id)}`)
+    await list.refetch()
+  }
   return (
     <Section title={t('Keys')}>
-      {state}
-      {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {(q !== '' || list.hasNextPage) && <KeySearch q={q} onChange={setQ} />}
+      <QueryState query={list} rows={1} />
+      {list.data && rows.length === 0 && (
+        <p className="text-muted">{q === '' ? t('None.') : t('No key matches.')}</p>
+      )}
       {rows.length > 0 && (
         <Table
           label={t('Keys')}
@@ -71,6 +85,7 @@ export function AccountKeys({ path }: { path: string }) {
           ))}
         </Table>
       )}
+      <Older list={list} />
     </Section>
   )
 }

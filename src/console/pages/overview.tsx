@@ -80,8 +80,8 @@ function Figure({ name, amount, about }: { name: string; amount: string; about: 
 }
 
 function NextStep() {
-  const { data: keys } = useKeys()
-  const hasKey = keys?.some(({ state }) => state === 'active')
+  const { data: keys } = useKeys('keys', { state: 'current' })
+  const hasKey = keys?.pages.some(({ data }) => data.some(({ state }) => state === 'active'))
   return (
     <Empty title={t('Nothing has been called yet.')}>
       <p>

@@ -25,10 +25,10 @@ export const keyRoutes: readonly AdminRoute[] = keyActs.map(({ handle, ...spec }
     },
     async (asked) => {
       const { method, path } = spec
-      const { parts, params, body: given } = asked
+      const { parts, params, request, body: given } = asked
       const account = await accountNamed(asked)
       const before = params['id'] === undefined ? undefined : await parts.accounts.findKey(params['id'])
-      const answer = await handle({ parts, account, params, body: given })
+      const answer = await handle({ parts, account, params, request, body: given })
       if (method === 'GET') return answer
       const verb = path.endsWith('rotate')
         ? 'rotate'

@@ -1,5 +1,6 @@
 // The keys of an account in the console: create, change, rotate, revoke.
 
+import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { type ApiKey, keyState } from '../../accounts/api-key.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
@@ -18,34 +19,72 @@ import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
 import { changeKeyBody, createKeyBody, rotateKeyBody } from './wire.ts'
 import type { KeyView, NewKeyView } from './views.ts'
 
-interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
+interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body' | 'request'> {
   /** Whose keys they are. */
   readonly account: Account
 }
 
+interface KeySpec<Body> extends RouteSpec<Body> {
+  /** The query parameters, for the documentation. */
+  readonly query?: z.ZodObject
+}
+
 /** An action on an account's keys, by its owner in the console or by an operator. */
-interface KeyAct extends RouteSpec<unknown> {
+interface KeyAct extends KeySpec<unknown> {
   readonly handle: (asked: KeyAsked<unknown>) => object | Promise<object>
 }
 
 function keyAct<Body = undefined>(
-  spec: RouteSpec<Body>,
+  spec: KeySpec<Body>,
   handle: (asked: KeyAsked<Body>) => object | Promise<object>,
 ): KeyAct {
   return { ...spec, handle: (asked) => handle(asked as KeyAsked<Body>) }
 }
 
+/** How long a key that was revoked stays in the list of current ones. */
+const recentMs = 86_400_000
+
+const listParameters = z.strictObject({
+  q: z.string().max(200).optional().describe('Only keys whose name, id or last characters hold this text.'),
+  state: z
+    .enum(['current', 'all'], 'It takes current or all.')
+    .default('all')
+    .describe('`current`: those that work, and those revoked within a day.'),
+  cursor: z.string().max(200).optional().describe('The `next_cursor` of the page before.'),
+  limit: pageLimit,
+})
+
 export const keyActs: readonly KeyAct[] = [
-  keyAct({ method: 'GET', path: 'keys', summary: 'The keys of the account' }, async ({ parts, account }) => {
-    const keys = await parts.accounts.listKeys(account.id)
-    const free = await freeCredit(parts, account.id)
-    return { data: await Promise.all(keys.map((key) => keyView(parts, key, free))) }
-  }),
+  keyAct(
+    {
+      method: 'GET',
+      path: 'keys',
+      summary: 'The keys of the account, the newest first',
+      query: listParameters,
+    },
+    async ({ parts, account, request }) => {
+      const { q, cursor, limit, state } = queryOf(listParameters, request)
+      const now = parts.now()
+      const { keys, next, hidden } = await parts.accounts.pageKeys({
+        account: account.id,
+        limit,
+        after: cursor,
+        q: q?.toLowerCase(),
+        state,
+        now,
+        endedAfter: now - recentMs,
+      })
+      const free = await freeCredit(parts, account.id)
+      const data = await Promise.all(keys.map((key) => keyView(parts, key, free)))
+      return { data, has_more: next !== null, next_cursor: next, hidden }
+    },
+  ),
   keyAct(
     {
       method: 'POST',
@@ -59,10 +98,8 @@ export const keyActs: readonly KeyAct[] = [
       const { name, mode = 'live', sees = 'own', id } = body
       const limits: KeyLimits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
-      const keys = await parts.accounts.listKeys(account.id)
-      if (id !== undefined) refuseSecond(keys, account, id)
-      const open = keys.filter((key) => isActive(parts, key))
-      if (open.length >= mostKeys)
+      if (id !== undefined) await refuseSecond(parts, account, id)
+      if ((await parts.accounts.countActiveKeys(account.id, parts.now(), mostKeys)) >= mostKeys)
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
       return shownOnce(
         parts,
@@ -130,8 +167,8 @@ async function issuedFor(parts: HttpParts, rights: KeyRights, id: string | undef
 }
 
 /** Throws `idempotency_conflict` if a request with this id has made a key. */
-function refuseSecond(keys: readonly ApiKey[], account: Account, id: string): void {
-  const made = keys.find((key) => key.id === keyIdOf(account.id, id))
+async function refuseSecond({ accounts }: HttpParts, account: Account, id: string): Promise<void> {
+  const made = await accounts.findKey(keyIdOf(account.id, id))
   if (made) throw madeBefore(made.name, made.id)
 }
 
@@ -213,10 +250,6 @@ async function activeKey(asked: KeyAsked<unknown>): Promise<ApiKey> {
   const state = keyState(key, asked.parts.now())
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
   return key
-}
-
-function isActive({ now }: HttpParts, key: ApiKey): boolean {
-  return keyState(key, now()) === 'active'
 }
 
 async function shownOnce(

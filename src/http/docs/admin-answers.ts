@@ -5,7 +5,15 @@ import { pools } from '../../credits/pool.ts'
 import { adminPaymentAnswers } from '../payments/answers.ts'
 import { providersSchema } from '../service/documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
-import { consoleAnswers, credits, key, newKey, requestDetail, requestRow } from './console-answers.ts'
+import {
+  consoleAnswers,
+  credits,
+  key,
+  keyPage,
+  newKey,
+  requestDetail,
+  requestRow,
+} from './console-answers.ts'
 import { type Answers, data, pageOf } from './answers.ts'
 import { time, usd } from './fields.ts'
 import { webhookAnswers } from './webhook-answers.ts'
@@ -142,7 +150,7 @@ export const adminAnswers: Answers = {
   'POST invitations': link,
   'GET accounts/:account/sessions': data(z.array(session)),
   'DELETE accounts/:account/sessions/:session': z.strictObject({ id: z.string(), ended: z.literal(true) }),
-  'GET accounts/:account/keys': data(z.array(key)),
+  'GET accounts/:account/keys': keyPage,
   'POST accounts/:account/keys': newKey,
   'PATCH accounts/:account/keys/:id': key,
   'DELETE accounts/:account/keys/:id': key,

@@ -147,6 +147,9 @@ const historyEntry = z.strictObject({
 })
 
 /** Where a call came from. */
+/** Keys, and how many were left out because they have ended. */
+export const keyPage = pageOf(key).extend({ hidden: z.int() })
+
 const origin = {
   channel: z.enum(['api', 'app']),
   key_name: z.string().nullable(),
@@ -306,7 +309,7 @@ export const consoleAnswers: Answers = {
   'GET identities': data(z.array(identity)),
   'POST identities/link': z.strictObject({ url: z.string().describe('Where the browser goes to sign in.') }),
   'DELETE identities': z.strictObject({ issuer: z.string(), subject: z.string(), unlinked: z.literal(true) }),
-  'GET keys': data(z.array(key)),
+  'GET keys': keyPage,
   'POST keys': newKey,
   'PATCH keys/:id': key,
   'DELETE keys/:id': key,

@@ -5,6 +5,8 @@ import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import type { UsageGroup, UsageOfDay, UsageQuery } from '../../../src/observe/usage.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
+import { openReader } from '../../../src/store/sqlite/database/connection.ts'
+import { one } from '../../../src/store/sqlite/database/one.ts'
 import { noon } from '../../credits/support.ts'
 import { fill, type Filled } from '../../scale/fill.ts'
 import { tempDir } from '../../support/tmp.ts'
@@ -153,4 +155,60 @@ describe('the CSV of usage', () => {
     }
     expect((await csvOf(queryOf('key'))).length).toBeGreaterThan(5_000)
   })
+})
+
+describe('a page of a long request log', () => {
+  test.each([
+    ['a model that nothing called', { model: 'sim/none' }],
+    ['a key', { key: 'scale000000701' }],
+    ['a key of another account', { account: 'acct_000000000000000000', key: 'scale000000701' }],
+    ['the refusals of an account', { account: 'acct_000000000000000000', code: 'rate_limit_exceeded' }],
+    ['a code that there is not', { code: 'upstream_timeout' }],
+    ['a model and a code', { model: 'sim/model-3', code: 'rate_limit_exceeded' }],
+    ['a model of a key, with a code', { key: 'scale000000701', model: 'sim/none', code: 'overloaded' }],
+  ])('with %s is found at once, however rare it is', async (_, query) => {
+    const database = openReader(store.path)
+    const where = Object.entries(query).map(([column, value]) => `${column} = '${value}'`)
+    const found = Number(one(database, `SELECT count(*) FROM request_log WHERE ${where.join(' AND ')}`))
+    database.close()
+    const { rows, next } = await store.requests.page({ ...query, limit: 200 })
+    expect({ found: rows.length, next }).toEqual({ found, next: null })
+  })
+
+  test('ends with its client', async () => {
+    const left = new AbortController()
+    const page = store.requests.page({ model: 'sim/none', limit: 50 }, left.signal)
+    left.abort()
+    expect(await Promise.resolve(page).then(() => 'found', String)).toContain('disconnected')
+  })
+})
+
+test('keys are paged and searched, the newest first', async () => {
+  const { accounts } = store
+  const asked = { account: filled.customer, state: 'current', now: noon, endedAfter: noon - dayMs } as const
+  const ids: string[] = []
+  for (let after: string | undefined; ;) {
+    const { keys, next, hidden } = await accounts.pageKeys({ ...asked, limit: 200, after })
+    expect(hidden).toBe(0)
+    ids.push(...keys.map(({ id }) => id))
+    if (next === null) break
+    after = next
+  }
+  expect(ids).toEqual((await accounts.listKeys(filled.customer)).map(({ id }) => id).toReversed())
+  const { keys, next } = await accounts.pageKeys({ ...asked, limit: 5, q: 'program 59' })
+  expect({ names: keys.map(({ name }) => name), next: next !== null }).toEqual({
+    names: ['program 59', 'program 590', 'program 591', 'program 592', 'program 593'],
+    next: true,
+  })
+  expect(await accounts.countActiveKeys(filled.customer, noon, 500)).toBe(500)
+  await accounts.revokeKey(ids[0]!, noon - 2 * dayMs)
+  await accounts.revokeKey(ids[1]!, noon - 1)
+  const current = await accounts.pageKeys({ ...asked, limit: 2 })
+  expect(current.keys.map(({ id }) => id)).toEqual([ids[1]!, ids[2]!])
+  expect(current.hidden).toBe(1)
+  const all = await accounts.pageKeys({ ...asked, state: 'all', limit: 2 })
+  expect(all.keys.map(({ id }) => id)).toEqual([ids[0]!, ids[1]!])
+  await expect(
+    accounts.pageKeys({ ...asked, account: filled.rareAccount, limit: 2, after: ids[5]! }),
+  ).rejects.toThrow('cursor')
 })

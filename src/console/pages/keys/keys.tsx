@@ -6,6 +6,7 @@ import { useKeys } from '../../api/queries.ts'
 import type { MadeKey } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Empty, PageHead } from '../../ui/basics.tsx'
+import { Older } from '../../ui/older.tsx'
 import { QueryState } from '../../ui/query-state.tsx'
 import { Misbehave } from './misbehave.tsx'
 import { KeyForm } from './key-form.tsx'
@@ -20,16 +21,17 @@ type Open =
   | { readonly kind: 'revealed'; readonly made: MadeKey }
 
 export function Keys() {
-  const keys = useKeys()
   const client = useQueryClient()
   const [open, setOpen] = useState<Open | null>(null)
   const [all, setAll] = useState(false)
+  const [q, setQ] = useState('')
+  const keys = useKeys('keys', { state: all ? 'all' : 'current', q })
   const close = () => {
     setOpen(null)
     void client.invalidateQueries({ queryKey: ['keys'] })
   }
-  const rows = (keys.data ?? []).filter((key) => all || key.state === 'active' || isRecent(key.revoked_at))
-  const hidden = (keys.data?.length ?? 0) - rows.length
+  const rows = keys.data?.pages.flatMap(({ data }) => data) ?? []
+  const hidden = keys.data?.pages.reduce((sum, page) => sum + page.hidden, 0) ?? 0
   return (
     <>
       <PageHead
@@ -40,8 +42,10 @@ export function Keys() {
           {t('Create a key')}
         </Button>
       </PageHead>
+      {(q !== '' || rows.length >= manyKeys) && <KeySearch q={q} onChange={setQ} />}
       <QueryState query={keys} />
-      {keys.data && rows.length === 0 && (
+      {keys.data && rows.length === 0 && q !== '' && <Empty title={t('No key matches.')} />}
+      {keys.data && rows.length === 0 && q === '' && (
         <Empty title={t('There is no key yet.')}>
           <p>
             {t(
@@ -51,6 +55,7 @@ export function Keys() {
         </Empty>
       )}
       {rows.length > 0 && <KeyTable rows={rows} onOpen={setOpen} />}
+      <Older list={keys} />
       {(hidden > 0 || all) && (
         <p className="mt-3">
           <Button small look="quiet" onClick={() => setAll(!all)}>
@@ -74,8 +79,19 @@ export function Keys() {
   )
 }
 
-const recentMs = 86_400_000
+/** A list that is longer is searched. */
+const manyKeys = 10
 
-function isRecent(at: string | null): boolean {
-  return at !== null && Date.now() - Date.parse(at) < recentMs
+export function KeySearch({ q, onChange }: { q: string; onChange: (q: string) => void }) {
+  return (
+    <input
+      type="search"
+      aria-label={t('Search keys')}
+      placeholder={t('Name, id or last characters')}
+      value={q}
+      maxLength={200}
+      onChange={(event) => onChange(event.target.value)}
+      className="control mb-4 max-w-md"
+    />
+  )
 }

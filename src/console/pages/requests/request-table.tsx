@@ -1,5 +1,4 @@
 import { Link } from 'wouter'
-import { useKeys } from '../../api/queries.ts'
 import type { RequestRow } from '../../api/wire.ts'
 import { count, milliseconds, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
@@ -7,9 +6,6 @@ import { Badge, Time } from '../../ui/basics.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
 
 export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
-  const { data: keys } = useKeys()
-  const nameOf = (key: string | null) =>
-    key === null ? t('chat') : (keys?.find(({ id }) => id === key)?.name ?? key)
   return (
     <Table
       label={t('Requests')}
@@ -34,7 +30,7 @@ export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
           <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
             {row.model ?? '–'}
           </td>
-          <td className="max-w-40 truncate">{nameOf(row.key)}</td>
+          <td className="max-w-40 truncate">{row.key === null ? t('chat') : (row.key_name ?? row.key)}</td>
           <td className="whitespace-nowrap">
             <Outcome row={row} />
           </td>

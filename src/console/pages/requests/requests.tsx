@@ -1,13 +1,13 @@
 // Requests and their outcomes, newest first. The filters are in the URL.
 
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { type FormEvent } from 'react'
+import { type FormEvent, useId, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import { useKeys } from '../../api/queries.ts'
-import type { Page, RequestRow } from '../../api/wire.ts'
+import type { Key, KeyList, Page, RequestRow } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Empty, PageHead } from '../../ui/basics.tsx'
+import { Button, Empty, Note, PageHead } from '../../ui/basics.tsx'
 import { textOf } from '../../ui/form.tsx'
 import { Older } from '../../ui/older.tsx'
 import { QueryState } from '../../ui/query-state.tsx'
@@ -35,7 +35,7 @@ const codes = [
 
 export function Requests() {
   const [query, setQuery] = useSearchParams()
-  const { data: keys } = useKeys()
+  const [noKey, setNoKey] = useState<string | null>(null)
   const chosen = new URLSearchParams(
     filters.flatMap((name) => (query.get(name) ? [[name, query.get(name)!]] : [])),
   )
@@ -55,7 +55,15 @@ export function Requests() {
   const filter = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget)
-    setQuery(filters.flatMap((name) => (textOf(form, name) ? [[name, textOf(form, name)!]] : [])))
+    const given = filters.flatMap((name) =>
+      textOf(form, name) ? [[name, textOf(form, name)!] as const] : [],
+    )
+    const typed = textOf(form, 'key')
+    void (typed === undefined ? Promise.resolve(undefined) : keyCalled(typed)).then((key) => {
+      const isUnknown = typed !== undefined && key === undefined
+      setNoKey(isUnknown ? typed : null)
+      if (!isUnknown) setQuery(given.map(([name, value]) => [name, name === 'key' ? key! : value]))
+    })
   }
   return (
     <>
@@ -82,14 +90,7 @@ export function Requests() {
           defaultValue={query.get('model') ?? ''}
           className="control"
         />
-        <select name="key" aria-label={t('Key')} defaultValue={query.get('key') ?? ''} className="control">
-          <option value="">{t('every key')}</option>
-          {keys?.map(({ id, name, last4 }) => (
-            <option key={id} value={id}>
-              {name} …{last4}
-            </option>
-          ))}
-        </select>
+        <KeyFilter chosen={query.get('key') ?? ''} />
         <select
           name="code"
           aria-label={t('Outcome')}
@@ -105,6 +106,13 @@ export function Requests() {
         </select>
         <Button type="submit">{t('Filter')}</Button>
       </form>
+      {noKey !== null && (
+        <Note tone="warn" role="status">
+          {t('No single key is called {name}: pick one of those that are offered, or type more of it.', {
+            name: noKey,
+          })}
+        </Note>
+      )}
       <QueryState query={list} rows={8} />
       {list.data && rows.length === 0 && (
         <Empty title={chosen.size === 0 ? t('Nothing has been called yet.') : t('No request matches.')} />
@@ -112,5 +120,59 @@ export function Requests() {
       {rows.length > 0 && <RequestTable rows={rows} />}
       <Older list={list} />
     </>
+  )
+}
+
+/** The key that is meant: one that was picked, or the only one with this in its name, id or last characters. */
+async function keyCalled(typed: string): Promise<string | undefined> {
+  const picked = /\(([\w-]+)\)$/.exec(typed)?.[1]
+  const asked = new URLSearchParams({ q: picked ?? typed, limit: '20' })
+  const { data } = await call<KeyList>('GET', `keys?${asked}`)
+  const exact = data.find(({ id, name }) => id === picked || id === typed || name === typed)
+  return exact?.id ?? (data.length === 1 ? data[0]!.id : undefined)
+}
+
+/** What is offered for a key, and stands in the field when it was picked. */
+function textOfKey({ id, name }: Key): string {
+  return `${name} (${id})`
+}
+
+const offeredKeys = '20'
+
+/** A key is typed: a list of all would have thousands of entries. */
+function KeyFilter({ chosen }: { chosen: string }) {
+  const [typed, setTyped] = useState<string | null>(null)
+  const named = useKeys('keys', { q: chosen, limit: '1' })
+  const offered = useKeys('keys', { q: typed ?? '', limit: offeredKeys })
+  const options = offered.data?.pages[0]?.data ?? []
+  const current = named.data?.pages[0]?.data.find(({ id }) => id === chosen)
+  const id = useId()
+  return (
+    <div>
+      <input
+        type="search"
+        name="key"
+        list={id}
+        aria-label={t('Key')}
+        placeholder={t('every key')}
+        autoComplete="off"
+        maxLength={200}
+        value={typed ?? (current === undefined ? chosen : textOfKey(current))}
+        onChange={(event) => {
+          setTyped(event.target.value)
+          // Picked from the list, or emptied: nothing more is to be typed.
+          const isWhole = options.some((key) => textOfKey(key) === event.target.value)
+          if (isWhole || event.target.value === '') event.target.form?.requestSubmit()
+        }}
+        className="control"
+      />
+      <datalist id={id}>
+        {options.map((key) => (
+          <option key={key.id} value={textOfKey(key)}>
+            …{key.last4}
+          </option>
+        ))}
+      </datalist>
+    </div>
   )
 }

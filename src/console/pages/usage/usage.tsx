@@ -34,9 +34,10 @@ export function Usage() {
   const to = dayOf(Date.now())
   const from = dayOf(Date.now() - (span - 1) * dayMs)
   const asked = `from=${from}&to=${to}&by=${by}`
+  const shown = `${asked}&limit=${mostRows}`
   const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['usage', asked],
-    queryFn: () => call<UsageOf>('GET', `usage?${asked}`),
+    queryKey: ['usage', shown],
+    queryFn: () => call<UsageOf>('GET', `usage?${shown}`),
   })
   const set = (name: string, value: string) =>
     setQuery((before) => new URLSearchParams([...[...before].filter(([key]) => key !== name), [name, value]]))
@@ -100,6 +101,8 @@ const unnamed = { model: 'no known model', key: 'chat', channel: 'chat' } as con
 
 /** The rest of the groups share a bar. */
 const mostGroups = 5
+/** Rows of the table; the others are added up in one. */
+const mostRows = 50
 
 function groupsOf({ data, by }: UsageOf): readonly Group[] {
   const rows = Map.groupBy(data, (row) => (by === 'day' ? row.day : row.group))
@@ -129,7 +132,15 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
     return usage.by === 'day' ? barClasses[0]! : (barClasses[index] ?? barClasses.at(-1)!)
   }
   const bars = days.map((at): Bar => {
-    const rows = usage.data.filter((row) => row.day === at)
+    const rows = [
+      ...usage.data.filter((row) => row.day === at),
+      ...(usage.rest?.data.filter((row) => row.day === at) ?? []).map((row) => ({ ...row, group: null })),
+    ]
+    const values = new Map<string, number>()
+    for (const { group, cost } of rows) {
+      const name = group === null ? barClasses.at(-1)! : classOf(group)
+      values.set(name, (values.get(name) ?? 0) + Number(cost))
+    }
     return {
       day: at,
       title: t('{day}: {amount}, {calls}', {
@@ -141,7 +152,7 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
           '{count} calls',
         ),
       }),
-      parts: rows.map((row) => ({ value: Number(row.cost), className: classOf(row.group) })),
+      parts: [...values].map(([className, value]) => ({ value, className })),
     }
   })
   const { totals } = usage
@@ -175,7 +186,7 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
                 <span className="truncate">{label}</span>
               </li>
             ))}
-            {groups.length > mostGroups && (
+            {(groups.length > mostGroups || usage.rest !== null) && (
               <li className="flex items-center gap-1.5">
                 <span className={`size-2.5 rounded-sm ${barClasses.at(-1)}`} aria-hidden="true" />{' '}
                 {t('the rest')}
@@ -208,9 +219,25 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
               <td className="num">{usd(group.cost)}</td>
             </tr>
           ))}
+          {usage.rest && <Rest rest={usage.rest} />}
         </Table>
       </Section>
     </>
+  )
+}
+
+function Rest({ rest: { groups, data } }: { rest: NonNullable<UsageOf['rest']> }) {
+  const total = (pick: (row: (typeof data)[number]) => number) =>
+    data.reduce((sum, row) => sum + pick(row), 0)
+  return (
+    <tr className="text-muted">
+      <td>{counted(groups, '{count} more, which the CSV has', '{count} more, which the CSV has')}</td>
+      <td className="num">{count(total((row) => row.calls))}</td>
+      <td className="num">{count(total((row) => row.errors))}</td>
+      <td className="num">{count(total((row) => row.input_tokens))}</td>
+      <td className="num">{count(total((row) => row.output_tokens))}</td>
+      <td className="num">{usd(decimal(sumOf(data.map((row) => row.cost))))}</td>
+    </tr>
   )
 }
 

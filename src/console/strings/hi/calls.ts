@@ -228,6 +228,12 @@ export const calls: Readonly<Record<string, string>> = {
   Refresh: 'ताज़ा करें',
   'Model, the whole id': 'मॉडल, पूरी ID',
   'every key': 'सभी कुंजियाँ',
+  '{count} more, which the CSV has': '{count} और, जो CSV में हैं',
+  'Search keys': 'कुंजियाँ खोजें',
+  'Name, id or last characters': 'नाम, ID या अंतिम अक्षर',
+  'No key matches.': 'कोई मेल खाती कुंजी नहीं मिली।',
+  'No single key is called {name}: pick one of those that are offered, or type more of it.':
+    '{name} नाम की ठीक एक कुंजी नहीं मिली: सुझाई गई कुंजियों में से एक चुनें, या और अक्षर लिखें।',
   'every outcome': 'सभी नतीजे',
   Filter: 'फ़िल्टर करें',
   'No request matches.': 'कोई मेल खाता अनुरोध नहीं मिला।',

@@ -9,9 +9,11 @@ import type {
   AccountPage,
   AccountQuery,
   AccountStore,
+  KeyPage,
+  KeyQuery,
   NewAccount,
 } from '../../../accounts/account.ts'
-import type { ApiKey } from '../../../accounts/api-key.ts'
+import { type ApiKey, keyState } from '../../../accounts/api-key.ts'
 import type { Session } from '../../../accounts/session.ts'
 import { GatewayError } from '../../../errors.ts'
 import { atMost } from '../../../lru.ts'
@@ -33,6 +35,9 @@ import { whenNeeded } from '../database/when-needed.ts'
 const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
 const trustMs = 5
+
+/** Keys that are looked at before others have their turn: about 3 ms. */
+const keysPerStep = 500
 
 /** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
 interface Found<T> {
@@ -168,6 +173,41 @@ export class SqliteAccounts implements AccountStore {
     return reading(() => this.#sql().keysOf.all(account)).map(keyOf)
   }
 
+  async pageKeys({ account, limit, after, q, state, now, endedAfter }: KeyQuery): Promise<KeyPage> {
+    let place = this.#placeOfKey(account, after)
+    const keys: ApiKey[] = []
+    let hidden = 0
+    for (;;) {
+      const [createdAt, id] = place
+      const rows = reading(() => this.#sql().keysBefore.all(account, createdAt, id, keysPerStep)).map(keyOf)
+      for (const key of rows) {
+        if (q !== undefined && !isNamed(key, q)) continue
+        if (state === 'current' && isOver(key, now, endedAfter)) {
+          hidden++
+          continue
+        }
+        if (keys.length === limit) return { keys, next: keys.at(-1)!.id, hidden }
+        keys.push(key)
+      }
+      const last = rows.at(-1)
+      if (rows.length < keysPerStep || last === undefined) return { keys, next: null, hidden }
+      place = [last.createdAt, last.id]
+      await Bun.sleep(0)
+    }
+  }
+
+  #placeOfKey(account: string, after: string | undefined): readonly [createdAt: number, id: string] {
+    if (after === undefined) return [Number.MAX_SAFE_INTEGER, '']
+    const key = this.findKey(after)
+    if (key?.account === account) return [key.createdAt, key.id]
+    const message = 'cursor takes the next_cursor of the page before.'
+    throw new GatewayError('invalid_request', { message, param: 'cursor' })
+  }
+
+  countActiveKeys(account: string, now: number, most: number): number {
+    return Number(reading(() => this.#sql().activeKeys.get(account, now, now, most))?.keys ?? 0n)
+  }
+
   revokeKey(id: string, at: number): boolean {
     return this.#change(this.#keys, this.#sql().revokeKey, at, id)
   }
@@ -290,6 +330,15 @@ function load<T>(
   return found
 }
 
+function isNamed({ name, id, lastFour }: ApiKey, q: string): boolean {
+  return name.toLowerCase().includes(q) || id.toLowerCase().includes(q) || lastFour.toLowerCase().includes(q)
+}
+
+function isOver(key: ApiKey, now: number, endedAfter: number): boolean {
+  if (keyState(key, now) === 'active') return false
+  return key.revokedAt === null || key.revokedAt <= endedAfter
+}
+
 /** Runs a write; throws `store_unavailable` if the database cannot be written. */
 export function writing<T>(write: () => T): T {
   try {
@@ -330,6 +379,13 @@ function statements(database: Database) {
     ),
     keyById: database.prepare<KeyRow, [string]>(`${readKeys} WHERE id = ?`),
     keysOf: database.prepare<KeyRow, [string]>(`${readKeys} WHERE account = ? ORDER BY created_at, id`),
+    keysBefore: database.prepare<KeyRow, [string, number, string, number]>(
+      `${readKeys} WHERE account = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?`,
+    ),
+    activeKeys: database.prepare<{ keys: bigint }, [string, number, number, number]>(
+      `SELECT count(*) AS keys FROM (SELECT 1 FROM api_key WHERE account = ? AND (revoked_at IS NULL OR revoked_at > ?)
+       AND (expires_at IS NULL OR expires_at > ?) LIMIT ?)`,
+    ),
     // A key keeps the time of its first revocation.
     revokeKey: database.prepare(
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
