@@ -114,6 +114,19 @@ describe.each([
     end()
   })
 
+  test('what is asked without a charge takes a place of its account as well', async () => {
+    const { end } = await takeAll(weir.key, doors('real/stuck'))
+    const asked = await Promise.all([
+      post(weir, chatOf('real/m'), { path: '/estimate' }),
+      post(weir, chatOf('real/m', { max_tokens: 50 }), { path: '/messages/count_tokens' }),
+      post(weir, { model: 'real/m', input: 'Where?' }, { path: '/responses/input_tokens' }),
+    ])
+    expect(asked.map(({ status }) => status)).toEqual([429, 429, 429])
+    expect((await post(weir, chatOf('real/m'), { path: '/estimate', key: other })).status).toBe(200)
+    end()
+    await restingCredits(weir)
+  })
+
   test('an account has at most half while it is alone, and others are served', async () => {
     const { refusals, end } = await takeAll(weir.key, doors('real/stuck'))
     expect(new Set(refusals.map(({ status }) => status))).toEqual(new Set([429]))

@@ -129,6 +129,14 @@ export const estimate: Operation = {
   security: 'key',
   body: estimatedBody,
   answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, 'previous_response_not_found'],
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    ...ofBody,
+    ...ofChatBody,
+    'previous_response_not_found',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
   schemas: { Estimate: estimateSchema },
 }

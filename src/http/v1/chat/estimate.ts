@@ -6,6 +6,7 @@ import type { Caller } from '../../../accounts/caller.ts'
 import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { InboundRequest } from '../../../protocols/protocol.ts'
 import { storedTurn } from '../../intake/large-bodies.ts'
+import { kindOfCaller } from '../../intake/paid/within-limits.ts'
 import { type ReadBody, readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call, Route } from '../../route.ts'
 import type { PaidParts, ResponseParts, ServingParts } from '../../parts.ts'
@@ -22,11 +23,14 @@ async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Res
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()
   const { json, bytes } = await readCall(parts, request, requestId, caller)
-  const priced = await estimate(parts.chat, {
-    caller,
-    ...(await read(parts, call, { caller, json, bytes })),
-  })
-  return Response.json(priced)
+  // It costs nothing and takes as long to measure as a call: it counts as a request of its caller.
+  await parts.limiter.enter(caller, requestId, kindOfCaller(caller))
+  try {
+    const asked = await read(parts, call, { caller, json, bytes })
+    return Response.json(await estimate(parts.chat, { caller, ...asked }))
+  } finally {
+    parts.limiter.leave(requestId)
+  }
 }
 
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
