@@ -234,6 +234,14 @@ describe('a gateway of two workers', () => {
     const at = performance.now()
     await until(all, (statuses) => statuses.every((status) => status === 401), 1_500)
     expect(performance.now() - at).toBeLessThan(1_500)
+    const refused = await post('mock/m', key)
+    await refused.text()
+    const shown = await until(
+      () => lab.weir.command('requests', 'show', refused.headers.get('x-request-id')!, '--json'),
+      ({ code }) => code === 0,
+      5_000,
+    )
+    expect(JSON.parse(shown.stdout)).toMatchObject({ code: 'api_key_revoked', key: key.split('-')[3] })
   })
 
   test('G12: probe an offer that is down once a second together, and all return to it when it answers', async () => {
