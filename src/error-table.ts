@@ -345,6 +345,14 @@ export const rows = {
     means: 'Every provider that serves this model is limiting our rate.',
     remedy: 'Try again after Retry-After seconds, or name fallbacks in models[].',
   },
+  client_gone: {
+    status: 499,
+    type: 'invalid_request_error',
+    retryable: false,
+    means:
+      'The client disconnected before its answer began. Where a provider had been asked already, the prompt is charged.',
+    remedy: 'Wait for the answer, or send on_disconnect: "finish" to have it made for whoever asks again.',
+  },
   internal_error: {
     status: 500,
     type: 'server_error',

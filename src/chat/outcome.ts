@@ -1,11 +1,13 @@
 // How an answer ended, and its final figures.
 
+import { Delivered } from '../conversation/delivered.ts'
 import type { Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { Ending } from '../credits/ledger/ledger.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
+import type { Candidate } from './routing/candidates.ts'
 
 /** How an answer ended, and what it delivered. */
 export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
@@ -13,6 +15,15 @@ export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly stoppedBy: StoppedBy | undefined
   /** Why a started answer could not be continued by any provider, or was ended by the gateway. */
   readonly error?: GatewayError
+}
+
+/** A provider that was asked, and whose answer had not begun when nobody waited for it any more. */
+export interface Abandoned {
+  readonly candidate: Candidate
+  /** How long it had been asked for, milliseconds. */
+  readonly askedMs: number
+  /** What it had counted so far. */
+  readonly usage: Usage | undefined
 }
 
 /** The outcome of an answer that is complete. */
@@ -47,4 +58,22 @@ export interface FinalFigures {
   readonly bill: Bill
   /** What limited the answer, if it did not end by itself. */
   readonly stoppedBy: StoppedBy | undefined
+}
+
+/** The outcome of a call that ends without an answer to its last round, or after that was booked. */
+export function unserved(
+  ending: 'client-gone' | 'stopped',
+  stoppedBy: StoppedBy | undefined,
+  error?: GatewayError,
+): Outcome {
+  return {
+    ending,
+    stoppedBy,
+    usage: undefined,
+    delivered: new Delivered(),
+    finishReason: stoppedBy === undefined ? undefined : 'length',
+    upstreamId: undefined,
+    fault: undefined,
+    ...(error === undefined ? {} : { error }),
+  }
 }

@@ -21,7 +21,7 @@ export interface Payable {
 
 /**
  * Holds credit for a call and serves it. `serve` returns the client's response and settles the hold; if it rejects,
- * the hold is released unless it has already ended. Nothing goes to the client before the hold is durable. Rejects with
+ * the hold is released unless it has already ended, or a provider was being asked when the caller's side ended the call. Nothing goes to the client before the hold is durable. Rejects with
  * GatewayError.
  */
 export async function paidCall(
@@ -39,7 +39,7 @@ export async function paidCall(
     return response
   } catch (error) {
     const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
-    await hold.release(failed.error, failed.attempts)
+    await hold.fail(failed)
     throw failed.error
   }
 }

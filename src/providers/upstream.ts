@@ -1,6 +1,7 @@
 // The only requests to providers. Plain HTTP in, plain Response out; what it means is the protocol's business.
 
 import { connect } from 'node:net'
+import { settledWithin } from '../awaitable.ts'
 import { unpackAnswer } from '../bounded-body.ts'
 import type { Fault } from '../conversation/event.ts'
 import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
@@ -20,6 +21,8 @@ export interface SendRequest {
   /** Ends this attempt: the caller aborts it for its own reasons, send() when no connection comes about. */
   readonly abort: AbortController
   readonly connectMs: number
+  /** Called when the provider can be reached: it is being asked from then on, and may bill what it is asked. */
+  readonly onReached?: () => void
 }
 
 /** The connection could not be made or broke before an answer: a fault that lets the call go elsewhere. */
@@ -65,6 +68,7 @@ export class Upstream {
     const { body } = request
     const { signal } = request.abort
     if (request.provider.transport === 'builtin') {
+      request.onReached?.()
       const { simulate } = await import('./simulator/simulator.ts')
       return simulate(
         new Request(`http://sim.invalid${request.path}`, { method: 'POST', headers, body, signal }),
@@ -99,7 +103,10 @@ export class Upstream {
       // None was asked for, so almost none is compressed.
       return response.headers.has('content-encoding') ? unpackAnswer(response) : response
     } catch (error) {
-      if (signal.aborted && !connect.timedOut) throw signal.reason
+      if (signal.aborted && !connect.timedOut) {
+        await connect.isDecided()
+        throw signal.reason
+      }
       if (lacksDescriptors(error)) throw noDescriptors(error)
       throw unreachable(error, connect.timedOut)
     } finally {
@@ -157,10 +164,12 @@ export class Upstream {
    * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
    * time, the request is given up.
    */
-  #watchConnect({ provider: { baseUrl }, connectMs, abort }: SendRequest): ConnectWatch {
+  #watchConnect({ provider: { baseUrl }, connectMs, abort, onReached }: SendRequest): ConnectWatch {
     const answered = this.#lastAnswer.get(baseUrl) ?? Number.NEGATIVE_INFINITY
     const isReachable = performance.now() - answered < reachableForMs
-    return new ConnectWatch(baseUrl, connectMs, abort, isReachable ? 'when-late' : 'at-once')
+    if (isReachable) onReached?.()
+    const dialled = isReachable ? 'when-late' : 'at-once'
+    return new ConnectWatch(baseUrl, connectMs, abort, dialled, isReachable ? undefined : onReached)
   }
 }
 
@@ -196,16 +205,28 @@ function headersOf(fields: HeaderFields): Headers {
   }
 }
 
+/** A connection that comes about later than this, milliseconds, has not brought a request that was given up before. */
+const decidedMs = 500
+
 /** Watches over the connection of one request. */
 class ConnectWatch {
   readonly #baseUrl: string
   readonly #connectMs: number
   readonly #abort: AbortController
+  readonly #onReached: (() => void) | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #hangUp: (() => void) | undefined
+  #dialled: Promise<void> | undefined
   timedOut = false
 
-  constructor(baseUrl: string, connectMs: number, abort: AbortController, dialled: 'at-once' | 'when-late') {
+  constructor(
+    baseUrl: string,
+    connectMs: number,
+    abort: AbortController,
+    dialled: 'at-once' | 'when-late',
+    onReached: (() => void) | undefined,
+  ) {
+    this.#onReached = onReached
     this.#baseUrl = baseUrl
     this.#connectMs = connectMs
     this.#abort = abort
@@ -222,8 +243,20 @@ class ConnectWatch {
     this.#hangUp?.()
   }
 
+  /** Resolves when it is known whether the provider was reached: the request may have arrived before that is seen here. */
+  async isDecided(): Promise<void> {
+    if (this.#onReached !== undefined) await settledWithin(decidedMs, this.#dialled)
+  }
+
   #watch(): void {
-    this.#hangUp = dial(this.#baseUrl, () => this.stop())
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#dialled = promise
+    this.#hangUp = dial(this.#baseUrl, (connected) => {
+      this.stop()
+      // Where the bare connection fails at once and the request goes on, it goes by a proxy.
+      if (connected || !this.#abort.signal.aborted) this.#onReached?.()
+      resolve()
+    })
     this.#timer = setTimeout(() => {
       this.timedOut = true
       this.#abort.abort()
@@ -248,19 +281,19 @@ function messageOf(error: unknown): string {
  * Opens a bare connection, reports that it has come about or failed, and closes it. Returns the function that abandons it: a
  * pending attempt would keep the process from ending.
  */
-function dial(baseUrl: string, onEnd: () => void): () => void {
+function dial(baseUrl: string, onEnd: (connected: boolean) => void): () => void {
   const { hostname, port, protocol } = new URL(baseUrl)
   const socket = connect({
     host: hostname.replace(/^\[|\]$/g, ''),
     port: Number(port) || (protocol === 'https:' ? 443 : 80),
   })
   socket.on('connect', () => {
-    onEnd()
+    onEnd(true)
     socket.destroy()
   })
   // A bare connection that fails proves nothing: the request may go through a proxy, or this process may have no descriptor
   // left. If the provider cannot be reached, the request itself fails.
-  socket.on('error', onEnd)
+  socket.on('error', () => onEnd(false))
   return () => void socket.destroy()
 }
 

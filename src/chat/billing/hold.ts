@@ -1,6 +1,7 @@
 // The credit reserved for one call, and the one settle or release that ends it.
 
-import type { Awaitable } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
+import { Delivered } from '../../conversation/delivered.ts'
 import { counted } from '../../counted.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, CallLedger, Ending, HoldAmounts } from '../../credits/ledger/ledger.ts'
@@ -13,9 +14,10 @@ import type { PaidCall } from '../call.ts'
 import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
 import { endedCall } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
-import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
+import { type Abandoned, type FinalFigures, type Outcome, type StoppedBy, unserved } from '../outcome.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import type { DispatchFailed } from '../routing/dispatch.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import type { Turns } from '../streaming/turns.ts'
 import type { Usage } from '../../conversation/usage.ts'
@@ -52,6 +54,17 @@ const roundsAhead = 4n
  */
 const plenty = 16n
 
+/**
+ * What a model thinks before it answers is billed and cannot be seen: a slow one writes so many tokens a second, once it
+ * has read the prompt.
+ */
+const thoughtsPerSecond = 20
+const readingMs = 2_000
+
+function thoughtsWithin(askedMs: number): number {
+  return Math.floor((Math.max(0, askedMs - readingMs) / 1_000) * thoughtsPerSecond)
+}
+
 /** The credit of a call as it begins. */
 interface Opened {
   /** Picodollars held. */
@@ -81,6 +94,8 @@ export class Hold {
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
+  /** The provider that the call has left, and that works on the prompt of the current round. */
+  #abandoned: Abandoned | undefined
   #ended = false
   /** Only a call of several rounds has any. */
   #checkpoints: Checkpoints | undefined
@@ -171,6 +186,16 @@ export class Hold {
     this.#parts.inFlight.answered(this.#call.requestId, this.#firstByteMs)
     const { price } = candidate.offer
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
+  }
+
+  /** Notes that no provider has answered the current round. */
+  unanswered({ attempts, abandoned }: Pick<DispatchFailed, 'attempts' | 'abandoned'>): void {
+    this.tried(attempts)
+    if (abandoned === undefined) return
+    this.#abandoned = abandoned
+    this.#candidate = abandoned.candidate
+    const { model, offer } = abandoned.candidate
+    this.#parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
   }
 
   /** Adds the failed attempts of a later round. */
@@ -272,6 +297,19 @@ export class Hold {
   }
 
   /**
+   * Ends a call that served nothing, unless it has already ended: the whole hold is returned. But a provider that was
+   * being asked when the caller's side ended the call works on its prompt: that is owed.
+   */
+  async fail(failed: Pick<DispatchFailed, 'error' | 'attempts' | 'abandoned'>): Promise<void> {
+    if (this.#ended) return
+    const { error, attempts, abandoned } = failed
+    if (abandoned === undefined) return this.release(error, attempts)
+    this.unanswered(failed)
+    const isLeft = error.code === 'client_gone'
+    await this.settle(unserved(isLeft ? 'client-gone' : 'stopped', undefined, error), () => undefined)
+  }
+
+  /**
    * Ends a call that served something, complete or not. Called once; resolves when the charge is durable. `make` gets
    * the figures right before the command is queued and builds the answer, which nobody may see before. If a whole
    * answer cannot be built it is not charged, and the error is passed on; a stream is charged for what was delivered.
@@ -299,7 +337,7 @@ export class Hold {
     }
     try {
       if (outcome.ending !== 'finished' && charge === noCharge)
-        await this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending)
+        await this.#release(outcome.fault ? codeOf(outcome.fault) : (outcome.error?.code ?? outcome.ending))
       else await this.#settle(charge, outcome)
     } catch (error) {
       failure ??= asGatewayError(error)
@@ -307,7 +345,7 @@ export class Hold {
     const { fault } = outcome
     const code = failure?.code ?? outcome.error?.code ?? (fault === undefined ? null : codeOf(fault))
     const status = code === null ? 200 : errorTable[code].status
-    this.#announce(charge, outcome.ending, status, code, failure)
+    this.#announce(charge, outcome.ending, status, code, failure ?? outcome.error)
     if (failure === undefined) return
     this.#parts.log.error('the end of a call failed', { request_id: this.#call.requestId, error: failure })
     throw failure
@@ -347,11 +385,13 @@ export class Hold {
   }
 
   /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
-  #charge({ ending, usage, delivered }: Outcome): Awaitable<Charge> {
+  #charge({ ending, usage, delivered, stoppedBy }: Outcome): Awaitable<Charge> {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
-    const openSearches = ending === 'client-gone' ? delivered.openSearches : 0
-    if (!complete && ((!delivered.any && openSearches === 0) || free)) return noCharge
+    const isOurs = ending === 'client-gone' || stoppedBy !== undefined
+    const openSearches = isOurs ? delivered.openSearches : 0
+    if (!complete && free) return noCharge
+    if (!complete && !delivered.any && openSearches === 0) return this.#chargeAbandoned()
     const counted = withOpenSearches(usage, openSearches)
     const plausible = counted && this.credible(counted)
     const doubted = plausible !== counted
@@ -362,6 +402,22 @@ export class Hold {
     return own instanceof Promise
       ? this.#chargeCounted(own, answered, openSearches)
       : chargeFor(this.#candidate, answered, own, this.left, openSearches)
+  }
+
+  /**
+   * What is owed to a provider that was asked and has not begun to answer: the prompt, and an estimate of what a model
+   * thinks before it answers.
+   */
+  #chargeAbandoned(): Awaitable<Charge> {
+    const abandoned = this.#abandoned
+    if (abandoned === undefined || this.#candidate.provider.onDisconnect === 'free') return noCharge
+    const usage = abandoned.usage && this.credible(abandoned.usage)
+    const answered = { usage, complete: false, delivered: new Delivered() }
+    const reasoning = this.#candidate.model.reasoning ? thoughtsWithin(abandoned.askedMs) : 0
+    const counting = countingFor(this.#parts, this.#call.caller.account.id)
+    return andThen(exactCount(counting, this.#round, answered), ({ prompt }) =>
+      chargeFor(this.#candidate, answered, { prompt, output: { output: 0, reasoning } }, this.left),
+    )
   }
 
   async #chargeCounted(own: Promise<OwnCount>, answered: Answered, openSearches: number): Promise<Charge> {

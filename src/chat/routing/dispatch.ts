@@ -6,15 +6,18 @@ import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, GatewayError } from '../../errors.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import {
+  AttemptAbandoned,
   AttemptFailed,
   anotherModelMayHelp,
   anotherOfferMayHelp,
+  clientGone,
   codeOf,
   errorOf,
   publicReason,
   transportFault,
 } from './fault-error.ts'
 import { breaks, probeEveryMs, type Health } from './health.ts'
+import type { Abandoned } from '../outcome.ts'
 import type { Candidate } from './candidates.ts'
 import type { RetryBudget } from './retry-budget.ts'
 
@@ -28,12 +31,15 @@ export interface Dispatched<Answer> {
 export class DispatchFailed extends Error {
   readonly error: GatewayError
   readonly attempts: readonly Attempt[]
+  /** Undefined unless a provider was being asked when the call was ended. */
+  readonly abandoned: Abandoned | undefined
 
-  constructor(error: GatewayError, attempts: readonly Attempt[]) {
+  constructor(error: GatewayError, attempts: readonly Attempt[], abandoned?: Abandoned) {
     super(error.message, { cause: error })
     this.name = 'DispatchFailed'
     this.error = error
     this.attempts = attempts
+    this.abandoned = abandoned
   }
 }
 
@@ -207,6 +213,8 @@ class Tries<Answer> {
 
   /** Records why an attempt failed. Throws DispatchFailed for a fault of our own, which another attempt would meet again. */
   #failed(candidate: Candidate, error: unknown, startedAt: number): void {
+    const ms = performance.now() - startedAt
+    if (error instanceof AttemptAbandoned) this.#abandon(candidate, error, ms)
     const { account, health, disconnect } = this.#search
     const refused = error instanceof GatewayError
     const fault = refused ? undefined : faultOf(error)
@@ -214,7 +222,6 @@ class Tries<Answer> {
       this.#leftOut = (this.#leftOut ?? new Map<Offer, GatewayError>()).set(candidate.offer, error)
       return
     }
-    const ms = performance.now() - startedAt
     if (fault === undefined) {
       const known = asGatewayError(error)
       const note = this.#note(candidate, 'failed', ms, known.code, null, known.message)
@@ -233,6 +240,12 @@ class Tries<Answer> {
     if (!anotherModelMayHelp(fault)) this.#over = true
     if (!anotherOfferMayHelp(fault))
       this.#refusedModels = (this.#refusedModels ?? new Set()).add(candidate.model.id)
+  }
+
+  /** The call is over, and nobody is to blame. Throws DispatchFailed. */
+  #abandon(candidate: Candidate, { error, asked }: AttemptAbandoned, ms: number): never {
+    if (asked !== undefined) this.#note(candidate, 'failed', ms, error.code, null, error.message)
+    throw new DispatchFailed(error, this.#attempts, asked && { candidate, ...asked })
   }
 
   /** Records how an attempt ended. */
@@ -321,17 +334,15 @@ function faultOf(error: unknown): Fault | undefined {
 }
 
 /** Sums up all failures: the first that the caller can fix, otherwise the last; the shortest wait of all. */
-function worst(failures: readonly Failure[], clientGone: boolean): GatewayError {
+function worst(failures: readonly Failure[], isLeft: boolean): GatewayError {
+  if (isLeft) return clientGone()
   const last = failures.at(-1)
-  if (!last)
-    return clientGone ? new GatewayError('upstream_error', { message: disconnectedEarly }) : passedOver()
+  if (!last) return passedOver()
   const decisive = failures.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
   const waits = failures.flatMap(({ fault }) => fault.retryAfterMs ?? [])
   const fault = waits.length > 0 ? { ...decisive.fault, retryAfterMs: Math.min(...waits) } : decisive.fault
   return errorOf(fault, decisive.candidate.provider.id)
 }
-
-const disconnectedEarly = 'The client disconnected before a provider was asked.'
 
 /** Every offer's breaker is open: fails at once, with the time after which a probe may have closed one. */
 function passedOver(): GatewayError {

@@ -3,6 +3,7 @@
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { GatewayError, errorTable, type ErrorCode } from '../../errors.ts'
 import { fault } from '../../protocols/faults.ts'
+import type { Abandoned } from '../outcome.ts'
 
 /** Thrown by an attempt whose provider failed before anything reached the client. */
 export class AttemptFailed extends Error {
@@ -13,6 +14,26 @@ export class AttemptFailed extends Error {
     this.name = 'AttemptFailed'
     this.fault = fault
   }
+}
+
+/** Thrown by an attempt that the caller's side has ended before its answer began: no fault of the provider. */
+export class AttemptAbandoned extends Error {
+  /** What the call ends with. */
+  readonly error: GatewayError
+  /** Undefined if the provider had not been reached. */
+  readonly asked: Pick<Abandoned, 'askedMs' | 'usage'> | undefined
+
+  constructor(error: GatewayError, asked: AttemptAbandoned['asked']) {
+    super(error.message, { cause: error })
+    this.name = 'AttemptAbandoned'
+    this.error = error
+    this.asked = asked
+  }
+}
+
+/** The error of a call whose client disconnected before its answer began. */
+export function clientGone(): GatewayError {
+  return new GatewayError('client_gone', { message: 'The client disconnected before its answer began.' })
 }
 
 const codes: Readonly<Record<FaultKind, ErrorCode>> = {
@@ -120,5 +141,8 @@ export function shuttingDown(): GatewayError {
 
 /** The error of a call that the gateway ends: the reason of its `stopping`, which is none for a shutdown. */
 export function stopError({ reason }: AbortSignal): GatewayError {
-  return reason instanceof GatewayError ? reason : shuttingDown()
+  // Each call has an error of its own: one that has been logged is not logged again.
+  return reason instanceof GatewayError
+    ? new GatewayError(reason.code, { ...reason.details, message: reason.message })
+    : shuttingDown()
 }

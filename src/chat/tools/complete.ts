@@ -1,22 +1,20 @@
 // Serves a call that declares gateway tools: like ../complete.ts, with as many rounds as the tools need.
 
 import { eventsOf } from '../../conversation/choice-events.ts'
-import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatEvent, collect } from '../../conversation/event.ts'
 import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
-import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import { CallTools } from '../../tools/call-tools.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
-import { type Outcome, stopNote, type StoppedBy } from '../outcome.ts'
+import { type Outcome, stopNote, type StoppedBy, unserved } from '../outcome.ts'
 import { paidCall, type Payable } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { DispatchFailed } from '../routing/dispatch.ts'
-import { stopError } from '../routing/fault-error.ts'
+import { clientGone, stopError } from '../routing/fault-error.ts'
 import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
 import { AnswerSink } from '../streaming/sink.ts'
 import { contextOf } from '../upstream/prepare.ts'
@@ -66,9 +64,12 @@ export async function completeWithTools(
 
 /** What a call is refused with, given what its work rejected with: that its signal aborted is no fault of the gateway. */
 function refusalOf(parts: ChatParts, call: IncomingCall, error: unknown): unknown {
-  if (parts.stopping.aborted) return stopError(parts.stopping)
+  const stopped = parts.stopping.aborted ? stopError(parts.stopping) : undefined
+  const known = error instanceof DispatchFailed ? error.error : error
+  // The error that the call has been ended with, and no other, is the one that is noted.
+  if (stopped) return known instanceof GatewayError && known.code === stopped.code ? error : stopped
   if (!call.signal.aborted || error instanceof GatewayError || error instanceof DispatchFailed) return error
-  return new GatewayError('upstream_error', { message: 'The client disconnected.', cause: error })
+  return clientGone()
 }
 
 /** What a call keeps open besides its providers, for as long as it runs. */
@@ -148,7 +149,7 @@ class ToolAnswer {
     }
     const { signal } = this.#life
     const head = await parts.turns.whole(() => sink.written())
-    const failed = (attempts: readonly Attempt[]) => hold.tried(attempts)
+    const failed = (round: DispatchFailed) => hold.unanswered(round)
     const joined = new JoinedStream(
       { loop, sink, signal, failed, approved, abort: () => this.#life.end() },
       first?.answer,
@@ -169,8 +170,7 @@ class ToolAnswer {
       const headers = answerHeaders(call, candidate, answer.warnings)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
-      await owe(parts, call, hold, error)
-      throw refusalOf(parts, call, error)
+      throw (await owe(parts, call, hold, error)) ?? refusalOf(parts, call, error)
     } finally {
       this.#life.end()
     }
@@ -180,23 +180,37 @@ class ToolAnswer {
 /**
  * A whole answer failed after some of its rounds. Those are charged if the client disconnected, its access was ended or
  * the request is at fault: neither a page that overflows the context nor a key that its owner revokes may buy free
- * searches. If a provider failed they cost nothing, like every answer that is not delivered.
+ * searches. If a provider failed they cost nothing, like every answer that is not delivered. Returns the error that a
+ * call which was charged has ended with.
  */
 async function owe(
   { stopping }: Pick<ChatParts, 'stopping'>,
   call: IncomingCall,
   hold: Hold,
-  error: unknown,
-): Promise<void> {
-  if (hold.spent === 0n) return
-  const failed = error instanceof DispatchFailed ? error : undefined
-  if (stopping.reason instanceof GatewayError)
-    await hold.settle({ ...unserved('stopped', undefined), error: stopping.reason }, () => undefined)
-  else if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
-  else if (failed !== undefined && faultsOfRequests.has(failed.error.status)) {
-    hold.tried(failed.attempts)
-    await hold.settle({ ...unserved('stopped', undefined), error: failed.error }, () => undefined)
+  thrown: unknown,
+): Promise<GatewayError | undefined> {
+  const failed = thrown instanceof DispatchFailed ? thrown : undefined
+  if (failed?.abandoned !== undefined) {
+    await hold.fail(failed)
+    return failed.error
   }
+  if (hold.spent === 0n) return undefined
+  const outcome = owedOutcome(stopping, call, failed)
+  if (outcome === undefined) return undefined
+  if (failed !== undefined) hold.tried(failed.attempts)
+  await hold.settle(outcome, () => undefined)
+  return outcome.error
+}
+
+function owedOutcome(
+  stopping: AbortSignal,
+  call: IncomingCall,
+  failed: DispatchFailed | undefined,
+): Outcome | undefined {
+  if (stopping.reason instanceof GatewayError) return unserved('stopped', undefined, stopError(stopping))
+  if (call.signal.aborted) return unserved('client-gone', undefined, clientGone())
+  const isOfRequest = failed !== undefined && faultsOfRequests.has(failed.error.status)
+  return isOfRequest ? unserved('stopped', undefined, failed.error) : undefined
 }
 
 const faultsOfRequests: ReadonlySet<number> = new Set([400, 413, 422])
@@ -231,19 +245,6 @@ async function playAll(loop: ToolLoop): Promise<Played> {
     const next = calls === 'final' ? ({ kind: 'final' } as const) : await loop.follow(calls)
     if (next.kind === 'final') return { answer, candidate, outcome }
     if (next.kind === 'stopped') return { answer, candidate, outcome: unserved('stopped', next.by) }
-  }
-}
-
-/** The outcome of a call that ends after its last round was booked. */
-function unserved(ending: 'client-gone' | 'stopped', stoppedBy: StoppedBy | undefined): Outcome {
-  return {
-    ending,
-    stoppedBy,
-    usage: undefined,
-    delivered: new Delivered(),
-    finishReason: stoppedBy === undefined ? undefined : 'length',
-    upstreamId: undefined,
-    fault: undefined,
   }
 }
 

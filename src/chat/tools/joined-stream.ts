@@ -4,7 +4,6 @@ import type { ApprovedCall } from '../../conversation/gateway-tools.ts'
 import { EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
-import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { RenderedError } from '../../errors.ts'
 import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
@@ -24,8 +23,8 @@ export interface JoinedParts {
   /** Cancels everything the call does. */
   readonly abort: () => void
   readonly signal: AbortSignal
-  /** Called with the attempts for a round that nobody answered. */
-  readonly failed: (attempts: readonly Attempt[]) => void
+  /** Called for a round that nobody answered. */
+  readonly failed: (round: DispatchFailed) => void
 }
 
 /** Nothing from a provider: makes the relay look at what was written meanwhile. */
@@ -207,7 +206,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
   async #play(): Promise<void> {
     const { loop, signal, failed } = this.#parts
     const { answer } = await loop.play().catch((error: unknown) => {
-      if (error instanceof DispatchFailed) failed(error.attempts)
+      if (error instanceof DispatchFailed) failed(error)
       throw error
     })
     if (answer.kind !== 'stream') throw new Error('a stream was asked for')

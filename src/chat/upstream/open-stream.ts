@@ -53,13 +53,14 @@ export async function openStream(
     { firstMs: patience, totalMs: limits.totalMs },
     policy,
   )
+  let begun: StreamChannel | undefined
   try {
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.comes(response)
     await request.withOthers()
     if (!response.ok) await refuseFailure(response, prepared, request)
-    const channel = channelFor(parts, candidate, round, prepared)
+    const channel = (begun = channelFor(parts, candidate, round, prepared))
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, request, parts.turns)
       : await readHead(request.reader(response), channel, (body) => outbound.whole(body, target), parts)
@@ -75,7 +76,7 @@ export async function openStream(
     }
     return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end }
   } catch (error) {
-    const verdict = request.verdict(error)
+    const verdict = request.verdict(error, begun?.progress.usage)
     request.end()
     throw verdict
   }

@@ -5,7 +5,15 @@ import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
 import { type AbortListener, offAbort, onAbort } from '../streaming/on-abort.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { AttemptFailed, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
+import {
+  AttemptAbandoned,
+  AttemptFailed,
+  clientGone,
+  stopError,
+  transportFault,
+  withoutSecrets,
+} from '../routing/fault-error.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
@@ -45,6 +53,8 @@ export class UpstreamRequest implements AbortListener {
   readonly #patience: Patience
   readonly #deadline: Deadline
   #expired = false
+  /** When the provider was reached, milliseconds of performance.now(). */
+  #askedAt: number | undefined
   #read = false
   /** Whether a client that disconnects aborts the request; once it is settled, the relay decides. */
   #endsWithClient: boolean
@@ -140,7 +150,18 @@ export class UpstreamRequest implements AbortListener {
         : lowered.headers
     const { path, body } = lowered
     const abort = this.#controller
-    const sent = this.#parts.upstream.send({ path, headers, body, provider, key, abort, connectMs })
+    const sentAt = abort.signal.aborted ? undefined : performance.now()
+    const onReached = () => (this.#askedAt ??= sentAt)
+    const sent = this.#parts.upstream.send({
+      path,
+      headers,
+      body,
+      provider,
+      key,
+      abort,
+      connectMs,
+      onReached,
+    })
     pass('request-sent', requestId)
     return sent
   }
@@ -165,17 +186,32 @@ export class UpstreamRequest implements AbortListener {
     return Math.min(ms, this.#call.arrivedAt + this.#patience.totalMs - performance.now())
   }
 
-  /** Interprets an exception of this request. */
-  verdict(error: unknown): unknown {
+  /** Interprets an exception of this request. `usage`: what the provider had counted by then. */
+  verdict(error: unknown, usage?: Usage): unknown {
+    const ended = this.#endedByCaller()
+    // What broke because we have hung up is no answer of the provider.
+    if (ended !== undefined && !isRefusal(error)) return this.#abandoned(ended, usage)
     if (error instanceof AttemptFailed)
       return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
     if (this.#parts.stopping.aborted) return stopError(this.#parts.stopping)
-    if (this.#call.signal.aborted && this.#controller.signal.aborted) {
-      return new AttemptFailed(transportFault('cut', 'the client disconnected'))
-    }
     return error
+  }
+
+  /** What the call ends with if its caller's side has ended it, and this request because of that. */
+  #endedByCaller(): GatewayError | undefined {
+    if (this.#expired || !this.#controller.signal.aborted) return undefined
+    const { stopping } = this.#parts
+    // A shutdown is not the caller's doing, whatever it aborts.
+    if (stopping.aborted) return stopping.reason instanceof GatewayError ? stopError(stopping) : undefined
+    return this.#call.signal.aborted ? clientGone() : undefined
+  }
+
+  #abandoned(ended: GatewayError, usage: Usage | undefined): AttemptAbandoned {
+    const askedAt = this.#askedAt
+    const asked = askedAt === undefined ? undefined : { askedMs: performance.now() - askedAt, usage }
+    return new AttemptAbandoned(ended, asked)
   }
 
   /** The answer has begun: from here on the relay watches it, and only calls `end`. */
@@ -222,6 +258,12 @@ export class UpstreamRequest implements AbortListener {
     if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
     this.#ended = true
   }
+}
+
+/** Whether it is what the provider, or the gateway, says to the request: it was not cut off. */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof AttemptFailed) return error.fault.status !== undefined
+  return error instanceof GatewayError
 }
 
 /** Rejects with AttemptFailed for any status but 2xx. */

@@ -60,6 +60,7 @@ export const ofCall = [
   'upstream_refused_credentials',
   'overloaded',
   'upstream_timeout',
+  'client_gone',
 ] as const satisfies readonly ErrorCode[]
 
 export const ofKeyedCall = [

@@ -9,6 +9,9 @@ import { Delivered } from '../../../src/conversation/delivered.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
+import type { Model } from '../../../src/catalog/model.ts'
+import type { Attempt } from '../../../src/credits/ledger/ledger.ts'
+import type { ConfiguredProvider } from '../../../src/providers/provider.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { grantOf } from '../../credits/support.ts'
@@ -331,5 +334,45 @@ describe('the watch of a stream', () => {
     await lab.store.ledger.recover(Date.now() + 1_000_000)
     expect(await lab.state()).toBe('settled')
     expect(await lab.left()).toBeLessThan(rich - output(50))
+  })
+})
+
+describe('a call that is ended before its answer begins', () => {
+  const gone = () => new GatewayError('client_gone')
+  const attempts: readonly Attempt[] = []
+
+  test.each<[string, Partial<ConfiguredProvider>, Partial<Model>, number, readonly [number, number]]>([
+    ['owes its prompt', {}, {}, 60_000, [5, 40]],
+    ['owes nothing where the provider bills nothing for it', { onDisconnect: 'free' }, {}, 60_000, [0, 1]],
+    ['owes an estimate of what the model has thought', {}, { reasoning: true }, 4_000, [85, 130]],
+    ['owes no thoughts of the first moments', {}, { reasoning: true }, 1_000, [5, 40]],
+    // 100 tokens of output were held, and what bounds the prompt.
+    ['owes no more than was held', {}, { reasoning: true }, 3_600_000, [100, 350]],
+  ])('%s', async (_, provider, model, askedMs, [least, most]) => {
+    const candidate = candidateOf('a', provider)
+    await using lab = await held(
+      rich,
+      { max_tokens: 100 },
+      { ...candidate, model: { ...candidate.model, ...model } },
+    )
+    const hold = await lab.open()
+    const { amount, candidate: asked } = hold
+    await hold.fail({ error: gone(), attempts, abandoned: { candidate: asked, askedMs, usage: undefined } })
+    const charged = rich - (await lab.left())
+    expect(Number(charged / 1_000_000n)).toBeWithin(least, most)
+    expect(charged).toBeLessThanOrEqual(amount)
+    expect(await lab.pinned()).toBe(0n)
+    expect(lab.parts.ended).toMatchObject([{ status: 499, code: 'client_gone' }])
+    // Whoever hands the error on ends nothing again.
+    await hold.fail({ error: gone(), attempts, abandoned: undefined })
+    expect(lab.parts.ended).toHaveLength(1)
+    expect(rich - (await lab.left())).toBe(charged)
+  })
+
+  test('is returned whole where no provider was asked', async () => {
+    await using lab = await held(rich)
+    const hold = await lab.open()
+    await hold.fail({ error: gone(), attempts, abandoned: undefined })
+    expect([await lab.state(), await lab.left()]).toEqual(['voided', rich])
   })
 })

@@ -153,7 +153,7 @@ describe('one call', () => {
   test('ends when the client has left, and does not blame the provider', async () => {
     const the = house({ a: [down], b: ['ok'] })
     the.client.abort()
-    expect(await the.call()).toBe('upstream_error')
+    expect(await the.call()).toBe('client_gone')
     expect(the.tried).toEqual([])
     expect(the.health.report(the.candidates[0]!.provider, 'acct').answers).toBe(0)
   })

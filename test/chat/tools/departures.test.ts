@@ -44,7 +44,7 @@ describe.each(cases)('a %s answer', (_, how) => {
     expect([await lab.pinned(), lab.closed, lab.upstream.arrivals.length]).toEqual([0n, 1, 1])
   })
 
-  test('whose client disconnects while the next round is awaited: what was used is charged', async () => {
+  test('whose client disconnects while the next round is awaited: what was used is charged, its prompt too', async () => {
     const asked = Promise.withResolvers<void>()
     const hangs = { script: () => asked.resolve() }
     const tool = toolOf(() => Promise.resolve(ran('A river.', { cost: 7n })), { mostCost: 7n })
@@ -54,11 +54,23 @@ describe.each(cases)('a %s answer', (_, how) => {
     const response = lab.open(how, client.signal).catch((error: unknown) => error)
     await asked.promise
     client.abort()
-    expect(await ended).toMatchObject({ ending: 'client-gone', promptTokens: 12, cost: 20_000_007n })
+    const { ending, promptTokens } = await ended
     await response
-    const { lines, charged } = await lab.receipt()
-    expect(lines.map(({ item }) => item)).toEqual(['input', 'output', 'call:web_search'])
-    expect(charged).toBe('0.000020000007')
+    const { lines, charged, attempts } = await lab.receipt()
+    expect(ending).toBe('client-gone')
+    expect(lines.map(({ item, round }) => [item, round])).toEqual([
+      ['input', 1],
+      ['output', 1],
+      ['call:web_search', 1],
+      ['input', 2],
+    ])
+    // The second prompt by our own count: the first, the call and its result.
+    expect(promptTokens - 12).toBeWithin(10, 100)
+    expect(Number(charged)).toBeCloseTo(20.000007e-6 + (promptTokens - 12) * 1e-6, 12)
+    expect(attempts.map(({ outcome, code }) => [outcome, code])).toEqual([
+      ['served', null],
+      ['failed', 'client_gone'],
+    ])
     expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
   })
 
@@ -76,8 +88,7 @@ describe.each(cases)('a %s answer', (_, how) => {
       }),
     }
     expect(await lab.open(how, client.signal).catch((error: unknown) => error)).toMatchObject({
-      code: 'upstream_error',
-      message: 'The client disconnected.',
+      code: 'client_gone',
     })
     expect([await lab.pinned(), lab.upstream.arrivals.length]).toEqual([0n, 0])
   })

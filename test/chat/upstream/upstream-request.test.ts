@@ -2,7 +2,7 @@
 
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
-import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
+import { AttemptAbandoned, AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
 import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
@@ -14,6 +14,7 @@ import { GatewayError } from '../../../src/errors.ts'
 import { Upstream } from '../../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
 import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import { until } from '../lab.ts'
 import { candidateOf } from '../support.ts'
 
 /** A request that may take a second to its first byte and two in all, and what can happen to it. */
@@ -70,6 +71,8 @@ async function verdictAfter(
     const verdict = request.verdict(error)
     request.end()
     if (verdict instanceof AttemptFailed) return verdict.fault
+    if (verdict instanceof AttemptAbandoned)
+      return { kind: verdict.error.code, message: verdict.error.message }
     if (verdict instanceof GatewayError) return { kind: verdict.code, message: verdict.message }
     throw new Error(`no verdict on ${String(verdict)}`)
   } finally {
@@ -85,8 +88,44 @@ describe('a request to a provider', () => {
 
   test('ends when its client disconnects', async () => {
     const lab = requested()
-    const verdict = await verdictAfter(lab, () => lab.client.abort())
-    expect(verdict).toMatchObject({ kind: 'cut', message: 'the client disconnected' })
+    expect(await verdictAfter(lab, () => lab.client.abort())).toMatchObject({ kind: 'client_gone' })
+  })
+
+  test('ends when its caller may call no longer, with an error of its own', async () => {
+    const lab = requested()
+    const reason = new GatewayError('api_key_revoked')
+    const verdict = await verdictAfter(lab, () => lab.stopping.abort(reason))
+    expect(verdict).toMatchObject({ kind: 'api_key_revoked', message: reason.message })
+  })
+
+  test.each([
+    ['was reached', 'http', true],
+    ['was not', 'nowhere', false],
+  ] as const)('whose client disconnects is owed if its provider %s', async (_, where, isOwed) => {
+    const silent = await startScriptedProvider({ m: () => undefined })
+    try {
+      const lab = requested()
+      const request = lab.request()
+      // A network that answers nothing.
+      const baseUrl = where === 'http' ? silent.url : 'http://192.0.2.1/v1'
+      const sent = request.send(
+        candidateOf('a', { baseUrl }),
+        { path: '/chat/completions', headers: {}, body: '{"model":"m"}' },
+        1_000,
+      )
+      if (isOwed)
+        await until(
+          () => silent.arrivals.length,
+          (arrivals) => arrivals === 1,
+        )
+      lab.client.abort()
+      const verdict = request.verdict(await sent.catch((thrown: unknown) => thrown))
+      request.end()
+      expect(verdict).toBeInstanceOf(AttemptAbandoned)
+      expect((verdict as AttemptAbandoned).asked !== undefined).toBe(isOwed)
+    } finally {
+      await silent.stop()
+    }
   })
 
   test('goes on for a client that has disconnected where the answer is drained', async () => {

@@ -27,6 +27,7 @@ import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusa
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
   ...consoleErrors,
+  client_gone: 'nobody is there to see it: disconnects.test.ts',
   internal_error: 'a fault of our own; whoever finds one has found a bug',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
 }

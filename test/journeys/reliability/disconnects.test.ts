@@ -126,10 +126,11 @@ describe('a whole answer whose client leaves', () => {
     return provider.calls[call]!.ending
   }
 
-  test('is given up at the provider and costs nothing', async () => {
+  test('is given up at the provider and costs its prompt', async () => {
     const before = await lab.used()
     expect(await ask({})).toBe('left')
-    expect(await lab.used()).toBe(before)
+    // Our count of it, and nothing of the output.
+    expect((await lab.used()) - before).toBeWithin(5e-6, 20e-6)
   })
 
   test.each([
@@ -139,6 +140,137 @@ describe('a whole answer whose client leaves', () => {
     const before = await lab.used()
     expect(await ask(more, model)).toBe('done')
     expect((await lab.used()) - before).toBeCloseTo(whole, 12)
+  })
+})
+
+describe('a client that leaves before the first byte', () => {
+  /** About 2,400 tokens, at one dollar a million. */
+  const prompt = 'Where does the river run to? '.repeat(340)
+  const owed = [2_000e-6, 3_000e-6] as const
+  const asked: string[] = []
+  let silent: Bun.Server<undefined>
+  let quiet: Lab
+
+  beforeAll(async () => {
+    // Takes requests and does not answer, but refuses the first of those that say so, and counts the prompt of others.
+    silent = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      async fetch(request) {
+        const body = await request.text()
+        asked.push(body)
+        if (body.includes('be busy') && asked.filter((each) => each.includes('be busy')).length === 1)
+          return Response.json({ error: {} }, { status: 503 })
+        if (!body.includes('count it')) return new Promise<Response>(() => undefined)
+        const message = { id: 'm', usage: { input_tokens: 2_345, output_tokens: 1 } }
+        const start = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message })}\n\n`
+        const stream = new ReadableStream({
+          start: (controller) => controller.enqueue(Buffer.from(start)),
+        })
+        return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
+      },
+    })
+    const url = `http://127.0.0.1:${silent.port}/v1`
+    quiet = await startLab({
+      providers: {
+        quiet: url,
+        claude: { protocol: 'anthropic-messages', base_url: url },
+        busy: url,
+      },
+      models: {
+        'quiet/m': {},
+        'quiet/thinks': { reasoning: true },
+        'quiet/v': { output_modalities: ['embeddings'] },
+        'claude/m': {},
+        'busy/m': {},
+      },
+    })
+  })
+
+  afterAll(async () => {
+    await quiet?.weir.stop()
+    await silent?.stop(true)
+  })
+
+  /** Leaves a call as soon as its provider has been asked `times`; gives what became of it. */
+  async function left(path: string, body: object, times = 1) {
+    const before = { used: await quiet.used(), asked: asked.length }
+    const rows = async () => (await quiet.get('/v1/requests'))['data'] as Record<string, unknown>[]
+    const [last] = await rows()
+    const client = new AbortController()
+    const asking = fetch(quiet.weir.origin + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${quiet.weir.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: client.signal,
+    }).catch(() => 'left' as const)
+    await until(
+      () => asked.length - before.asked,
+      (calls) => calls === times,
+    )
+    client.abort()
+    expect(await asking).toBe('left')
+    const [row] = await until(rows, ([latest]) => latest !== undefined && latest['id'] !== last?.['id'])
+    await until(quiet.held, (held) => held === '0')
+    const { data } = await quiet.get(`/v1/generation?id=${String(row!['id'])}`)
+    return { charged: (await quiet.used()) - before.used, row, receipt: data as Record<string, unknown> }
+  }
+
+  const messages = [{ role: 'user', content: prompt }]
+  const chat = { model: 'quiet/m', messages }
+  test.each<[string, string, object]>([
+    ['a stream', '/v1/chat/completions', { ...chat, stream: true }],
+    ['a whole answer', '/v1/chat/completions', chat],
+    ['a message', '/v1/messages', { ...chat, max_tokens: 100 }],
+    ['a response', '/v1/responses', { model: 'quiet/m', input: prompt, stream: true }],
+    ['a completion', '/v1/completions', { model: 'quiet/m', prompt }],
+    [
+      "Gemini's protocol",
+      '/v1beta/models/quiet/m:generateContent',
+      { contents: [{ parts: [{ text: prompt }] }] },
+    ],
+    ['vectors', '/v1/embeddings', { model: 'quiet/v', input: prompt }],
+    ['a model that thinks', '/v1/chat/completions', { ...chat, model: 'quiet/thinks', stream: true }],
+    [
+      'an answer with tools of the gateway',
+      '/v1/chat/completions',
+      { ...chat, tools: [{ type: 'web_search', engine: 'sim' }] },
+    ],
+  ])('of %s owes the prompt', async (_, path, body) => {
+    const { charged, row, receipt } = await left(path, body)
+    expect(charged).toBeWithin(...owed)
+    expect(row).toMatchObject({ status: 499, code: 'client_gone', ending: 'client-gone', provider: 'quiet' })
+    expect(receipt).toMatchObject({
+      state: 'settled',
+      ending: 'client-gone',
+      absorbed: '0',
+      usage: { estimated: true, completion_tokens: 0 },
+    })
+  })
+
+  test('owes as much as the provider has counted, where it has', async () => {
+    const content = `${prompt} count it`
+    const body = { model: 'claude/m', messages: [{ role: 'user', content }], max_tokens: 100, stream: true }
+    const { receipt } = await left('/v1/messages', body)
+    expect(receipt).toMatchObject({ state: 'settled', usage: { estimated: true } })
+    expect((receipt['usage'] as { prompt_tokens: number }).prompt_tokens).toBeWithin(2_000, 3_000)
+  })
+
+  test('owes it once, whatever has failed before', async () => {
+    const content = `${prompt} be busy`
+    const body = { model: 'busy/m', messages: [{ role: 'user', content }] }
+    const { charged, receipt } = await left('/v1/chat/completions', body, 2)
+    expect(charged).toBeWithin(...owed)
+    const codes = (receipt['attempts'] as { code: string }[]).map(({ code }) => code)
+    expect(codes).toEqual(['overloaded', 'client_gone'])
+  })
+
+  test('is counted against no provider', async () => {
+    const health = (await quiet.get('/v1/providers'))['data'] as { id: string }[]
+    expect(health.find(({ id }) => id === 'quiet')).toMatchObject({ state: 'healthy', answers: 0 })
+    expect(quiet.weir.output()).not.toMatch(/upstream_error|an attempt failed(?!.*busy)/)
+    expect(await quiet.weir.command('ledger', 'audit', '--json')).toMatchObject({ code: 0 })
   })
 })
 

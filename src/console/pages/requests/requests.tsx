@@ -31,6 +31,7 @@ const codes = [
   'upstream_rate_limited',
   'upstream_error',
   'upstream_timeout',
+  'client_gone',
 ] as const
 
 export function Requests() {

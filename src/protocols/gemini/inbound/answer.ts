@@ -188,6 +188,7 @@ const statuses: Readonly<Record<number, string>> = {
   405: 'UNIMPLEMENTED',
   409: 'ABORTED',
   429: 'RESOURCE_EXHAUSTED',
+  499: 'CANCELLED',
   500: 'INTERNAL',
   502: 'UNAVAILABLE',
   503: 'UNAVAILABLE',

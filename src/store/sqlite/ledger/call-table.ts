@@ -110,7 +110,8 @@ export class CallTable implements CallWrites {
       end.tx,
     ])
     const usage = end.receipt?.usage ?? noUsage
-    const failed = state === 'voided' ? end.ending !== 'client-gone' : end.ending === 'provider-cut'
+    const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
+    const failed = state === 'voided' ? !isLeft : end.ending === 'provider-cut'
     this.#usage.add({
       account,
       at: end.at,
