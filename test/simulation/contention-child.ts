@@ -1,5 +1,5 @@
 // One of several processes on one database. `spend`: takes holds until it has tried so often, and prints how many it
-// got. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
+// got. `share`: the same of calls that set no limit, and prints the picodollars that they were told to be held. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
 
 import { openStore } from '../../src/store/open.ts'
 import { usd } from '../../src/credits/money.ts'
@@ -7,7 +7,12 @@ import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, settleOf } from '../credits/support.ts'
 import { seeded } from './random.ts'
 
-const [dataDir, name, what, amount] = process.argv.slice(2) as [string, string, 'spend' | 'work', string]
+const [dataDir, name, what, amount] = process.argv.slice(2) as [
+  string,
+  string,
+  'spend' | 'share' | 'work',
+  string,
+]
 const lanes = 16
 const store = await openStore(dataDir, { clock: Date.now })
 const { ledger } = store
@@ -25,6 +30,31 @@ async function spend(tries: number): Promise<number> {
     }),
   )
   return admitted
+}
+
+async function share(tries: number): Promise<number> {
+  let tried = 0
+  let told = 0n
+  const leaseUntil = Date.now() + 3_600_000
+  const random = seeded(Number(name.slice(1)))
+  const keyLimit = { limit: usd(400), windowStart: 0 }
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      while (tried < tries) {
+        const call = `${name}-${tried++}`
+        const amounts = { least: usd('0.01'), want: usd('0.5'), most: usd(40) }
+        const held = await ledger.hold(holdOf(call, { owner: name, leaseUntil, keyLimit, ...amounts }))
+        if (held.kind === 'refused') continue
+        // Some grow by their share, and some give all of it back.
+        const more = { least: 0n, want: 0n, most: usd(20) }
+        const grown = random.oneIn(3) ? await ledger.extend({ call, owner: name, ...more }) : 0n
+        if (random.oneIn(5))
+          await ledger.release({ call, owner: name, reason: 'upstream_error', attempts: [] })
+        else told += held.amount + grown
+      }
+    }),
+  )
+  return Number(told)
 }
 
 async function work(ms: number): Promise<number> {
@@ -61,6 +91,6 @@ async function work(ms: number): Promise<number> {
   return commands
 }
 
-const done = await (what === 'spend' ? spend(Number(amount)) : work(Number(amount)))
+const done = await { spend, share, work }[what](Number(amount))
 await store.close()
 process.stdout.write(String(done))

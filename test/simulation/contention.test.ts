@@ -2,10 +2,16 @@
 
 import { expect, test } from 'bun:test'
 import { usd } from '../../src/credits/money.ts'
-import { conservation, overspend } from './contention.ts'
+import { conservation, overspend, shares } from './contention.ts'
 
 test('G4: 64 clients in 4 processes on credit for exactly 500 holds: of 20,000 tries 500 are admitted', async () => {
   expect(await overspend(500, 20_000)).toEqual({ admitted: 500, pinned: usd(500), ok: true })
+}, 120_000)
+
+test('G4: calls without a limit in 4 processes are told no more than is held, within the limit of their key', async () => {
+  const { told, pinned, ok } = await shares(4_000)
+  expect({ told, ok }).toEqual({ told: pinned, ok: true })
+  expect(pinned).toBeWithin(Number(usd(390)), Number(usd(400)) + 1)
 }, 120_000)
 
 test('G5: while 4 processes work, every read of the sums conserves the total and nothing is negative', async () => {

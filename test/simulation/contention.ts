@@ -11,7 +11,7 @@ import { tempDir } from '../support/tmp.ts'
 const processes = 4
 const readEveryMs = 50
 
-function start(dataDir: string, name: string, what: 'spend' | 'work', amount: number) {
+function start(dataDir: string, name: string, what: 'spend' | 'share' | 'work', amount: number) {
   const command = [
     process.execPath,
     join(import.meta.dir, 'contention-child.ts'),
@@ -45,6 +45,24 @@ export async function overspend(
   const { ok } = await store.ledger.audit()
   await store.close()
   return { admitted: admitted.reduce((sum, count) => sum + count, 0), pinned, ok }
+}
+
+/**
+ * 4 processes of 16 clients each take holds for calls without a limit, on a credit and a key's limit below it: what the
+ * calls were told is theirs, and what is set aside for them.
+ */
+export async function shares(tries: number): Promise<{ told: number; pinned: number; ok: boolean }> {
+  using dir = tempDir('weir-shares-')
+  const store = await openStore(dir.path, { clock: Date.now })
+  await store.ledger.grant(grantOf('g', usd(500)))
+  const children = Array.from({ length: processes }, (_, n) =>
+    start(dir.path, `p${n}`, 'share', tries / processes),
+  )
+  const told = await Promise.all(children.map(figureOf))
+  const pinned = (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.pinned, 0n)
+  const { ok } = await store.ledger.audit()
+  await store.close()
+  return { told: told.reduce((sum, amount) => sum + amount, 0), pinned: Number(pinned), ok }
 }
 
 /** What must be true of every single moment of the file; a row of it is a moment at which it was not. */
@@ -97,9 +115,15 @@ if (import.meta.main) {
   process.stdout.write(
     `${Number(values.tries)} tries of 2000 holds: ${spent.admitted} admitted, audit ${spent.ok}\n`,
   )
+  const shared = await shares(Number(values.tries) / 20)
+  process.stdout.write(
+    `calls without a limit: ${shared.told} told, ${shared.pinned} held, audit ${shared.ok}\n`,
+  )
   const bank = await conservation(Number(values.seconds) * 1000)
   process.stdout.write(
     `${bank.commands} commands, ${bank.reads} reads, ${bank.wrong.length} wrong, audit ${bank.ok}\n`,
   )
-  process.exitCode = spent.admitted === 2_000 && spent.ok && bank.wrong.length === 0 && bank.ok ? 0 : 1
+  const isShared = shared.told === shared.pinned && shared.pinned <= Number(usd(400)) && shared.ok
+  process.exitCode =
+    spent.admitted === 2_000 && spent.ok && isShared && bank.wrong.length === 0 && bank.ok ? 0 : 1
 }
