@@ -66,6 +66,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
     ['pages/webhooks.tsx', 'const states:', firstOf],
     ['pages/webhooks.tsx', 'const events:', valueOf],
   ],
+  'accessNames[kind]': [['pages/access.tsx', 'const accessNames:', valueOf]],
   'here.name': placeNames,
   'place.name': placeNames,
   'actNames[kind]': [['pages/keys/key-table.tsx', 'const actNames', valueOf]],

@@ -3,6 +3,7 @@
 
 import type { Awaitable } from '../../awaitable.ts'
 import type { Account, Role } from '../account.ts'
+import type { Access } from './access.ts'
 import type { Session } from '../session.ts'
 import type { Ticket, TicketKind } from './ticket.ts'
 
@@ -43,33 +44,32 @@ export interface UsableWays {
 export interface IdentityStore {
   /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
-  /** Ends every session, and voids older links that set a password. */
+  /** Ends what `endedBy` says of a new password. */
   setPassword(account: string, hash: string, at: number): Awaitable<void>
   /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
   /**
    * For the last operator, too: a command on the machine can appoint another. An account that becomes an operator loses
-   * every earlier way in (password, passkeys, identities but `proven`, sessions, unused links): whoever had got into it
-   * while it was a user's would act as an operator. Its API keys stay. False if it has the role already.
+   * every earlier way in but the identity `proven`: whoever had got into it while it was a user's would act as an
+   * operator. See `endedBy`. False if it has the role already.
    */
   setRole(account: string, role: Role, at: number, proven?: Identity): Awaitable<boolean>
   /**
    * Makes an account a user. Throws `invalid_request` for the last operator who is not suspended, also when operators
    * demote, suspend or delete each other in the same moment: nobody could appoint another in the console.
    */
-  demote(account: string): Awaitable<void>
+  demote(account: string, at: number): Awaitable<void>
   /** Like `AccountStore.suspend`; throws like `demote`. */
   suspend(account: string): Awaitable<boolean>
   /**
-   * Removes every way into an account: password, passkeys, identities, sessions and keys. Used when an address is
-   * proven by somebody who may not have opened the account.
+   * Removes everything that lets somebody into an account or acts for it. Used when its address is proven by somebody
+   * who may not have opened the account.
    */
   lockOut(account: string, at: number): Awaitable<void>
-  /**
-   * Like `lockOut`, and deletes the account with its conversations, webhooks and MCP servers: its address is free, its
-   * ledger entries stay. Throws like `demote`.
-   */
+  /** Like `lockOut`, and frees the address of the account; its ledger entries stay. Throws like `demote`. */
   deleteAccount(account: string, at: number): Awaitable<void>
+  /** What lets somebody into an account or acts for it, as it is now. */
+  accessOf(account: string, now: number): Awaitable<Access>
 
   /** Records a use of the session at `at`, after which it ends at `expiresAt`. */
   touchSession(id: string, at: number, expiresAt: number): Awaitable<void>

@@ -5,6 +5,7 @@ import { type FormEvent, useState } from 'react'
 import { Link, useParams } from 'wouter'
 import { call, CallError } from '../api/call.ts'
 import { newId } from '../api/new-id.ts'
+import { Access } from '../pages/access.tsx'
 import { poolNames } from '../pages/credits/pools.ts'
 import { moment, usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
@@ -123,6 +124,7 @@ function Whole({ account }: { account: AccountWhole }) {
       <CreditLine path={path} credits={account.credits} />
       <AccountKeys path={path} />
       <AccountSessions path={path} />
+      <Access counts={account.access} whose="another" />
       {promoting && (
         <Dialog title={t('Make it an operator')} onClose={() => setPromoting(false)}>
           <ActForm onSubmit={promote} action={t('Make it an operator')}>

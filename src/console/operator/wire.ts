@@ -1,6 +1,6 @@
 // Answers of the API for operators, in the formats of ../api/wire.ts.
 
-import type { Credits } from '../api/wire.ts'
+import type { Credits, SessionView } from '../api/wire.ts'
 
 export interface AccountRow {
   readonly id: string
@@ -11,7 +11,10 @@ export interface AccountRow {
   readonly email_verified: boolean
 }
 
-export type AccountWhole = AccountRow & { readonly credits: Credits }
+export type AccountWhole = AccountRow & {
+  readonly credits: Credits
+  readonly access: NonNullable<SessionView['account']>['access']
+}
 
 export interface Installation {
   readonly accounts: number

@@ -16,6 +16,7 @@ import { elevated } from '../ui/elevate.tsx'
 import { TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { ActForm } from '../ui/act-form.tsx'
+import { Access } from './access.tsx'
 import { SingleSignOn } from './single-sign-on.tsx'
 
 type Account = NonNullable<SessionView['account']>
@@ -38,6 +39,7 @@ export function Settings() {
         {session.methods.includes('passkey') && <Passkeys />}
         <SingleSignOn session={session} />
         <Sessions />
+        <Access counts={account.access} whose="own" />
         <Language />
         <Section title={t('Webhooks')}>
           <p>

@@ -232,7 +232,8 @@ function Reset({ session }: { session: SessionView }) {
     const password = String(new FormData(event.currentTarget).get('password'))
     void act(async () => {
       takeSession(await call<SessionView>('POST', 'reset/confirm', { token, password }))
-      navigate('/', { replace: true })
+      // Shows what else acts for the account.
+      navigate('/settings', { replace: true })
     })
   }
   return (

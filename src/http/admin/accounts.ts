@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../awaitable.ts'
+import type { Access } from '../../accounts/identity/access.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
 import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { lifeFault } from '../../credits/calendar.ts'
@@ -99,7 +100,9 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     async (asked) => {
       const account = await accountNamed(asked)
-      return { data: { ...accountView(account), credits: await creditView(asked.parts, account.id) } }
+      const { parts } = asked
+      const credits = await creditView(parts, account.id)
+      return { data: { ...accountView(account), credits, access: await accessOf(parts, account) } }
     },
   ),
   adminRoute(
@@ -155,7 +158,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       id: 'setRole',
       summary: 'Make an account an operator, or a user again',
       description:
-        'Who becomes an operator signs in anew, by the `link` of the answer: password, passkeys, linked identities, sessions and links of the account before are void, because somebody else may have made them. Its API keys stay. Not with a management key, not even to make an operator a user again: it could sign in to the account then.',
+        'Who becomes an operator signs in anew, by the `link` of the answer: password, passkeys, linked identities, sessions and links of the account before are void, because somebody else may have made them. Its management keys of earlier end too. Its API keys, webhooks, MCP servers and conversations stay: `access` counts them. Whoever becomes a user loses the management keys. Not with a management key, not even to make an operator a user again: it could sign in to the account then.',
       elevated: true,
       errors: ['elevation_required'],
       body: z.strictObject({ role }),
@@ -166,11 +169,11 @@ export const accountRoutes: readonly AdminRoute[] = [
       const before = await accountNamed(asked)
       const promoted =
         body.role === 'operator' && (await parts.identityStore.setRole(before.id, body.role, parts.now()))
-      if (body.role === 'user') await parts.identityStore.demote(before.id)
+      if (body.role === 'user') await parts.identityStore.demote(before.id, parts.now())
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
       const account = await accountNamed(asked)
       const link = promoted ? linkView(await parts.identities.linkFor('link', account)) : null
-      return { ...accountView(account), link }
+      return { ...accountView(account), link, access: await accessOf(parts, account) }
     },
   ),
   adminRoute(
@@ -312,6 +315,11 @@ function changing(
       return accountView(after)
     },
   )
+}
+
+/** What lets somebody into an account or acts for it: after a change of its role, what is left. */
+function accessOf({ identityStore, now }: HttpParts, { id }: Account): Awaitable<Access> {
+  return identityStore.accessOf(id, now())
 }
 
 function linkView({ url, expiresAt }: { readonly url: string; readonly expiresAt: number }): LinkView {

@@ -9,6 +9,8 @@ export interface SessionView {
     readonly email_verified: boolean
     readonly has_password: boolean
     readonly passkeys: number
+    /** What lets somebody into the account or acts for it: how many of each work now. */
+    readonly access: AccessView
   } | null
   readonly role: 'user' | 'operator' | null
   /** Until when a recent proof of identity is valid. */
@@ -18,6 +20,19 @@ export interface SessionView {
   readonly sign_up: 'closed' | 'invite' | 'open'
   /** Whether this gateway sends mail; otherwise an operator hands out links. */
   readonly mail: boolean
+}
+
+export interface AccessView {
+  readonly password: number
+  readonly passkeys: number
+  readonly identities: number
+  readonly sessions: number
+  readonly links: number
+  readonly keys: number
+  readonly management_keys: number
+  readonly webhooks: number
+  readonly mcp_servers: number
+  readonly conversations: number
 }
 
 export interface OpenSessionView {

@@ -6,6 +6,7 @@ import { adminPaymentAnswers } from '../payments/answers.ts'
 import { providersSchema } from '../service/documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
 import {
+  access,
   consoleAnswers,
   credits,
   key,
@@ -130,7 +131,7 @@ export const adminAnswers: Answers = {
   'POST audit': data(audit),
   'GET accounts': pageOf(account),
   'POST accounts': account,
-  'GET accounts/:account': data(account.extend({ credits })),
+  'GET accounts/:account': data(account.extend({ credits, access })),
   'POST accounts/:account/grant': z.strictObject({
     lot: z.string().nullable(),
     granted: z
@@ -145,6 +146,7 @@ export const adminAnswers: Answers = {
   'POST accounts/:account/resume': account,
   'POST accounts/:account/role': account.extend({
     link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
+    access,
   }),
   'POST accounts/:account/link': link,
   'POST invitations': link,

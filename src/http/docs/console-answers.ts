@@ -12,6 +12,21 @@ import { webhookAnswers } from './webhook-answers.ts'
 
 const role = z.enum(['user', 'operator'])
 
+export const access = z
+  .strictObject({
+    password: z.int(),
+    passkeys: z.int(),
+    identities: z.int(),
+    sessions: z.int(),
+    links: z.int(),
+    keys: z.int(),
+    management_keys: z.int(),
+    webhooks: z.int(),
+    mcp_servers: z.int(),
+    conversations: z.int(),
+  })
+  .describe('What lets somebody into the account or acts for it: how many of each work now.')
+
 const session = z.strictObject({
   account: z
     .strictObject({
@@ -21,6 +36,7 @@ const session = z.strictObject({
       email_verified: z.boolean(),
       has_password: z.boolean(),
       passkeys: z.int(),
+      access,
     })
     .nullable()
     .describe('Null for whoever is not signed in.'),

@@ -14,8 +14,9 @@ beforeAll(async () => {
   weir = await startWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
-      accounts: { sign_up: 'open', unverified: 'deny' },
+      accounts: { sign_up: 'open', unverified: 'deny', sign_ups_per_network: 100 },
       mail: { smtp_url: sink.url, from: 'Weir <weir@example.org>' },
+      secrets: { master_key: 'master-key-0123456789-abcdefghijklm' },
     }),
   })
 })
@@ -105,6 +106,45 @@ test('a reset link sets a new password once, ends every session, and outlives a 
   expect(await client.get('keys')).toMatchObject({ status: 401 })
   expect((await other.post('sign-in', { email, password })).status).toBe(401)
   expect((await other.post('sign-in', { email, password: 'a new river' })).status).toBe(200)
+})
+
+test('the true owner of an address takes over an account in which nothing of an impostor is left', async () => {
+  const email = 'emil@example.org'
+  const impostor = new ConsoleClient(weir)
+  await impostor.post('sign-up', { email, password })
+  await impostor.post('sign-in', { email, password })
+  const key = String((await impostor.post('keys', { name: 'planted' })).json['key'])
+  const hook = { url: 'https://hooks.example.org/planted', events: ['key.created'] }
+  expect((await impostor.post('webhooks', hook)).status).toBe(201)
+  const server = { name: 'notes', url: 'https://mcp.example.org/mcp' }
+  expect((await impostor.post('mcp-servers', server)).status).toBeLessThan(300)
+  expect((await impostor.session()).account?.access).toMatchObject({ keys: 1, webhooks: 1, mcp_servers: 1 })
+
+  const owner = new ConsoleClient(weir)
+  await owner.post('reset', { email })
+  const token = tokenIn(await mailTo(email, 'Set a new password'), 'reset')
+  expect((await owner.post('reset/confirm', { token, password: 'a new river' })).status).toBe(200)
+  const { password: passwords, sessions, ...others } = (await owner.session()).account!.access
+  expect([passwords, sessions]).toEqual([1, 1])
+  expect(new Set(Object.values(others))).toEqual(new Set([0]))
+  expect((await owner.get('webhooks')).json).toEqual({ data: [] })
+  const headers = { authorization: `Bearer ${key}` }
+  expect((await fetch(`${weir.baseUrl}/key`, { headers })).status).toBe(401)
+})
+
+test('a new password ends sessions, and what goes on is shown', async () => {
+  const email = 'frida@example.org'
+  const client = new ConsoleClient(weir)
+  await client.post('sign-up', { email, password })
+  await client.post('sign-in', { email, password })
+  await client.post('verify', { token: tokenIn(await mailTo(email, 'Confirm your address'), 'verify') })
+  await client.post('keys', { name: 'laptop' })
+  await client.post('webhooks', { url: 'https://hooks.example.org/own', events: ['key.created'] })
+  const owner = new ConsoleClient(weir)
+  await owner.post('reset', { email })
+  const token = tokenIn(await mailTo(email, 'Set a new password'), 'reset')
+  const { json } = await owner.post('reset/confirm', { token, password: 'a new river' })
+  expect(json['account']).toMatchObject({ access: { sessions: 1, links: 0, keys: 1, webhooks: 1 } })
 })
 
 test('nobody is flooded with mail, and an unknown address gets none', async () => {

@@ -5,9 +5,18 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
+import {
+  type Access,
+  type AccessKind,
+  accessKinds,
+  type ChangeOfHands,
+  endedBy,
+} from '../../../src/accounts/identity/access.ts'
 import type { UsableWays } from '../../../src/accounts/identity/identity-store.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
 import { mintKey } from '../../../src/accounts/api-key.ts'
+import { issueKey, unlimited } from '../../../src/accounts/issue-key.ts'
+import { issueManagementKey } from '../../../src/accounts/management-key.ts'
 import { mintSession } from '../../../src/accounts/session.ts'
 import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
@@ -265,7 +274,7 @@ describe('the last operator', () => {
     const [anna, eve] = ids as [string, string]
     expect(await identities.suspend(eve)).toBe(true)
     for (const remove of [
-      () => identities.demote(anna),
+      () => identities.demote(anna, noon),
       () => identities.suspend(anna),
       () => identities.deleteAccount(anna, noon),
     ])
@@ -273,7 +282,7 @@ describe('the last operator', () => {
     expect(await accounts.findAccount(anna)).toMatchObject({ role: 'operator', suspended: false })
     await accounts.resume(eve)
     await identities.deleteAccount(anna, noon)
-    expect(async () => await identities.demote(eve)).toThrow(refusal)
+    expect(async () => await identities.demote(eve, noon)).toThrow(refusal)
     await identities.setRole(eve, 'user', noon)
     expect(await accounts.findAccount(eve)).toMatchObject({ role: 'user' })
     expect(await identities.suspend(anna)).toBe(false)
@@ -406,4 +415,132 @@ test('accounts from before there were roles are vouched for, and the owner is an
   const { accounts } = await open(join(dataDir, 'old'))
   expect(await accounts.findAccount('owner@localhost')).toMatchObject({ role: 'operator', verifiedAt: 5 })
   expect(await accounts.findAccount('anna@example.org')).toMatchObject({ role: 'user', verifiedAt: noon })
+})
+
+describe('what lets somebody into an account, or acts for it', () => {
+  const identity = { issuer: 'https://id.example.org', subject: '17' }
+
+  /** An account with one of each, and the same of another account. */
+  async function furnished() {
+    const dir = freshDir()
+    const store = await open(dir)
+    const { accounts, identities, managementKeys, webhooks, mcpServers, conversations } = store
+    await accounts.createAccount('other@example.org', { role: 'operator' })
+    for (const name of ['anna', 'berta']) {
+      const { id } = await accounts.createAccount(`${name}@example.org`, { password: 'hash' })
+      await identities.insertPasskey(passkeyFor(id, `credential of ${name}`))
+      await identities.linkIdentity({ ...identity, subject: name }, id, noon)
+      await sessionFor(store, id)
+      for (const kind of ['link', 'invitation', 'reset'] as const)
+        await identities.insertTicket(mintTicket(kind, id, noon).ticket)
+      await issueKey(accounts, { account: id, mode: 'live', name: 'key', ...unlimited, sees: 'own' }, noon)
+      const wanted = { account: id, name: 'key', expiresAt: null, networks: null }
+      await issueManagementKey(managementKeys, wanted, noon)
+      const hook = { id: `wh_${name}`, account: id, url: 'https://hooks.example.org', createdAt: noon }
+      await webhooks.addWebhook({ ...hook, events: ['key.created'], sealed: new Uint8Array([1]) })
+      const server = { account: id, name: 'notes', url: 'https://mcp.example.org', sealed: null }
+      await mcpServers.put({ ...server, createdAt: noon, changedAt: noon })
+      const conversation = { id: `conv_${name}`, account: id, title: 'A river', model: 'sim/echo' }
+      await conversations.add({ ...conversation, lastResponse: null, createdAt: noon, updatedAt: noon }, 10)
+    }
+    const idOf = async (name: string) => (await accounts.findAccount(`${name}@example.org`))!.id
+    return { store, dir, anna: await idOf('anna'), berta: await idOf('berta') }
+  }
+
+  const all: Access = {
+    password: 1,
+    passkeys: 1,
+    identities: 1,
+    sessions: 1,
+    links: 3,
+    keys: 1,
+    management_keys: 1,
+    webhooks: 1,
+    mcp_servers: 1,
+    conversations: 1,
+  }
+  const acts: readonly [ChangeOfHands, (store: Store, id: string) => unknown][] = [
+    ['taken-over', ({ identities }, id) => identities.lockOut(id, noon + 1)],
+    ['deleted', ({ identities }, id) => identities.deleteAccount(id, noon + 1)],
+    ['promoted', ({ identities }, id) => identities.setRole(id, 'operator', noon + 1)],
+    ['demoted', ({ identities }, id) => identities.demote(id, noon + 1)],
+    ['password-set', ({ identities }, id) => identities.setPassword(id, 'another hash', noon + 1)],
+  ]
+
+  test.each(acts)(
+    'when it is %s: what the list says ends, the rest works and is counted',
+    async (change, act) => {
+      const { store, anna, berta } = await furnished()
+      const { identities } = store
+      expect([await identities.accessOf(anna, noon), await identities.accessOf(berta, noon)]).toEqual([
+        all,
+        all,
+      ])
+      if (change === 'demoted') {
+        await identities.setRole(anna, 'operator', noon)
+        const wanted = { account: anna, name: 'key', expiresAt: null, networks: null }
+        await issueManagementKey(store.managementKeys, wanted, noon)
+      }
+      const before = await identities.accessOf(anna, noon)
+      await act(store, anna)
+      const ended = new Set<AccessKind>(endedBy[change])
+      const left = accessKinds.map((kind) => [kind, ended.has(kind) ? 0 : before[kind]])
+      expect(await identities.accessOf(anna, noon + 2)).toEqual(Object.fromEntries(left) as Access)
+      expect(await identities.accessOf(berta, noon)).toEqual(all)
+    },
+  )
+
+  test('a key of the admin API does not come back with the role', async () => {
+    const { store, anna } = await furnished()
+    const [key] = await store.managementKeys.list(anna)
+    await store.identities.setRole(anna, 'operator', noon + 1)
+    expect((await store.managementKeys.find(key!.id))?.revokedAt).toBe(noon + 1)
+  })
+
+  test('is on the list: every other table with the id of an account is a record of what happened', async () => {
+    const { dir } = await furnished()
+    using database = new Database(join(dir, 'weir.db'), { readonly: true })
+    const tables = database
+      .query<{ name: string }, []>(
+        `SELECT m.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c
+         WHERE m.type = 'table' AND c.name = 'account' ORDER BY m.name`,
+      )
+      .all()
+      .map(({ name }) => name)
+    const listed: Readonly<Record<AccessKind, string>> = {
+      password: 'account',
+      passkeys: 'passkey',
+      identities: 'identity',
+      sessions: 'session',
+      links: 'ticket',
+      keys: 'api_key',
+      management_keys: 'management_key',
+      webhooks: 'webhook',
+      mcp_servers: 'mcp_server',
+      conversations: 'conversation',
+    }
+    const records = new Set([
+      // The ledger, and what it is paid by.
+
+      'journal',
+      'wallet',
+      'lot',
+      'open_call',
+      'call',
+      'correction',
+      'credit_line',
+      'welcome',
+      'allowance',
+      'top_up',
+      'voucher',
+      'subscription',
+      // What was asked and answered: read with an id that only its caller knows, or as the log of the account.
+      'request_log',
+      'usage_day',
+      'idempotency',
+      'response',
+    ])
+    const kinds = new Set(Object.values(listed))
+    expect(tables.filter((name) => !kinds.has(name) && !records.has(name))).toEqual([])
+  })
 })

@@ -9,7 +9,7 @@ const store = await openStore(dataDir!, { clock: () => noon })
 
 async function remove(other: string): Promise<string> {
   try {
-    if (how === 'demote') await store.identities.demote(other)
+    if (how === 'demote') await store.identities.demote(other, 0)
     else await store.identities.suspend(other)
     return 'done'
   } catch (error) {

@@ -19,6 +19,7 @@ import {
 import { openAccount } from '../../../serve/open-account.ts'
 import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
+import { accessText } from './links.ts'
 import { accountOf, withNewStore, withStore } from '../../with-store.ts'
 
 /** Creates an account with its welcome credit. Fails if the address is taken. */
@@ -68,19 +69,23 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
       account,
       balance: await balanceView(store.ledger, account.id, now),
       used: formatUsd((await store.ledger.totals(account.id)).used),
+      access: await store.identities.accessOf(account.id, now),
       keys: (await store.accounts.listKeys(account.id)).map((key) => keyView(key, now)),
     }
   })
-  const { account, balance, keys, used } = found
+  const { account, balance, keys, used, access } = found
   const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
   print(context, {
     json: {
       ...accountView(account),
       app_account_token: appAccountToken(account.id) ?? null,
       credits: balance,
+      access,
       keys,
     },
-    text: [heading, renderBalance(balance), renderKeys(keys)].join('\n\n'),
+    text: [heading, renderBalance(balance), `acts for it: ${accessText(access)}`, renderKeys(keys)].join(
+      '\n\n',
+    ),
   })
 }
 

@@ -1,6 +1,7 @@
 // `weir accounts link|invite|role`: sign-in links, and the operator role.
 
 import type { Account, Role } from '../../../accounts/account.ts'
+import { type Access, accessKinds } from '../../../accounts/identity/access.ts'
 import { invitedAccount } from '../../../accounts/identity/identities.ts'
 import { type LinkKind, newLink } from '../../../accounts/identity/secret-link.ts'
 import { consoleOrigin } from '../../../serve/banner.ts'
@@ -39,19 +40,30 @@ export async function invite(context: Context, invocation: Invocation): Promise<
 /** Makes an account an operator, and prints the link that a new one signs in with, or makes it a user again. */
 export async function setRole(context: Context, invocation: Invocation): Promise<void> {
   const role = oneOf('ROLE', invocation.args[1] ?? '', roles)
-  const { account, link } = await withStore(context, async (store) => {
+  const { account, link, access } = await withStore(context, async (store) => {
     const before = await accountOf(store, invocation.args[0] ?? '')
-    const changed = await store.identities.setRole(before.id, role, context.io.clock())
+    const now = context.io.clock()
+    const changed = await store.identities.setRole(before.id, role, now)
     await recordAct(context, store, 'account.role', before.id, { role: before.role }, { role })
+    const access = await store.identities.accessOf(before.id, now)
     const promoted = changed && role === 'operator'
-    return { account: before, link: promoted ? await linkFor(context, store, before, 'link') : null }
+    const link = promoted ? await linkFor(context, store, before, 'link') : null
+    return { account: before, link, access }
   })
   const said = `${account.email} is ${role === 'operator' ? 'an operator' : 'a user'}`
   const note = `Its password, passkeys, linked identities and sessions have ended: somebody else may have made them.
 Give its owner this link, which signs in once, until ${link?.expires_at}. \`weir accounts link\` makes another.\n`
   if (link && !context.json) context.io.err(note)
+  if (!context.json) context.io.err(`What acts for it now: ${accessText(access)}.\n`)
   const text = link ? `${said}\n${link.url}` : said
-  print(context, { json: { id: account.id, email: account.email, role, link }, text })
+  print(context, { json: { id: account.id, email: account.email, role, link, access }, text })
+}
+
+/** What lets somebody into an account or acts for it, in words. */
+export function accessText(access: Access): string {
+  const some = accessKinds.filter((kind) => access[kind] > 0)
+  const named = some.map((kind) => `${access[kind]} ${kind.replaceAll('_', ' ')}`)
+  return named.join(', ') || 'nothing'
 }
 
 interface Link {

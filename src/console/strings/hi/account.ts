@@ -26,6 +26,11 @@ export const account: Readonly<Record<string, string>> = {
   'End the session begun at {time}': '{time} पर शुरू हुआ सत्र समाप्त करें',
   End: 'समाप्त करें',
   'made on the command line': 'कमांड लाइन पर बनाया गया',
+  'What acts for the account': 'खाते की ओर से क्या-क्या काम करता है',
+  'A new password ends sessions and unused links, and nothing else. Remove what is not yours.':
+    'नया पासवर्ड केवल सत्र और अप्रयुक्त लिंक समाप्त करता है। जो आपका नहीं है, उसे हटाएँ।',
+  'Unused sign-in links': 'अप्रयुक्त साइन-इन लिंक',
+  'MCP servers': 'MCP सर्वर',
   Language: 'भाषा',
   'Delete the account': 'खाता हटाएँ',
   'Its keys are revoked and its sessions ended. What is left of its credit is lost.':

@@ -215,7 +215,7 @@ async function current({ accounts }: HttpParts, id: string): Promise<SignedInAcc
 }
 
 export async function sessionView(
-  { identities, identityStore, passkeys: webauthn, oidc }: HttpParts,
+  { identities, identityStore, passkeys: webauthn, oidc, now }: HttpParts,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
@@ -238,6 +238,7 @@ export async function sessionView(
       email_verified: account.verifiedAt !== null,
       has_password: (await identityStore.passwordOf(account.id)) !== null,
       passkeys: passkeys.length,
+      access: await identityStore.accessOf(account.id, now()),
     },
     role: account.role,
     elevated_until: isoOrNull(session.elevatedUntil),

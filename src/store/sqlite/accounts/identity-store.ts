@@ -2,6 +2,13 @@
 
 import type { Changes, Database, Statement } from 'bun:sqlite'
 import type { Account, Role } from '../../../accounts/account.ts'
+import {
+  type Access,
+  type AccessKind,
+  accessKinds,
+  type ChangeOfHands,
+  endedBy,
+} from '../../../accounts/identity/access.ts'
 import type {
   Identity,
   IdentityStore,
@@ -41,6 +48,9 @@ interface PasskeyRow {
   readonly last_used_at: bigint | null
 }
 
+/** The tickets that sign in, or set a password. */
+const linkKinds: readonly TicketKind[] = ['link', 'invitation', 'reset']
+
 /** Tickets deleted per statement, so that none blocks the loop for long. */
 const ticketsPerSweep = 1_000
 
@@ -62,9 +72,8 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
 
   setPassword(account: string, hash: string, at: number): void {
     this.#together(() => {
+      this.#end('password-set', account, at)
       this.#sql().setPassword.run(hash, at, account)
-      this.#sql().dropTickets.run(account, 'reset' satisfies TicketKind)
-      this.#sql().endSessions.run(at, account, '')
     })
   }
 
@@ -76,16 +85,16 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
     return this.#together(() => {
       const { changes } = this.#sql().setRole.run(role, account)
       if (Number(changes) === 0) return false
-      if (role === 'user') return true
-      this.#closeWaysIn(account, at, proven)
-      for (const kind of ['link', 'invitation', 'reset'] satisfies TicketKind[])
-        this.#sql().dropTickets.run(account, kind)
+      this.#end(role === 'operator' ? 'promoted' : 'demoted', account, at, proven)
       return true
     })
   }
 
-  demote(account: string): void {
-    this.#unlessLastOperator(account, () => this.#sql().setRole.run('user' satisfies Role, account))
+  demote(account: string, at: number): void {
+    this.#unlessLastOperator(account, () => {
+      if (Number(this.#sql().setRole.run('user' satisfies Role, account).changes) === 1)
+        this.#end('demoted', account, at)
+    })
   }
 
   suspend(account: string): boolean {
@@ -93,31 +102,42 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   lockOut(account: string, at: number): void {
-    this.#together(() => this.#lockOut(account, at))
+    this.#together(() => this.#end('taken-over', account, at))
   }
 
   deleteAccount(account: string, at: number): void {
     this.#unlessLastOperator(account, () => {
-      this.#lockOut(account, at)
+      this.#end('deleted', account, at)
       this.#sql().dropAllTickets.run(account)
-      this.#sql().dropConversations.run(account)
-      this.#sql().dropDeliveries.run(account)
-      this.#sql().dropWebhooks.run(account)
-      this.#sql().dropMcpServers.run(account)
       this.#sql().deleteAccount.run(at, account)
     })
   }
 
-  #lockOut(account: string, at: number): void {
-    this.#closeWaysIn(account, at)
-    this.#sql().revokeKeys.run(at, account)
+  accessOf(account: string, now: number): Access {
+    const counts = reading(() => this.#sql().access.get(account, now))
+    const numbers = accessKinds.map((kind) => [kind, Number(counts?.[kind] ?? 0)])
+    return Object.fromEntries(numbers) as Access
   }
 
-  #closeWaysIn(account: string, at: number, except?: Identity): void {
-    this.#sql().clearPassword.run(account)
-    this.#sql().dropPasskeys.run(account)
-    this.#sql().dropIdentities.run(account, except?.issuer ?? '', except?.subject ?? '')
-    this.#sql().endSessions.run(at, account, '')
+  /** Ends what a change of hands ends, except an identity that was just proven. Within a transaction. */
+  #end(change: ChangeOfHands, account: string, at: number, except?: Identity): void {
+    const sql = this.#sql()
+    const ends: Readonly<Record<AccessKind, () => unknown>> = {
+      password: () => sql.clearPassword.run(account),
+      passkeys: () => sql.dropPasskeys.run(account),
+      identities: () => sql.dropIdentities.run(account, except?.issuer ?? '', except?.subject ?? ''),
+      sessions: () => sql.endSessions.run(at, account, ''),
+      links: () => linkKinds.forEach((kind) => sql.dropTickets.run(account, kind)),
+      keys: () => sql.revokeKeys.run(at, account),
+      management_keys: () => sql.revokeManagementKeys.run(at, account),
+      webhooks() {
+        sql.dropDeliveries.run(account)
+        sql.dropWebhooks.run(account)
+      },
+      mcp_servers: () => sql.dropMcpServers.run(account),
+      conversations: () => sql.dropConversations.run(account),
+    }
+    for (const kind of endedBy[change]) ends[kind]()
   }
 
   touchSession(id: string, at: number, expiresAt: number): void {
@@ -312,6 +332,25 @@ function statements(database: Database) {
        WHERE id = ?`,
     ),
     revokeKeys: write('UPDATE api_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL'),
+    revokeManagementKeys: write(
+      'UPDATE management_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL',
+    ),
+    access: database.prepare<Record<AccessKind, bigint>, [string, number]>(
+      `SELECT
+       (SELECT count(password) FROM account WHERE id = ?1) AS password,
+       (SELECT count(*) FROM passkey WHERE account = ?1) AS passkeys,
+       (SELECT count(*) FROM identity WHERE account = ?1) AS identities,
+       (SELECT count(*) FROM session WHERE account = ?1 AND revoked_at IS NULL AND expires_at > ?2) AS sessions,
+       (SELECT count(*) FROM ticket WHERE account = ?1 AND used_at IS NULL AND expires_at > ?2
+        AND kind IN ('link', 'invitation', 'reset')) AS links,
+       (SELECT count(*) FROM api_key WHERE account = ?1 AND revoked_at IS NULL
+        AND (expires_at IS NULL OR expires_at > ?2)) AS keys,
+       (SELECT count(*) FROM management_key WHERE account = ?1 AND revoked_at IS NULL
+        AND (expires_at IS NULL OR expires_at > ?2)) AS management_keys,
+       (SELECT count(*) FROM webhook WHERE account = ?1) AS webhooks,
+       (SELECT count(*) FROM mcp_server WHERE account = ?1) AS mcp_servers,
+       (SELECT count(*) FROM conversation WHERE account = ?1) AS conversations`,
+    ),
     touchSession: write('UPDATE session SET seen_at = ?, expires_at = ? WHERE id = ?'),
     elevateSession: write('UPDATE session SET elevated_until = ? WHERE id = ?'),
     endSessions: write(
