@@ -6,6 +6,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { iso } from '../console/route.ts'
 import { requestDetail, requestPage, requestParameters } from '../console/calls/requests.ts'
+import { whileOpen } from '../intake/connection.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
@@ -134,11 +135,11 @@ export const insightRoutes: readonly AdminRoute[] = [
         'Runs beside the calls, in a thread of its own. It takes a second for each 100,000 calls or so; who asks while one runs gets its result. With `day` only what was booked on that UTC day is checked.',
       body: z.strictObject({ day: z.iso.date().optional() }),
     },
-    async ({ parts, body }) => {
+    async ({ parts, request, body }) => {
       const day = body.day === undefined ? undefined : Date.parse(body.day)
       if (day !== undefined && day > parts.now())
         throw new GatewayError('invalid_request', { message: 'day has not begun.', param: 'day' })
-      return { data: auditView(await parts.audit(day)) }
+      return { data: auditView(await whileOpen(parts, request, () => parts.audit(day))) }
     },
   ),
 ]

@@ -40,6 +40,8 @@ export const creditRoutes: readonly ConsoleRoute[] = [
     { method: 'GET', path: 'credits/history.csv', summary: 'The same as a file, all of it' },
     ({ parts, account, request }) => {
       queryOf(z.strictObject({}), request)
+      // An account that has done little in a long journal may wait for its first line.
+      parts.closeWhenIdle(request)
       return csvResponse(historyCsv(parts, account.id), 'credits.csv')
     },
   ),

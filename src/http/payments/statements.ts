@@ -12,6 +12,7 @@ import { accountNamed } from '../admin/accounts.ts'
 import { type AdminRoute, adminRoute } from '../admin/route.ts'
 import { historyCsv } from '../console/credits.ts'
 import { type ConsoleRoute, iso, ownRoute } from '../console/route.ts'
+import { whileOpen } from '../intake/connection.ts'
 import type { HttpParts } from '../parts.ts'
 import { csvResponse } from '../v1/account/usage.ts'
 import { viewOf } from './top-ups.ts'
@@ -26,7 +27,10 @@ export const statementRoutes: readonly ConsoleRoute[] = [
       path: 'credits/statements/:month',
       summary: 'The statement of a month, such as 2026-11',
     },
-    async ({ parts, account, params }) => ({ data: await statementOf(parts, account, asked(params)) }),
+    async ({ parts, account, params, request }) => {
+      const month = asked(params)
+      return { data: await whileOpen(parts, request, () => statementOf(parts, account, month)) }
+    },
   ),
   ownRoute(
     {
@@ -34,7 +38,7 @@ export const statementRoutes: readonly ConsoleRoute[] = [
       path: 'credits/statements/:month/entries.csv',
       summary: 'Every entry of a month, the newest first, as a file',
     },
-    ({ parts, account, params }) => entriesFile(parts, account, asked(params)),
+    ({ parts, account, params, request }) => entriesFile(parts, request, account, asked(params)),
   ),
 ]
 
@@ -50,7 +54,10 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
     },
     async (given) => {
       const month = asked(given.params)
-      return { data: await statementOf(given.parts, await accountNamed(given), month) }
+      const account = await accountNamed(given)
+      return {
+        data: await whileOpen(given.parts, given.request, () => statementOf(given.parts, account, month)),
+      }
     },
   ),
   adminRoute(
@@ -62,7 +69,7 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
     },
     async (given) => {
       const month = asked(given.params)
-      return entriesFile(given.parts, await accountNamed(given), month)
+      return entriesFile(given.parts, given.request, await accountNamed(given), month)
     },
   ),
 ]
@@ -144,6 +151,13 @@ function movementView(movement: Movement) {
   return { ...standingView(movement), entries: movement.entries }
 }
 
-function entriesFile({ statements }: StatementParts, { id }: Account, { name, from, to }: Month): Response {
+/** An account that has done little in a long journal may wait for its first line. */
+function entriesFile(
+  { statements, closeWhenIdle }: StatementParts & Pick<HttpParts, 'closeWhenIdle'>,
+  request: Request,
+  { id }: Account,
+  { name, from, to }: Month,
+): Response {
+  closeWhenIdle(request)
   return csvResponse(historyCsv({ statements }, id, { from, to }), `credits-${name}.csv`)
 }
