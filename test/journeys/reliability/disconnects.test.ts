@@ -269,6 +269,11 @@ describe('a client that leaves before the first byte', () => {
   test('is counted against no provider', async () => {
     const health = (await quiet.get('/v1/providers'))['data'] as { id: string }[]
     expect(health.find(({ id }) => id === 'quiet')).toMatchObject({ state: 'healthy', answers: 0 })
+    // One row each, and no error.
+    const ids = ((await quiet.get('/v1/requests'))['data'] as { id: string }[]).map(({ id }) => id)
+    expect(ids).toHaveLength(new Set(ids).size)
+    const days = (await quiet.get('/v1/usage'))['data'] as { calls: number; errors: number }[]
+    expect(days.map(({ calls, errors }) => [calls, errors])).toEqual([[ids.length, 0]])
     expect(quiet.weir.output()).not.toMatch(/upstream_error|an attempt failed(?!.*busy)/)
     expect(await quiet.weir.command('ledger', 'audit', '--json')).toMatchObject({ code: 0 })
   })
