@@ -11,7 +11,7 @@ import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
 
 export interface WatchParts {
   readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
-  readonly accounts: Pick<AccountStore, 'listKeys'>
+  readonly accounts: Pick<AccountStore, 'pageKeys'>
   readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend'>
   readonly thresholds: Thresholds
   readonly now: () => number
@@ -85,7 +85,7 @@ export class AccountWatch {
       }
       await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
     }
-    for (const key of await accounts.listKeys(account)) await this.#lookAtKey(key, refused.get(key.id), at)
+    for await (const key of keysOf(accounts, account, at)) await this.#lookAtKey(key, refused.get(key.id), at)
   }
 
   async #lookAtBalance(
@@ -180,4 +180,22 @@ type LowBalance = Extract<Notice, { kind: 'balance_low' }>
 
 function isLow(notice: Notice): notice is LowBalance {
   return notice.kind === 'balance_low'
+}
+
+const keysAtOnce = 200
+
+/** All of them, a page at a time: of thousands, calls would wait. */
+async function* keysOf(
+  accounts: WatchParts['accounts'],
+  account: string,
+  now: number,
+): AsyncGenerator<ApiKey> {
+  for (let after: string | undefined; ;) {
+    const asked = { account, limit: keysAtOnce, after, state: 'all', now, endedAfter: now } as const
+    const { keys, next } = await accounts.pageKeys(asked)
+    yield* keys
+    if (next === null) return
+    after = next
+    await new Promise((resolve) => setImmediate(resolve))
+  }
 }

@@ -59,7 +59,10 @@ function watching(more: Partial<State> = {}) {
         emit: ({ source }) => void (state.emitted.includes(source) || state.emitted.push(source)),
         lastSource: (_, subject) => state.emitted.findLast((source) => source.startsWith(`${subject}:`)),
       },
-      accounts: { listKeys: () => [{ ...key, spendLimit: usd(state.limit) }] },
+      accounts: {
+        pageKeys: () =>
+          Promise.resolve({ keys: [{ ...key, spendLimit: usd(state.limit) }], next: null, hidden: 0 }),
+      },
       ledger: {
         totals: () => ({ purchased: usd(state.bought), used: 0n }),
         keySpend: () => ({ spent: usd(state.spent), held: usd(state.held) }),

@@ -108,11 +108,13 @@ export function Requests() {
         <Button type="submit">{t('Filter')}</Button>
       </form>
       {noKey !== null && (
-        <Note tone="warn" role="status">
-          {t('No single key is called {name}: pick one of those that are offered, or type more of it.', {
-            name: noKey,
-          })}
-        </Note>
+        <div className="mb-4">
+          <Note tone="warn" role="status">
+            {t('No single key is called {name}: pick one of those that are offered, or type more of it.', {
+              name: noKey,
+            })}
+          </Note>
+        </div>
       )}
       <QueryState query={list} rows={8} />
       {list.data && rows.length === 0 && (
