@@ -160,7 +160,7 @@ export const mutants: readonly Mutant[] = [
         'if (room !== null && room.freeLater < -least)',
       ],
       [decide, 'if (room !== null && room.free < least)', 'if (room !== null && room.free < -least)'],
-      [decide, 'room === null ? credit.free : room.free)', 'credit.free)'],
+      [decide, 'credit.free : smaller(credit.free, room.free)', 'credit.free : credit.free'],
     ],
   },
   {
@@ -206,6 +206,10 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a share is not kept within the limit of a key',
     patches: [[decide, 'room === null ? share : smaller(share, fairShare(room))', 'share']],
+  },
+  {
+    name: 'a call leaves what is too little for another like it',
+    patches: [[decide, 'free - amount < needed ? highest : amount', 'amount']],
   },
   {
     name: 'what calls of other processes hold of the limit of a key is not counted',
