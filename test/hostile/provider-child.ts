@@ -13,7 +13,13 @@ function eventOf(delta: object, finish: string | null = null, more: object = {})
 }
 
 const start = eventOf({ role: 'assistant', content: '' })
-const ending = `${eventOf({}, 'stop')}data: ${JSON.stringify({ ...chunkFields, choices: [], usage })}\n\ndata: [DONE]\n\n`
+const ending = endingAfter(usage.completion_tokens)
+
+/** The end of a stream whose output counts so many tokens. */
+function endingAfter(completion_tokens: number): string {
+  const counted = { ...usage, completion_tokens, total_tokens: usage.prompt_tokens + completion_tokens }
+  return `${eventOf({}, 'stop')}data: ${JSON.stringify({ ...chunkFields, choices: [], usage: counted })}\n\ndata: [DONE]\n\n`
+}
 
 /** A whole completion whose message, or whose choice, holds more. */
 function completion(message: object, choice: object = {}): string {
@@ -79,7 +85,7 @@ const streams: Readonly<Record<string, () => string>> = {
     ending,
   comments: () => start + ': still here\n\n'.repeat(100_000) + ending,
   'blank-lines': () => `${start}${'\n'.repeat(4 * megabyte)}${ending}`,
-  stalled: () => start + eventOf({ content: 'weir '.repeat(20) }).repeat(800) + ending,
+  stalled: () => start + eventOf({ content: 'weir '.repeat(20) }).repeat(800) + endingAfter(20 * 800),
 }
 
 const wholes: Readonly<Record<string, () => string>> = {

@@ -20,8 +20,9 @@ export interface UnreadReport {
 /** What two thousand of them may take (item 24), megabytes. */
 export const mostUnreadMb = 256
 
-/** What each answer of the provider says that it has cost: 12 tokens at 1 and 4 at 2 dollars per million. */
-const micros = 12 * 1 + 4 * 2
+/** What the provider says that its answers have cost: 12 tokens at 1, and 16,000 or 4 at 2 dollars per million. */
+const stalledMicros = 12 * 1 + 16_000 * 2
+const smallMicros = 12 * 1 + 4 * 2
 const patienceMs = 90_000
 
 const credits = z.object({ data: z.object({ total_used: z.string(), held: z.string() }) })
@@ -46,7 +47,7 @@ export async function measureUnread(clients: number): Promise<UnreadReport> {
     const sample = setInterval(() => (mostMb = Math.max(mostMb, residentMbOf(weir))), 50)
     const sockets = await stall(weir, clients)
     const answered = ask('small', false)
-    const due = usdOf((clients + 2) * micros)
+    const due = usdOf((clients + 1) * stalledMicros + smallMicros)
     const end = performance.now() + patienceMs
     let { total_used: charged, held } = await creditsNow()
     while ((charged !== due || held !== '0') && performance.now() < end) {

@@ -42,7 +42,8 @@ export async function answered<Parts extends ServingParts>(
     return response
   } catch (thrown) {
     logOwnFault(parts, thrown, requestId)
-    if (thrown instanceof GatewayError && isOfInterest(route, request, thrown))
+    // A process that is not ready refuses nobody.
+    if (thrown instanceof GatewayError && route.takesNoTurn !== true)
       noteRefusal(parts, { request, requestId, arrivedAt, known, identify: caller }, thrown)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())
@@ -55,15 +56,6 @@ export async function answered<Parts extends ServingParts>(
 export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown, requestId: string): void {
   if (thrown instanceof GatewayError && thrown.code !== 'internal_error') return
   log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
-}
-
-/** Answers to those who look whether something is there, or whether they are signed in: these are no refusals. */
-const answersToReading: ReadonlySet<string> = new Set(['not_found', 'not_signed_in'])
-
-/** Neither is it one that a process is not ready. */
-function isOfInterest<Parts>({ takesNoTurn }: Route<Parts>, request: Request, error: GatewayError): boolean {
-  const reads = request.method === 'GET' || request.method === 'HEAD'
-  return takesNoTurn !== true && !(reads && answersToReading.has(error.code))
 }
 
 /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */

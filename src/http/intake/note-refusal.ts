@@ -39,7 +39,7 @@ function note(parts: NotingParts, refused: RefusedRequest, error: GatewayError):
   const { request, requestId } = refused
   const { code, status, details } = error
   const fields = { request_id: requestId, ...targetOf(request), status, code, param: details.param }
-  if (!calls.turnedAway(fields, error)) return
+  if (!calls.turnedAway(fields, error) || isAnswer(request, error)) return
   const known = refused.known ?? details.credential
   // Once the answer is sent the connection may be gone.
   const address = site.addressOf(request)
@@ -52,6 +52,13 @@ function note(parts: NotingParts, refused: RefusedRequest, error: GatewayError):
     (failure: unknown) =>
       log.error('a refusal could not be noted', { request_id: requestId, error: failure }),
   )
+}
+
+const answersToReading: ReadonlySet<string> = new Set(['not_found', 'not_signed_in'])
+
+/** Whether somebody looked if a thing is there, or if they are signed in: it is logged, but the answer is no refusal. */
+function isAnswer({ method }: Request, { code }: GatewayError): boolean {
+  return (method === 'GET' || method === 'HEAD') && answersToReading.has(code)
 }
 
 /** The response for a refusal that is answered rather than thrown; it is noted first. */
