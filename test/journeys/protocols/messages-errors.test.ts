@@ -22,6 +22,7 @@ import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusa
 const unreachable: Partial<Record<ErrorCode, string>> = {
   ...consoleErrors,
   internal_error: 'a fault of our own; whoever finds one has found a bug',
+  client_gone: 'nobody is there to be told: disconnects.test.ts',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
   invalid_model_id: 'a name without a provider is one of Anthropic here',
   method_not_allowed: 'has a test of its own below',
@@ -402,14 +403,14 @@ const rows: readonly Row[] = [
   {
     code: 'rate_limit_exceeded',
     when: 'the account has as many calls in flight as it may',
-    ask: () => oneTooMany('one', (key) => ask('sim/echo', {}, { key })),
+    ask: () => oneTooMany('one', (key) => ask('lab/pausing', {}, { key })),
     type: 'rate_limit_error',
     retryAfterMs: 1000,
   },
   {
     code: 'rate_limit_exceeded',
     when: 'it counts tokens besides',
-    ask: () => oneTooMany('two', (key) => count('sim/echo', {}, { key })),
+    ask: () => oneTooMany('two', (key) => count('lab/pausing', {}, { key })),
     type: 'rate_limit_error',
     retryAfterMs: 1000,
   },
