@@ -161,7 +161,8 @@ export const rows = {
     status: 402,
     type: 'billing_error',
     retryable: false,
-    means: 'The credit that may pay for this call does not cover its prompt and one token of output.',
+    means:
+      'The credit that may pay for this call does not cover its prompt and the fewest tokens of output that its provider takes as a limit: one for most.',
     remedy: 'Top up, shorten the prompt, or choose a cheaper model.',
   },
   credits_reserved: {

@@ -7,6 +7,7 @@ import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
 import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
+import { leastOutputTokens } from '../providers/provider.ts'
 import type { ChatParts } from './parts.ts'
 import type { IncomingCall } from './call.ts'
 import { type KeyRoom, keyRoom } from './billing/key-limit.ts'
@@ -62,8 +63,10 @@ export async function estimate(
   const { isUnsized } = measured(request.promptParts, bodyBytes)
   const need = withReserve(bounded, request.envelope, candidates, isUnsized)
   const { price } = candidates[0]!.offer
-  const outputTokens =
-    request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens
+  const outputTokens = Math.max(
+    request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens,
+    leastOutputTokens(candidates[0]!.provider),
+  )
   // Like the receipt, but nothing cached and plain text rates. Only the maximum is a bound.
   const costWith = (output: number, searches: number) => {
     const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }

@@ -102,6 +102,11 @@ export interface Outbound<Quirks = unknown> {
    * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.
    */
   lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest
+  /**
+   * The lowest output token limit that such a provider takes: `lower` raises one below it, so it is what has to be held
+   * for. None where the protocol has none.
+   */
+  leastOutputTokens?(quirks: Partial<Quirks>): number
   /** Whether a request for no output at all is served: it writes the prompt to the provider's cache. */
   readonly warmsCache?: true
   /** The results of tools may hold nothing but text. */

@@ -3,6 +3,7 @@
 import type { EmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
+import { outbounds } from '../protocols/registry.ts'
 
 export interface Provider {
   /** The first part of its model ids. */
@@ -71,6 +72,11 @@ export function withDialect<P extends Provider>(provider: P, upstream: string): 
     known.set(dialect, (spoken = { ...provider, protocol, quirks, clientBody }))
   }
   return spoken as P
+}
+
+/** The lowest output token limit that the provider takes; 0 if it takes any. */
+export function leastOutputTokens({ protocol, quirks }: Pick<Provider, 'protocol' | 'quirks'>): number {
+  return outbounds[protocol].leastOutputTokens?.(quirks) ?? 0
 }
 
 export type Auth =

@@ -5,6 +5,7 @@ import { formatUsd, larger, parseUsd, smaller, type Pico } from '../../credits/m
 import { affordableOutput, ceilingOf, highestRates, type Bound, type Price } from '../../credits/price.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Envelope } from '../../protocols/protocol.ts'
+import { leastOutputTokens } from '../../providers/provider.ts'
 import type { Candidate } from '../routing/candidates.ts'
 
 /** More than any model writes within the longest allowed call. */
@@ -42,20 +43,24 @@ export function needOf(
   holdOutputTokens: number,
 ): Need {
   let modelMost = 0
-  for (const { model } of candidates)
+  let leastSent = 0
+  for (const { model, provider } of candidates) {
     modelMost = Math.max(modelMost, model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER)
+    leastSent = Math.max(leastSent, leastOutputTokens(provider))
+  }
   const asked = envelope.maxOutputTokens
-  const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
+  const perChoice = Math.max(Math.min(asked ?? holdOutputTokens, modelMost), leastSent)
   const { searches } = envelope
   const toolCalls: Bound['toolCalls'] = searches === undefined ? noCalls : { web_search: searches }
   const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls }
   const want = dearest(candidates, bound)
   const isBounded = asked !== undefined && asked <= modelMost
   const most = isBounded ? want : larger(want, longestCost(envelope, candidates, bound))
-  // A prompt that only fills a cache needs credit for no token of output.
+  // A prompt that only fills a cache needs credit for no token of output; a limit that is sent, for what it allows.
+  const fewest = Math.min(perChoice, Math.max(1, leastSent))
   const least = dearest(candidates, {
     promptTokens,
-    outputTokens: Math.min(bound.outputTokens, envelope.n),
+    outputTokens: fewest * envelope.n,
     toolCalls,
   })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
@@ -67,7 +72,7 @@ export function needOf(
   }
   if (maxCost !== undefined && maxCost < least) {
     throw new GatewayError('invalid_request', {
-      message: `max_cost does not cover the prompt${searchesInWords(searches)} and one token of output.`,
+      message: `max_cost does not cover the prompt${searchesInWords(searches)} and ${fewest > 1 ? `${fewest} tokens` : 'one token'} of output.`,
       param: 'max_cost',
       metadata: { least_usd: formatUsd(least) },
     })
@@ -218,7 +223,8 @@ export function growsWithAnswer(
 /**
  * The output token limit to send to a candidate; undefined leaves it to the model. What may be written within it, or by
  * the model without it, is paid for by `amount`, the picodollars held: an answer that can be stopped is the only one
- * that may be sent a wider limit, or none, since it is stopped where its hold ends.
+ * that may be sent a wider limit, or none, since it is stopped where its hold ends. Never below the lowest that the
+ * provider takes, which the least of a hold pays for.
  */
 export function outputBound(
   need: Need,
@@ -226,6 +232,11 @@ export function outputBound(
   envelope: Envelope,
   candidate: Candidate,
 ): number | undefined {
+  const bound = outputPaid(need, amount, envelope, candidate)
+  return bound === undefined ? undefined : Math.max(bound, leastOutputTokens(candidate.provider))
+}
+
+function outputPaid(need: Need, amount: Pico, envelope: Envelope, candidate: Candidate): number | undefined {
   const { n, maxOutputTokens } = envelope
   const { model, offer } = candidate
   const longest = longestAnswer(candidate)

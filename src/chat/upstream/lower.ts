@@ -113,7 +113,9 @@ function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
   const heeded = withoutIgnored(requestFor(call, outbound), provider.ignores, provider.id)
   const asked = withPricedOutput(heeded, model.outputModalities)
   const { request, warnings } = asked
-  const isBounded = outputBound === undefined || outputBound === request.maxOutputTokens
+  // A limit below the lowest of the provider is raised, and the client told, by its protocol.
+  const isBounded =
+    outputBound === undefined || outputBound >= (request.maxOutputTokens ?? Number.POSITIVE_INFINITY)
   return isBounded ? asked : { request: { ...request, maxOutputTokens: outputBound }, warnings }
 }
 

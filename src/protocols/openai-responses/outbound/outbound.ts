@@ -15,6 +15,7 @@ export const outbound: Outbound<ResponsesQuirks> = {
   defaultQuirks,
   inlinesUrls: false,
   lower,
+  leastOutputTokens: ({ leastOutputTokens = defaultQuirks.leastOutputTokens }) => leastOutputTokens,
   ownSearch,
   whole: (body, target) => wholeEvents(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
