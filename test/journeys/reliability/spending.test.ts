@@ -189,6 +189,14 @@ const doors = (): Readonly<Record<string, Send>> => ({
   completions: post('/v1/completions', { model: 'lab/plain', prompt: 'Once' }),
   responses: post('/v1/responses', { model: 'lab/thinks', input: 'Once' }),
   'responses, streamed': post('/v1/responses', { model: 'groq/plain', input: 'Once', stream: true }),
+  // This protocol demands a limit.
+  messages: post('/v1/messages', { model: 'lab/plain', max_tokens: 5_000, messages }),
+  'messages, streamed': post('/v1/messages', {
+    model: 'lab/thinks',
+    max_tokens: 5_000,
+    messages,
+    stream: true,
+  }),
   gemini: post('/v1beta/models/lab/plain:generateContent', gemini),
   embeddings: post('/v1/embeddings', { model: 'lab/vectors', input: 'Once' }),
   'two answers': chat('lab/plain', { n: 2, models: ['lab/thinks'] }),
