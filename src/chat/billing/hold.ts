@@ -89,8 +89,8 @@ export class Hold {
   #free: Pico
   /** What was held for the round when it began: what its provider is sent does not change with what is added later. */
   #granted: Pico
-  /** Cost of a round that has ended and is not booked yet, picodollars: tools run before it is. */
-  #unbooked: Pico = 0n
+  /** The charge of the last round, if it has ended and is not booked yet: tools run before it is. */
+  #last: Charge | undefined
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
@@ -129,6 +129,11 @@ export class Hold {
   /** Cost of the earlier rounds and tools, picodollars. */
   get spent(): Pico {
     return this.#earlier?.cost ?? 0n
+  }
+
+  /** Whether a round or a tool has cost something, booked or not. */
+  get owes(): boolean {
+    return this.spent + this.#unbooked > 0n
   }
 
   /** What is left of the hold for the current round, picodollars. */
@@ -226,7 +231,12 @@ export class Hold {
 
   /** The last round has ended and tools follow it: what it cost is not theirs. It is charged with the settle. */
   async endLastRound(outcome: Outcome): Promise<void> {
-    this.#unbooked = (await this.#charge(outcome)).cost.total
+    this.#last = await this.#charge(outcome)
+  }
+
+  /** Picodollars that the last round costs and that are not booked. */
+  get #unbooked(): Pico {
+    return this.#last?.cost.total ?? 0n
   }
 
   /**
@@ -316,7 +326,8 @@ export class Hold {
    * Rejects with GatewayError; the call has ended then, too.
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
-    const counted = this.#charge(outcome)
+    // However the call ends: its last round was complete before the tools ran.
+    const counted = this.#last ?? this.#charge(outcome)
     const charge = this.sum(counted instanceof Promise ? await counted : counted)
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
     const isStream = this.#call.request.envelope.stream

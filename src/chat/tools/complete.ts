@@ -194,7 +194,7 @@ async function owe(
     await hold.fail(failed)
     return failed.error
   }
-  if (hold.spent === 0n) return undefined
+  if (!hold.owes) return undefined
   const outcome = owedOutcome(stopping, call, failed)
   if (outcome === undefined) return undefined
   if (failed !== undefined) hold.tried(failed.attempts)

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { openHold } from '../../../src/chat/billing/open-hold.ts'
 import { StreamWatch } from '../../../src/chat/billing/stream-watch.ts'
-import { finished, type Outcome } from '../../../src/chat/outcome.ts'
+import { finished, type Outcome, unserved } from '../../../src/chat/outcome.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
@@ -279,6 +279,30 @@ describe('a hold', () => {
     expect(await lab.state()).toBe('settled')
     expect(lab.parts.ended).toMatchObject([{ code: 'internal_error', ending: 'finished' }])
   })
+
+  test('whose last round tools follow warns once of a count that cannot be', async () => {
+    await using lab = await held(rich, { max_tokens: 100 })
+    const warnings: string[] = []
+    Object.assign(lab.parts.log, { warn: (message: string) => void warnings.push(message) })
+    const hold = await lab.open()
+    const doubted = { ...whole, usage: { ...usage, output: 9_000_000 } }
+    await hold.endLastRound(doubted)
+    await hold.settle(doubted, () => undefined)
+    expect(warnings).toEqual([expect.stringContaining('it is estimated')])
+    expect([await lab.state(), await lab.pinned()]).toEqual(['settled', 0n])
+  })
+
+  test.each(['cancel', 'free'] as const)(
+    'whose last round was complete charges it, though the client left the tools that followed (%s)',
+    async (onDisconnect) => {
+      await using lab = await held(rich, {}, candidateOf('a', { onDisconnect }))
+      const hold = await lab.open()
+      await hold.endLastRound(whole)
+      expect([hold.spent, hold.owes]).toEqual([0n, true])
+      await hold.settle(unserved('client-gone', undefined), () => undefined)
+      expect([await lab.state(), await lab.left()]).toEqual(['settled', rich - 20_000_000n])
+    },
+  )
 
   test('an estimate never exceeds what is held for it', async () => {
     await using lab = await held(rich, { max_tokens: 5, stream: true })
