@@ -1,6 +1,8 @@
 // In and out of the console, in a real browser: by a link, by a password, and what is shown before.
 
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { eventually } from '../support/call-gateway.ts'
+import { startSmtpSink } from '../support/smtp-sink.ts'
 import { openedConsole } from './opened.ts'
 import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
 
@@ -90,4 +92,68 @@ describe.skipIf(browserPath === null)('signing in', () => {
     },
     30_000,
   )
+})
+
+describe.skipIf(browserPath === null)('confirming an address', () => {
+  const sink = startSmtpSink()
+  const console = openedConsole(() => ({
+    config: JSON.stringify({
+      local_servers: { discover: false },
+      accounts: { sign_up: 'open', unverified: 'deny' },
+      mail: { smtp_url: sink.url, from: 'weir@example.org' },
+    }),
+  }))
+  afterAll(() => sink.stop())
+
+  /** Opens an account in a browser of its own; returns that browser, and the link that is mailed. */
+  async function opensAccount(email: string) {
+    const visit = await console.visit()
+    await visit.page.goto('/console/create-account')
+    await visit.page.getByLabel('E-mail').fill(email)
+    await visit.page.getByLabel('Password').fill('nine bright rivers')
+    await visit.page.getByRole('button', { name: 'Create the account' }).click()
+    await visit.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const mail = await eventually(
+      async () => sink.mails.find((each) => each.includes(`To: ${email}`)),
+      (found) => found !== undefined,
+    )
+    return { visit, token: /verify#(wt-weir-\S+)/.exec(mail!)![1]! }
+  }
+
+  test('the browser that opened the account just confirms; another one signs in first', async () => {
+    const first = await opensAccount('nina@example.org')
+    await first.visit.page.goto('about:blank')
+    await first.visit.page.goto(`/console/verify#${first.token}`)
+    await first.visit.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    expect(seen(first.visit)).toEqual(clean)
+    await first.visit.context.close()
+
+    const second = await opensAccount('omar@example.org')
+    await second.visit.context.close()
+    const visit = await console.visit()
+    await visit.page.goto(`/console/verify#${second.token}`)
+    await visit.page.getByRole('heading', { name: 'Confirm your address' }).waitFor()
+    expect(await accessibilityFaults(visit.page)).toEqual([])
+    await visit.page.getByLabel('E-mail').fill('omar@example.org')
+    await visit.page.getByLabel('Password', { exact: true }).fill('nine bright rivers')
+    await visit.page.getByRole('button', { name: 'Sign in' }).click()
+    await visit.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await visit.context.close()
+  }, 40_000)
+
+  test('whoever did not open the account sets a password, and the impostor is shut out', async () => {
+    const { visit: impostor, token } = await opensAccount('priya@example.org')
+    const visit = await console.visit()
+    await visit.page.goto(`/console/verify#${token}`)
+    await visit.page.getByLabel('New password').fill('some other rivers')
+    await visit.page.getByRole('button', { name: 'Set the password' }).click()
+    await visit.page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
+    expect(visit.page.url()).not.toContain(token)
+    expect(seen(visit)).toEqual(clean)
+    await visit.context.close()
+    await impostor.page.reload()
+    await impostor.page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await impostor.context.close()
+  }, 40_000)
 })

@@ -204,25 +204,36 @@ export class Identities {
     }, address)
   }
 
-  /** Sets a new password with a reset link, and signs in. Throws `invalid_ticket`, and like `changePassword`. */
+  /**
+   * Sets a new password with a reset link, or with the link that proves an address for the first time, and signs in. Of
+   * an account whose address nobody had proven, nothing goes on. Throws `invalid_ticket`, and like `changePassword`.
+   */
   async confirmReset(token: string, password: string, visitor: Visitor): Promise<OpenedSession> {
     const { identities, passwords, now } = this.#parts
-    const known = await this.#find(token, 'reset')
+    const known = (await this.#tryFind(token, 'reset')) ?? (await this.#find(token, 'verification'))
     const account = await this.#accountOf(known)
+    if (known.kind === 'verification' && account.verifiedAt !== null) throw new GatewayError('invalid_ticket')
     // Checked before the link is used up, so that a refused password leaves it valid.
     await requirePassword(password, account.email)
     const hash = await passwords.hash(password, visitor.network)
-    await this.#use(token, 'reset')
+    await this.#use(token, known.kind)
     await this.#vouched(account)
     await identities.setPassword(account.id, hash, now())
     return this.open(account, visitor)
   }
 
-  /** Proves an address with the link that was mailed to it. Throws `invalid_ticket`. */
-  async verify(token: string): Promise<void> {
-    const account = await this.#accountOf(await this.#use(token, 'verification'))
+  /**
+   * Proves an address with the link that was mailed to it, for whoever is signed in to its account. Anybody else may be
+   * its owner whom an impostor's account has been mailed for: false then, and the link stays valid, for a new password by
+   * `confirmReset`. Throws `invalid_ticket`.
+   */
+  async verify(token: string, signedIn: Account | undefined): Promise<boolean> {
+    const account = await this.#accountOf(await this.#find(token, 'verification'))
+    if (signedIn?.id !== account.id) return false
+    await this.#use(token, 'verification')
     await this.#parts.identities.verifyEmail(account.id, this.#parts.now())
     this.#parts.admitted((await this.#parts.accounts.findAccount(account.id))!)
+    return true
   }
 
   /** Signs in with a link or an invitation. Throws `invalid_ticket` and `account_suspended`. */
@@ -287,12 +298,15 @@ export class Identities {
   }
 
   async #find(token: string, kind: TicketKind): Promise<Ticket> {
-    const id = ticketIdOf(token)
-    const { identities, now } = this.#parts
-    const ticket =
-      id === undefined ? undefined : await identities.findTicket(id, hashOfKey(token), kind, now())
+    const ticket = await this.#tryFind(token, kind)
     if (!ticket) throw new GatewayError('invalid_ticket')
     return ticket
+  }
+
+  async #tryFind(token: string, kind: TicketKind): Promise<Ticket | undefined> {
+    const id = ticketIdOf(token)
+    const { identities, now } = this.#parts
+    return id === undefined ? undefined : identities.findTicket(id, hashOfKey(token), kind, now())
   }
 
   async #use(token: string, kind: TicketKind): Promise<Ticket> {

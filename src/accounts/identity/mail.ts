@@ -65,7 +65,7 @@ export const mails = {
   verification: (to: string, url: string): Mail => ({
     to,
     subject: 'Confirm your address',
-    text: `Somebody has opened an account with this address. If it was you, confirm it:\n\n${url}\n\nThe link works once, for a day. If it was not you, ignore this mail.\n`,
+    text: `Somebody has opened an account with this address. If it was you, confirm it in a browser that is signed in to the account:\n\n${url}\n\nThe link works once, for a day. If it was not you, ignore this mail, or set a password of your own by the link: whoever opened the account is shut out then.\n`,
   }),
   known: (to: string, url: string): Mail => ({
     to,

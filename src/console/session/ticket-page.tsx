@@ -7,6 +7,7 @@ import { takeSession } from '../api/queries.ts'
 import type { SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure } from '../ui/basics.tsx'
+import { TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { takeSecret } from './link-secret.ts'
 import { Panel } from './panel.tsx'
@@ -14,17 +15,19 @@ import { PasswordField } from './password-field.tsx'
 
 const exchanges: Readonly<Record<string, 'link' | 'verify'>> = { '/link': 'link', '/verify': 'verify' }
 
-/** `/console/link#…` and `/console/verify#…`: the secret is exchanged once, whether or not somebody is signed in. */
+/** `/console/link#…` and `/console/verify#…`: a sign-in link is exchanged once, whether or not somebody is signed in. */
 export function TicketPage({ path, session }: { path: string; session: SessionView }) {
   const [token] = useState(takeSecret)
   const [error, setError] = useState<unknown>(null)
+  const [isStranger, setStranger] = useState(false)
   const [, navigate] = useLocation()
   useEffect(() => {
     if (token === undefined) return
     const kind = exchanges[path]!
     const exchange = async () => {
       if (kind === 'verify') {
-        await call('POST', 'verify', { token })
+        const { email_verified } = await call<{ email_verified: boolean }>('POST', 'verify', { token })
+        if (!email_verified) return setStranger(true)
         takeSession(await call<SessionView>('GET', 'session'))
         navigate('/', { replace: true })
       } else {
@@ -35,6 +38,7 @@ export function TicketPage({ path, session }: { path: string; session: SessionVi
     }
     exchange().catch(setError)
   }, [])
+  if (isStranger && error === null) return <Confirm token={token!} />
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
       <Panel title={t('Your link')}>
@@ -52,6 +56,67 @@ export function TicketPage({ path, session }: { path: string; session: SessionVi
             </Link>
           </p>
         )}
+      </Panel>
+    </main>
+  )
+}
+
+/** For whoever is not signed in to the account whose address is confirmed: somebody else may have opened it. */
+function Confirm({ token }: { token: string }) {
+  const own = useAct()
+  const taking = useAct()
+  const [, navigate] = useLocation()
+  const confirm = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const credentials = { email: String(form.get('email')).trim(), password: String(form.get('current')) }
+    void own.act(async () => {
+      await call<SessionView>('POST', 'sign-in', credentials)
+      await call('POST', 'verify', { token })
+      takeSession(await call<SessionView>('GET', 'session'))
+      navigate('/', { replace: true })
+    })
+  }
+  const takeOver = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const password = String(new FormData(event.currentTarget).get('password'))
+    void taking.act(async () => {
+      takeSession(await call<SessionView>('POST', 'reset/confirm', { token, password }))
+      navigate('/settings', { replace: true })
+    })
+  }
+  return (
+    <main className="mx-auto grid min-h-dvh w-full max-w-sm content-center gap-4 px-5 py-10">
+      <Panel title={t('Confirm your address')}>
+        <p className="mb-4 text-muted">{t('If you opened the account, sign in to confirm its address.')}</p>
+        <form onSubmit={confirm} className="grid gap-3.5">
+          <TextField label={t('E-mail')} name="email" type="email" autoComplete="username" required />
+          <TextField
+            label={t('Password')}
+            name="current"
+            type="password"
+            autoComplete="current-password"
+            required
+          />
+          {own.error !== null && <Failure error={own.error} />}
+          <Button type="submit" look="primary" busy={own.busy}>
+            {t('Sign in')}
+          </Button>
+        </form>
+      </Panel>
+      <Panel title={t('It was not you?')}>
+        <p className="mb-4 text-muted">
+          {t(
+            'Somebody opened an account with your address. Set a password of your own: whatever they left in the account ends.',
+          )}
+        </p>
+        <form onSubmit={takeOver} className="grid gap-3.5">
+          <PasswordField label={t('New password')} />
+          {taking.error !== null && <Failure error={taking.error} />}
+          <Button type="submit" busy={taking.busy}>
+            {t('Set the password')}
+          </Button>
+        </form>
       </Panel>
     </main>
   )

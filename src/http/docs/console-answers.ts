@@ -298,7 +298,13 @@ export const consoleAnswers: Answers = {
   'POST password': session,
   'POST reset': accepted,
   'POST reset/confirm': session,
-  'POST verify': z.strictObject({ email_verified: z.literal(true) }),
+  'POST verify': z.strictObject({
+    email_verified: z
+      .boolean()
+      .describe(
+        'False for whoever is not signed in to the account: sign in and try again, or set a new password by reset/confirm.',
+      ),
+  }),
   'POST link': session,
   'POST elevate': session,
   'GET sessions': data(

@@ -70,6 +70,57 @@ test('an account gets its welcome when its address is proven, and a link works o
   expect(await welcomeOf(client)).toBe('0.5')
 })
 
+test('a confirmation that an impostor caused does not confirm the impostor: its owner signs in or takes over', async () => {
+  const email = 'gita@example.org'
+  const impostor = new ConsoleClient(weir)
+  await impostor.post('sign-up', { email, password })
+  await impostor.post('sign-in', { email, password })
+  const key = String((await impostor.post('keys', { name: 'planted' })).json['key'])
+  const token = tokenIn(await mailTo(email, 'Confirm your address'), 'verify')
+
+  // Neither signed out nor signed in to another account.
+  const owner = new ConsoleClient(weir)
+  const other = new ConsoleClient(weir)
+  await other.post('sign-up', { email: 'hari@example.org', password })
+  await other.post('sign-in', { email: 'hari@example.org', password })
+  for (const stranger of [owner, other])
+    expect(await stranger.post('verify', { token })).toMatchObject({
+      status: 200,
+      json: { email_verified: false },
+    })
+  expect((await impostor.session()).account).toMatchObject({ email_verified: false })
+  expect(await welcomeOf(impostor)).toBe('0')
+
+  // The link is as good as before, also after a password that is refused.
+  expect(await owner.post('reset/confirm', { token, password: 'short' })).toMatchObject({ status: 400 })
+  expect(await owner.post('reset/confirm', { token, password: 'a new river' })).toMatchObject({
+    status: 200,
+    json: { account: { email, email_verified: true, access: { keys: 0, sessions: 1 } } },
+  })
+  expect(await welcomeOf(owner)).toBe('0.5')
+  expect((await impostor.post('sign-in', { email, password })).status).toBe(401)
+  expect(await impostor.get('keys')).toMatchObject({ status: 401 })
+  const headers = { authorization: `Bearer ${key}` }
+  expect((await fetch(`${weir.baseUrl}/key`, { headers })).status).toBe(401)
+  for (const path of ['verify', 'reset/confirm'])
+    expect(
+      await owner.post(path, path === 'verify' ? { token } : { token, password: 'a third river' }),
+    ).toMatchObject({ status: 400, code: 'invalid_ticket' })
+})
+
+test('a confirmation sets no password of an account whose address is proven', async () => {
+  const email = 'isha@example.org'
+  const client = new ConsoleClient(weir)
+  await client.post('sign-up', { email, password })
+  const token = tokenIn(await mailTo(email, 'Confirm your address'), 'verify')
+  await client.post('reset', { email })
+  const reset = tokenIn(await mailTo(email, 'Set a new password'), 'reset')
+  expect((await client.post('reset/confirm', { token: reset, password: 'a new river' })).status).toBe(200)
+  expect(
+    await new ConsoleClient(weir).post('reset/confirm', { token, password: 'a third river' }),
+  ).toMatchObject({ status: 400, code: 'invalid_ticket' })
+})
+
 test('a known address is told so by mail, and by nothing else', async () => {
   const email = 'berta@example.org'
   await new ConsoleClient(weir).post('sign-up', { email, password })

@@ -60,6 +60,12 @@ export const start: Readonly<Record<string, string>> = {
   'This gateway sends no mail. Ask its operator for a sign-in link, which is made by':
     'यह गेटवे मेल नहीं भेजता। इसके ऑपरेटर से साइन इन लिंक माँगें, जो इस कमांड से बनता है:',
   'Your link': 'आपका लिंक',
+  'Confirm your address': 'अपने पते की पुष्टि करें',
+  'If you opened the account, sign in to confirm its address.':
+    'यदि खाता आपने खोला है, तो उसके पते की पुष्टि के लिए साइन इन करें।',
+  'It was not you?': 'यह आप नहीं थे?',
+  'Somebody opened an account with your address. Set a password of your own: whatever they left in the account ends.':
+    'किसी ने आपके पते से खाता खोला है। अपना पासवर्ड सेट करें: उन्होंने खाते में जो कुछ छोड़ा है, वह समाप्त हो जाएगा।',
   'This link is incomplete. Open it again exactly as you received it.':
     'यह लिंक अधूरा है। इसे ठीक वैसे ही दोबारा खोलें जैसा आपको मिला था।',
   'One moment …': 'एक क्षण …',

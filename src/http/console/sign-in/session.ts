@@ -103,7 +103,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     {
       method: 'POST',
       path: 'reset/confirm',
-      summary: 'Set a new password by a link',
+      summary: 'Set a new password by a link, also by one that confirms an address',
       errors: ['invalid_ticket'],
       body: confirmResetBody,
     },
@@ -116,14 +116,13 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     {
       method: 'POST',
       path: 'verify',
-      summary: 'Confirm an address by a link',
+      summary: 'Confirm an address by a link, signed in to its account',
       errors: ['invalid_ticket'],
       body: tokenBody,
     },
-    async ({ parts, body }) => {
-      await parts.identities.verify(body.token)
-      return { email_verified: true }
-    },
+    async ({ parts, body, signedIn }) => ({
+      email_verified: await parts.identities.verify(body.token, signedIn?.account),
+    }),
   ),
   publicRoute(
     {
