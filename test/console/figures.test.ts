@@ -5,6 +5,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { eventually } from '../support/call-gateway.ts'
 import { ConsoleClient } from '../support/console-client.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
@@ -177,6 +178,9 @@ accounts:
     verify.mockClear()
     const before = commitsIn(open.dataDir)
     const { status, json } = await new ConsoleClient(open).post(path, body)
+    const refused = /req_\w+/.exec(JSON.stringify(json))?.[0]
+    // The row of a refusal is written a moment later.
+    if (refused !== undefined) await eventually(() => Promise.resolve(hasRow(open.dataDir, refused)), Boolean)
     return {
       status,
       json: JSON.stringify(json).replaceAll(/req_\w+/g, 'req_…'),
@@ -193,7 +197,7 @@ accounts:
     [
       'sign-in',
       { password: 'some other rivers' },
-      { hashed: [], verified: ['$argon2id$v=19$m=19456,t=2,p=1'], commits: 0 },
+      { hashed: [], verified: ['$argon2id$v=19$m=19456,t=2,p=1'], commits: 1 },
     ],
     ['sign-up', { password: 'some other rivers' }, { hashed: [cost], verified: [], commits: 1 }],
     ['reset', {}, { hashed: [], verified: [], commits: 0 }],
@@ -209,6 +213,12 @@ accounts:
     },
   )
 })
+
+/** Whether the request log has a row of this refusal. */
+function hasRow(dataDir: string, requestId: string): boolean {
+  using database = new Database(join(dataDir, 'weir.db'), { readonly: true })
+  return database.query('SELECT 1 FROM request_log WHERE request_id = ?').get(requestId) !== null
+}
 
 /** The commits in the write-ahead log of a database: the header of a commit's last page says how large the file is. */
 function commitsIn(dataDir: string): number {
