@@ -70,10 +70,14 @@ class Text {
     return this.#kept
   }
 
-  /** Of what is kept. */
-  words(): number {
+  /** How many words of what is kept there are, up to `most`: what is beyond them is not looked at. */
+  wordsUpTo(most: number): number {
     this.#join()
-    return this.#pieces[0]!.match(/\S+/g)?.length ?? 0
+    const text = this.#pieces[0]!
+    const word = /\S+/g
+    let words = 0
+    while (words < most && word.test(text)) words++
+    return words
   }
 
   /** Tokens since the last count. */
@@ -217,9 +221,9 @@ export class Delivered {
     return characters
   }
 
-  /** Words of it. */
-  words(): number {
-    return this.#texts.reduce((words, text) => words + text.words(), 0)
+  /** How many words it has, up to `most`. */
+  wordsUpTo(most: number): number {
+    return this.#texts.reduce((words, text) => words + text.wordsUpTo(most - words), 0)
   }
 
   /** Searches that the provider has begun, and whose results have not come. */

@@ -175,12 +175,16 @@ export function withoutSilence(usage: Usage, delivered: Delivered): Usage {
 const longestToken = 64
 /** And fewer words than this: most tokenizers make at least one token of each. */
 const wordsInToken = 8
+/** So many are counted in a few milliseconds. A provider that counts more tokens than these make is believed. */
+const mostWordsCounted = 100_000
 
 /** Whether so few tokens cannot be what was delivered. Text without words, such as an image as text, may have few. */
 function isTooLittle(tokens: number, delivered: Delivered): boolean {
   const { characters } = delivered
   if (tokens === 0) return characters > 0
-  return tokens * longestToken < characters && tokens * wordsInToken < delivered.words()
+  const most = tokens * wordsInToken
+  if (tokens * longestToken >= characters || most >= mostWordsCounted) return false
+  return delivered.wordsUpTo(most + 1) > most
 }
 
 function withoutSides(usage: Usage, sides: readonly Side[]): Usage {
