@@ -86,7 +86,7 @@ export async function fetchBounded(
 export function unpackAnswer(response: Response): Response {
   const encoding = response.headers.get('content-encoding')
   if (encoding === null || response.body === null || formatOf(encoding) === undefined) return response
-  const reader = unpacked(response.body, encoding).getReader()
+  const reader = unpack(response.body, encoding).getReader()
   return withBody(
     response,
     new ReadableStream<Uint8Array>(
@@ -126,7 +126,7 @@ export async function boundedBytes(
     await body.cancel().catch(() => undefined)
     throw new TooLargeError(maxBytes)
   }
-  return readUpTo(unpacked(body, response.headers.get('content-encoding')), maxBytes, signal, budget)
+  return readUpTo(unpack(body, response.headers.get('content-encoding')), maxBytes, signal, budget)
 }
 
 /**
@@ -141,7 +141,7 @@ export function boundedStream(
   const { body } = response
   if (body === null) return undefined
   let size = 0
-  return unpacked(body, response.headers.get('content-encoding')).pipeThrough(
+  return unpack(body, response.headers.get('content-encoding')).pipeThrough(
     new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
       transform(bytes, controller) {
         size += bytes.byteLength
@@ -170,7 +170,7 @@ function formatOf(encoding: string): Format | undefined {
   return encodings[encoding.trim().toLowerCase()]
 }
 
-function unpacked(body: Bytes, encoding: string | null): Bytes {
+function unpack(body: Bytes, encoding: string | null): Bytes {
   const name = (encoding ?? 'identity').trim().toLowerCase()
   if (name === 'identity' || name === '') return body
   const format = formatOf(name)

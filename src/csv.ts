@@ -20,10 +20,10 @@ export function csvLines<Column extends string>(
 
 /** One line with its end; null is an empty cell. Text that a spreadsheet would take for a formula is marked as text. */
 export function csvLine(cells: readonly Cell[]): string {
-  return `${cells.map(written).join(',')}\r\n`
+  return `${cells.map(writeCell).join(',')}\r\n`
 }
 
-function written(cell: Cell): string {
+function writeCell(cell: Cell): string {
   if (cell === null) return ''
   const text =
     typeof cell === 'string' && /^[=+\-@\t\r]/.test(cell) && !isAmount(cell) ? `'${cell}` : String(cell)

@@ -6,7 +6,7 @@ import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import { type Efforts, effortsOf } from './efforts.ts'
 import { isFlash } from './prices/flash.ts'
-import { parseModelId, quoted, suggestion } from './model-id.ts'
+import { parseModelId, quote, suggestion } from './model-id.ts'
 import { NearIds } from './near-ids.ts'
 import { premiumOutputRate, type Model, type Offer } from './model.ts'
 import { overridden, type ModelOverride } from './overrides.ts'
@@ -110,7 +110,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
   const current = (servedBy?: ReadonlySet<string>) => {
     const day = today()
     return [...rows.values()]
-      .filter((row) => !retired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
+      .filter((row) => !isRetired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
       .map((row) => row.id)
   }
   /** All models of a day, by id: strangers ask for lists as fast as they can. */
@@ -126,7 +126,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
   const nearestTo = (id: string) => {
     const day = today()
     ids ??= new NearIds(rows.keys())
-    return ids.nearest(id, (other) => !retired(rows.get(other), day) && find(other) !== undefined)
+    return ids.nearest(id, (other) => !isRetired(rows.get(other), day) && find(other) !== undefined)
   }
   /** What to use instead of a retired model: its successor, or that one's if it has retired as well; undefined if none is left. */
   const successorOf = (row: CatalogRow): string | undefined => {
@@ -134,7 +134,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
     const seen = new Set([row.id])
     for (let id = row.successor; id !== undefined && !seen.has(id); id = rows.get(id)?.successor) {
       seen.add(id)
-      if (!retired(rows.get(id), day)) return find(id)?.id
+      if (!isRetired(rows.get(id), day)) return find(id)?.id
     }
     return undefined
   }
@@ -146,7 +146,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
       const row = rows.get(id)
       const model = row && find(id)
       if (!model) throw notFound(id, nearestTo, unpriced.get(id)?.reason)
-      if (retired(row, today())) throw retiredError(model, successorOf(row))
+      if (isRetired(row, today())) throw retiredError(model, successorOf(row))
       return model
     },
     count: (servedBy) => current(servedBy).length,
@@ -180,7 +180,7 @@ function whyUnsold(row: CatalogRow, providersKnown: ReadonlySet<string>): string
   return reachable.every((offer) => (offer.price ?? row.price) !== undefined) ? undefined : 'it has no price'
 }
 
-function retired(row: CatalogRow | undefined, day: string): boolean {
+function isRetired(row: CatalogRow | undefined, day: string): boolean {
   return row?.retires_on !== undefined && day > row.retires_on
 }
 
@@ -192,7 +192,7 @@ function notFound(
   parseModelId(id, nearestTo)
   const nearest = nearestTo(id)
   const what =
-    reason === undefined ? `There is no model ${quoted(id)}.` : `${quoted(id)} is not sold: ${reason}.`
+    reason === undefined ? `There is no model ${quote(id)}.` : `${quote(id)} is not sold: ${reason}.`
   return new GatewayError('model_not_found', {
     message: `${what}${suggestion(nearest)}`,
     param: 'model',
@@ -204,7 +204,7 @@ function retiredError(model: Model, successor: string | undefined): GatewayError
   const retiresOn = model.deprecation?.retiresOn ?? ''
   const instead = successor === undefined ? '' : ` Use ${successor} instead.`
   return new GatewayError('model_retired', {
-    message: `The provider of ${quoted(model.id)} stopped serving it after ${retiresOn}.${instead}`,
+    message: `The provider of ${quote(model.id)} stopped serving it after ${retiresOn}.${instead}`,
     param: 'model',
     metadata: { retired_on: retiresOn, successor: successor ?? null },
   })
@@ -236,7 +236,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
     maxOutputTokens: row.max_output_tokens,
     inputModalities,
     outputModalities,
-    supportedParameters: honoured(row, offers, reasoning, ignored),
+    supportedParameters: honouredParameters(row, offers, reasoning, ignored),
     reasoning,
     premium: row.premium ?? output >= rule.outputAtLeast,
     flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price, 0)),
@@ -249,7 +249,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
 }
 
 /** The parameters that at least one offer honours. A row's own list was checked by a person and is not changed. */
-function honoured(
+function honouredParameters(
   row: CatalogRow,
   offers: readonly Offer[],
   reasoning: boolean,

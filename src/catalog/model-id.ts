@@ -26,9 +26,9 @@ export function parseModelId(
   if (match) return { provider: match[1]!, name: match[2]! }
   const nearest = nearestTo(text)
   throw new GatewayError('invalid_model_id', {
-    message: `${quoted(text)} is not a model id of the form provider/model_name.${suggestion(nearest)}`,
+    message: `${quote(text)} is not a model id of the form provider/model_name.${suggestion(nearest)}`,
     param: 'model',
-    metadata: { model: clipped(text), nearest },
+    metadata: { model: clip(text), nearest },
   })
 }
 
@@ -40,10 +40,10 @@ export function suggestion(nearest: readonly string[]): string {
 }
 
 /** An id from a request, shortened and escaped for a message. */
-export function quoted(id: string): string {
-  return JSON.stringify(clipped(id))
+export function quote(id: string): string {
+  return JSON.stringify(clip(id))
 }
 
-function clipped(id: string): string {
+function clip(id: string): string {
   return id.length <= longestId ? id : `${id.slice(0, longestId)}…`
 }

@@ -8,7 +8,7 @@ import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
-import { joined, noWarnings, type Warning } from '../protocols/lowered-request.ts'
+import { joinWarnings, noWarnings, type Warning } from '../protocols/lowered-request.ts'
 import type { PaidCall } from './call.ts'
 import { ownerHint } from './owner-hint.ts'
 import type { ChatParts } from './parts.ts'
@@ -91,7 +91,7 @@ type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'
 type AskedCall = Pick<PaidCall, 'caller' | 'request'>
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
-export function admitted(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
+export function admit(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
   return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
     admittedBy(parts, call, purpose, balance),
   )
@@ -117,7 +117,7 @@ function admittedBy(
     if (model !== undefined && why === undefined) models.push(model)
     else leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
   }
-  return { models, warnings: joined(warnings, leftOut), balance }
+  return { models, warnings: joinWarnings(warnings, leftOut), balance }
 }
 
 /** The model of a fallback; undefined if it has retired, which must not end the calls that could do without it. */

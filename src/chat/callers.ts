@@ -70,7 +70,7 @@ export class Callers {
   }
 
   /** To be called when keys, sessions or accounts may have changed: ends the calls of those that have ended. */
-  changed(): void {
+  onChanged(): void {
     this.#outdated = true
     if (!this.#checking) void this.#checkAll()
   }
@@ -124,7 +124,7 @@ export class Callers {
       this.#parts.log.warn('the callers of running calls could not be looked up; it is tried again', {
         error,
       })
-      setTimeout(() => this.changed(), retryMs).unref()
+      setTimeout(() => this.onChanged(), retryMs).unref()
     }
   }
 

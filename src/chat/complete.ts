@@ -1,7 +1,7 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
-import { admitted } from './admission.ts'
+import { admit } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
 import type { IncomingCall } from './call.ts'
 import { paidCall } from './paid-call.ts'
@@ -13,7 +13,7 @@ import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
-import { transcribed } from './transcript.ts'
+import { transcribe } from './transcript.ts'
 import { withThoughts } from './upstream/thoughts.ts'
 
 /**
@@ -21,8 +21,8 @@ import { withThoughts } from './upstream/thoughts.ts'
  * rejects with GatewayError before the first byte. The hold is settled or released exactly once in every case.
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
-  const received = transcribed(parts, incoming)
-  const admission = admitted(parts, received, 'chat')
+  const received = transcribe(parts, incoming)
+  const admission = admit(parts, received, 'chat')
   const { models, warnings, balance } = admission instanceof Promise ? await admission : admission
   const { n } = received.request.envelope
   const asked = routingFor(received.caller, received.request.envelope.routing)

@@ -5,16 +5,16 @@ import type { JsonObject } from '../conversation/request.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
-import { admitted } from './admission.ts'
+import { admit } from './admission.ts'
 import type { EmbeddingCall } from './call.ts'
-import { finished } from './outcome.ts'
-import { answered, paidCall } from './paid-call.ts'
+import { outcomeOf } from './outcome.ts'
+import { answerPaid, paidCall } from './paid-call.ts'
 import type { ChatParts } from './parts.ts'
 import { candidatesFor, type Candidate } from './routing/candidates.ts'
 import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor } from './routing/test-mode.ts'
 import { answerHeaders, jsonResponse } from './streaming/respond.ts'
-import { transcribed } from './transcript.ts'
+import { transcribe } from './transcript.ts'
 import { type Embedded, fetchVectors } from './upstream/fetch-vectors.ts'
 import type { WholeAnswer } from './upstream/fetch-whole.ts'
 
@@ -23,15 +23,15 @@ import type { WholeAnswer } from './upstream/fetch-whole.ts'
  * GatewayError. The hold is settled or released exactly once in every case.
  */
 export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<Response> {
-  const call = transcribed(parts, incoming)
-  const { models, warnings, balance } = await admitted(parts, call, 'embeddings')
+  const call = transcribe(parts, incoming)
+  const { models, warnings, balance } = await admit(parts, call, 'embeddings')
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
   const candidates = embedding(parts, candidatesFor(models, parts.providers, routing, call.requestId, 1))
   // The daily allowance pays for chat models only.
   const funding = fundingOf(call.caller.channel, false)
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
-    const { answer, candidate } = await answered(parts, call, hold, candidates, (candidate) =>
+    const { answer, candidate } = await answerPaid(parts, call, hold, candidates, (candidate) =>
       fetchVectors(parts, call, candidate),
     )
     const all = [...warnings, ...answer.warnings]
@@ -68,7 +68,7 @@ function wholeOf(
 ): Pick<WholeAnswer, 'outcome' | 'body'> {
   const extra: JsonObject = call.caller.mode === 'test' ? { mode: 'test' } : {}
   return {
-    outcome: finished({ usage, delivered: new Delivered(), finishReason: undefined, upstreamId: id }),
+    outcome: outcomeOf({ usage, delivered: new Delivered(), finishReason: undefined, upstreamId: id }),
     body: (figures) => call.body(vectors, figures.usage, figures.bill, { model: model.id, warnings, extra }),
   }
 }

@@ -5,7 +5,7 @@ import { asGatewayError, type ErrorCode, GatewayError } from '../errors.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
 import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
-import { admitted } from './admission.ts'
+import { admit } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
 import { leastOutputTokens } from '../providers/provider.ts'
 import type { ChatParts } from './parts.ts'
@@ -14,7 +14,7 @@ import { type KeyRoom, keyRoom } from './billing/key-limit.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
 import { needOf, withReserve } from './billing/need.ts'
-import { countingFor, measured, promptCount, tokenBound } from './counting/prompt-size.ts'
+import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/prompt-size.ts'
 import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
 import { sizedRouting } from './routing/prompt-tier.ts'
 import { routingFor, testModel } from './routing/test-mode.ts'
@@ -60,7 +60,7 @@ export async function estimate(
   const most = Math.min(await tokenBound(counting, request.promptParts, bodyBytes), bodyBytes + 10_000)
   const counted = Math.min(await promptCount(counting, request.promptParts), most)
   const bounded = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
-  const { isUnsized } = measured(request.promptParts, bodyBytes)
+  const { isUnsized } = measurePrompt(request.promptParts, bodyBytes)
   const need = withReserve(bounded, request.envelope, candidates, isUnsized)
   const { price } = candidates[0]!.offer
   const outputTokens = Math.max(
@@ -84,7 +84,7 @@ export async function estimate(
     contextLength: model.contextLength,
     toolCalls,
   }
-  const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
+  const within = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const answer = costWith(Math.min(outputTokens, typicalOutputTokens), usual)
   const expected = rounds === undefined ? answer : answer + usualCost(rounds, first, price)
   const ceiling = rounds === undefined ? oneRound : mostCost(rounds, first, price)
@@ -99,9 +99,9 @@ export async function estimate(
     model: model.id,
     prompt_tokens: { expected: counted, maximum: isUnsized ? (model.contextLength ?? most) : most },
     ...(rounds === undefined ? {} : { rounds: { expected: rounds.expected, maximum: rounds.maximum } }),
-    low: formatUsd(capped(costWith(1, 0))),
-    expected: formatUsd(capped(expected)),
-    maximum: formatUsd(capped(ceiling + need.reserve)),
+    low: formatUsd(within(costWith(1, 0))),
+    expected: formatUsd(within(expected)),
+    maximum: formatUsd(within(ceiling + need.reserve)),
     affordable_output_tokens: Math.max(
       0,
       affordableOutput(smaller(free, room?.free ?? free), { ...need.bound, promptTokens: counted }, price),
@@ -116,7 +116,7 @@ async function refusalOf(
   call: Pick<IncomingCall, 'caller' | 'request'>,
 ): Promise<string | undefined> {
   try {
-    await admitted(parts, call, 'chat')
+    await admit(parts, call, 'chat')
     return undefined
   } catch (thrown) {
     const error = asGatewayError(thrown)

@@ -107,7 +107,7 @@ export class InFlight {
   }
 
   /** Its credit is held, picodollars, and a provider is asked. */
-  held(requestId: string, known: Pick<LiveCall, 'model' | 'key' | 'channel' | 'hold'>): void {
+  onHold(requestId: string, known: Pick<LiveCall, 'model' | 'key' | 'channel' | 'hold'>): void {
     const call = this.#calls.get(requestId)
     if (!call) return
     call.phase = 'waiting'
@@ -123,7 +123,7 @@ export class InFlight {
   }
 
   /** Its answer has begun. */
-  answered(requestId: string, firstByteMs: number): void {
+  onFirstByte(requestId: string, firstByteMs: number): void {
     const call = this.#calls.get(requestId)
     if (!call) return
     call.phase = 'streaming'
@@ -131,7 +131,7 @@ export class InFlight {
   }
 
   /** What its answer has come to: output tokens, and picodollars held for it. */
-  progressed(requestId: string, outputTokens: number, hold: bigint): void {
+  onProgress(requestId: string, outputTokens: number, hold: bigint): void {
     const call = this.#calls.get(requestId)
     if (!call) return
     call.outputTokens = outputTokens

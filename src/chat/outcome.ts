@@ -27,7 +27,7 @@ export interface Abandoned {
 }
 
 /** The outcome of an answer that is complete. */
-export function finished(
+export function outcomeOf(
   facts: Pick<Progress, 'usage' | 'delivered' | 'finishReason' | 'upstreamId'>,
 ): Outcome {
   const { usage, delivered, finishReason, upstreamId } = facts
@@ -61,7 +61,7 @@ export interface FinalFigures {
 }
 
 /** The outcome of a call that ends without an answer to its last round, or after that was booked. */
-export function unserved(
+export function unservedOutcome(
   ending: 'client-gone' | 'stopped',
   stoppedBy: StoppedBy | undefined,
   error?: GatewayError,

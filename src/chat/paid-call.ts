@@ -45,7 +45,7 @@ export async function paidCall(
 }
 
 /** Asks the candidates until one answers, and records which on the hold. Rejects with DispatchFailed. */
-export function answered<Answer>(
+export function answerPaid<Answer>(
   parts: ChatParts,
   call: PaidCall,
   hold: Hold,

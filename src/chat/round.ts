@@ -3,7 +3,7 @@
 
 import type { Hold } from './billing/hold.ts'
 import type { Round } from './call.ts'
-import { answered } from './paid-call.ts'
+import { answerPaid } from './paid-call.ts'
 import type { ChatParts } from './parts.ts'
 import type { Dispatched } from './routing/dispatch.ts'
 import { fetchWhole, type WholeAnswer } from './upstream/fetch-whole.ts'
@@ -20,7 +20,7 @@ export function playRound(
 ): Promise<Dispatched<OpenedStream | WholeAnswer>> {
   const { call, candidates } = round
   const ask = call.request.envelope.stream ? openStream : fetchWhole
-  return answered<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate) =>
+  return answerPaid<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate) =>
     ask(parts, hold, candidate, round),
   )
 }

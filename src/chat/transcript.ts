@@ -37,7 +37,7 @@ export class Transcript implements AnswerKeeper {
 }
 
 /** The call with a transcript, if enabled. */
-export function transcribed<Call extends { readonly keeper: AnswerKeeper | undefined }>(
+export function transcribe<Call extends { readonly keeper: AnswerKeeper | undefined }>(
   { keepsContents }: { readonly keepsContents: boolean },
   call: Call,
 ): Call {

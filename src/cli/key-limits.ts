@@ -10,24 +10,24 @@ const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
 
 /** `before` with the changes of the options. Throws CommandFailure for a wrong option. */
 export function limitsOf(invocation: Invocation, before: KeyLimits, now: number): KeyLimits {
-  const given = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
+  const option = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
     const text = invocation.option(name)
     if (text === undefined) return kept
     return text === 'none' ? null : read(flag, text)
   }
-  const spendLimit = given('limitUsd', '--limit-usd', amountOfUsd, before.spendLimit)
+  const spendLimit = option('limitUsd', '--limit-usd', amountOfUsd, before.spendLimit)
   const window = invocation.option('limitWindow')
   if (window !== undefined && spendLimit === null) throw usageFault('--limit-window needs --limit-usd')
   const kept = spendLimit === null ? 'total' : before.limitWindow
   const date = (flag: string, text: string) => futureDate(flag, text, now)
   return {
-    expiresAt: given('expires', '--expires', date, before.expiresAt),
+    expiresAt: option('expires', '--expires', date, before.expiresAt),
     spendLimit,
     limitWindow: window === undefined ? kept : oneOf('--limit-window', window, windows),
-    allowedModels: given('models', '--models', modelList, before.allowedModels),
-    requestsPerMinute: given('requestsPerMinute', '--requests-per-minute', rate, before.requestsPerMinute),
-    tokensPerMinute: given('tokensPerMinute', '--tokens-per-minute', rate, before.tokensPerMinute),
-    networks: given('networks', '--networks', networkList, before.networks),
+    allowedModels: option('models', '--models', modelList, before.allowedModels),
+    requestsPerMinute: option('requestsPerMinute', '--requests-per-minute', rate, before.requestsPerMinute),
+    tokensPerMinute: option('tokensPerMinute', '--tokens-per-minute', rate, before.tokensPerMinute),
+    networks: option('networks', '--networks', networkList, before.networks),
   }
 }
 
@@ -37,7 +37,7 @@ function rate(flag: string, text: string): number {
 }
 
 function modelList(flag: string, text: string): readonly string[] {
-  const models = listed(text)
+  const models = listOf(text)
   const wrong = models.find((id) => id !== '*' && !/^[^/\s]+\/\S+$/.test(id))
   if (wrong === undefined && models.length > 0) return models
   throw usageFault(`${flag} takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`)
@@ -45,7 +45,7 @@ function modelList(flag: string, text: string): readonly string[] {
 
 /** Comma-separated addresses and ranges. Throws CommandFailure for an invalid one. */
 export function networkList(flag: string, text: string): readonly string[] {
-  const networks = listed(text)
+  const networks = listOf(text)
   const wrong = networks.find((network) => !isNetwork(network))
   if (wrong === undefined && networks.length > 0) return networks
   throw usageFault(
@@ -53,7 +53,7 @@ export function networkList(flag: string, text: string): readonly string[] {
   )
 }
 
-function listed(text: string): string[] {
+function listOf(text: string): string[] {
   return text
     .split(',')
     .map((item) => item.trim())

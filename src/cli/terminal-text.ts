@@ -8,19 +8,19 @@ const controlsInJson = /[\u007f-\u009f]/g
 
 /** The text with its control characters written as `\u001b`; tabs and line breaks stay. */
 export function visible(text: string): string {
-  return text.replace(controls, escaped)
+  return text.replace(controls, escapeControl)
 }
 
 /** The same within one line: tabs and line breaks are escaped, too. */
 export function visibleInLine(text: string): string {
-  return visible(text).replace(/[\t\r\n]/g, escaped)
+  return visible(text).replace(/[\t\r\n]/g, escapeControl)
 }
 
 /** JSON text of the same value without any control character. */
 export function visibleJson(json: string): string {
-  return json.replace(controlsInJson, escaped)
+  return json.replace(controlsInJson, escapeControl)
 }
 
-function escaped(control: string): string {
+function escapeControl(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

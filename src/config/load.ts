@@ -15,7 +15,7 @@ import { takeOldNames } from './read/renamed.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'
 import { settingAt } from './settings.ts'
-import { coerced } from './read/text-value.ts'
+import { coerceText } from './read/text-value.ts'
 import { writtenPath } from './read/written-path.ts'
 import { readYaml } from './read/yaml-file.ts'
 
@@ -130,7 +130,7 @@ function readFlags(draft: Draft, flags: Readonly<Record<string, string | undefin
     const path = name.split('.')
     const setting = settingAt(path)
     if (text === undefined || !setting) continue
-    draft.set(path, coerced(setting.kind, text), {
+    draft.set(path, coerceText(setting.kind, text), {
       kind: 'flag',
       name: `--${path.at(-1)!.replaceAll('_', '-')}`,
     })

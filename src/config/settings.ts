@@ -51,7 +51,7 @@ export function keysAt(path: readonly string[]): readonly string[] {
 }
 
 function childOf(schema: z.core.$ZodType, key: string): z.core.$ZodType | undefined {
-  const { inner } = unwrapped(schema)
+  const { inner } = unwrapSchema(schema)
   if (inner instanceof z.ZodRecord) return inner.valueType
   if (inner instanceof z.ZodArray) return inner.element
   return sectionOf(schema)?.shape[key]
@@ -59,13 +59,13 @@ function childOf(schema: z.core.$ZodType, key: string): z.core.$ZodType | undefi
 
 /** The schema as a section with named keys, if it is one or may be one (`price` is a mapping or `free`). */
 function sectionOf(schema: z.core.$ZodType): z.ZodObject | undefined {
-  const { inner } = unwrapped(schema)
+  const { inner } = unwrapSchema(schema)
   if (inner instanceof z.ZodUnion) return inner.options.map(sectionOf).find((option) => option !== undefined)
   return inner instanceof z.ZodObject ? inner : undefined
 }
 
 function leavesOf(schema: z.core.$ZodType, path: readonly string[]): Setting[] {
-  const { inner, fallback } = unwrapped(schema)
+  const { inner, fallback } = unwrapSchema(schema)
   if (inner instanceof z.ZodObject) {
     return Object.entries(inner.shape).flatMap(([key, child]) => leavesOf(child, [...path, key]))
   }
@@ -85,7 +85,7 @@ function leavesOf(schema: z.core.$ZodType, path: readonly string[]): Setting[] {
   ]
 }
 
-function unwrapped(schema: z.core.$ZodType): { inner: z.core.$ZodType; fallback: unknown } {
+function unwrapSchema(schema: z.core.$ZodType): { inner: z.core.$ZodType; fallback: unknown } {
   let inner = schema
   let fallback: unknown
   for (;;) {

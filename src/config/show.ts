@@ -1,9 +1,9 @@
 // The configuration as people and scripts read it: every setting, its value with secrets masked, its origin.
 
-import { printed, printedOrigin } from './read/draft.ts'
+import { printPath, printedOrigin } from './read/draft.ts'
 import type { LoadedConfig } from './load.ts'
 import type { Config } from './schema.ts'
-import { masked } from './read/secrets.ts'
+import { maskSecret } from './read/secrets.ts'
 import { environmentName, type Setting, settings } from './settings.ts'
 
 export interface ShownSetting {
@@ -23,7 +23,7 @@ export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownS
   const providers = Object.keys(loaded.config.providers).flatMap((id) =>
     ofProviders
       .map((setting) =>
-        shown(
+        showSetting(
           loaded,
           setting,
           setting.path.map((part) => (part === '*' ? id : part)),
@@ -31,22 +31,22 @@ export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownS
       )
       .filter(({ origin }) => origin !== 'default'),
   )
-  return [...general.map((setting) => shown(loaded, setting, setting.path)), ...providers]
+  return [...general.map((setting) => showSetting(loaded, setting, setting.path)), ...providers]
 }
 
 function isOfProvider(setting: Setting): boolean {
   return setting.path[1] === '*'
 }
 
-function shown(
+function showSetting(
   { config, origins }: LoadedConfig & { kind: 'loaded' },
   setting: Setting,
   path: readonly string[],
 ) {
   const value = valueAt(config, path)
   return {
-    path: printed(path),
-    value: value === undefined ? null : setting.secret ? hidden(value) : value,
+    path: printPath(path),
+    value: value === undefined ? null : setting.secret ? hideSecret(value) : value,
     origin: printedOrigin(origins(path)),
     env: environmentName(path),
   }
@@ -96,11 +96,11 @@ function valueAt(config: Config, path: readonly string[]): unknown {
   return at
 }
 
-function hidden(value: unknown): unknown {
-  if (typeof value === 'string') return masked(value)
-  if (Array.isArray(value)) return value.map(hidden)
+function hideSecret(value: unknown): unknown {
+  if (typeof value === 'string') return maskSecret(value)
+  if (Array.isArray(value)) return value.map(hideSecret)
   if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, hidden(inner)]))
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, hideSecret(inner)]))
   }
   return value
 }

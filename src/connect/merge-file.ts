@@ -25,12 +25,12 @@ export function mergedFile(
   addition: string,
   keeps: readonly string[] = [],
 ): string {
-  const before = parsed(language, existing)
+  const before = parseFile(language, existing)
   const kept = keeps.filter((name) => Object.hasOwn(before, name))
   const added = kept.length === 0 ? addition : withoutRoots(addition, kept)
-  const wanted = merged(before, parsed(language, added))
+  const wanted = mergeValues(before, parseFile(language, added))
   const text = writers[language](existing, added, wanted)
-  if (!isDeepStrictEqual(parsed(language, text), wanted))
+  if (!isDeepStrictEqual(parseFile(language, text), wanted))
     throw new UnmergeableFile('its settings could not be changed without losing others')
   return text
 }
@@ -41,7 +41,7 @@ const writers: Readonly<Record<Language, (existing: string, addition: string, wa
   yaml: (existing, addition) => withYaml(existing, addition),
 }
 
-function parsed(language: Language, text: string): Values {
+function parseFile(language: Language, text: string): Values {
   try {
     const value: unknown =
       text.trim() === ''
@@ -59,10 +59,10 @@ function parsed(language: Language, text: string): Values {
 }
 
 /** Maps are merged; lists take the new entries, those of the same name in the place of the old. */
-function merged(before: Values, more: Values): Values {
+function mergeValues(before: Values, more: Values): Values {
   const all = Object.entries(more).map(([name, value]) => {
     const old = before[name]
-    if (isValues(old) && isValues(value)) return [name, merged(old, value)]
+    if (isValues(old) && isValues(value)) return [name, mergeValues(old, value)]
     if (Array.isArray(old) && Array.isArray(value)) return [name, mergedList(old, value)]
     return [name, value]
   })
@@ -121,7 +121,7 @@ function withYaml(existing: string, addition: string): string {
   const document = parseDocument(existing)
   // Nothing, or comments alone.
   if (document.contents === null) return `${existing.trimEnd()}\n${addition}`.trimStart()
-  const more = parsed('yaml', addition)
+  const more = parseFile('yaml', addition)
   for (const [name, value] of Object.entries(more)) {
     const old = document.get(name)
     if (!isSeq(old) || !Array.isArray(value)) document.set(name, document.createNode(value))

@@ -335,11 +335,11 @@ function add(draft: Draft, event: ChoiceEvent): void {
 /** Joins a reasoning delta to what came before it under the same index. */
 export function joinReasoning(before: ReasoningDetail | undefined, delta: ReasoningDetail): ReasoningDetail {
   if (!before) return delta
-  const joined = (a: string | null | undefined, b: string | null | undefined) =>
+  const joinText = (a: string | null | undefined, b: string | null | undefined) =>
     a == null && b == null ? undefined : (a ?? '') + (b ?? '')
-  const text = joined(before.text, delta.text)
-  const summary = joined(before.summary, delta.summary)
-  const data = joined(before.data, delta.data)
+  const text = joinText(before.text, delta.text)
+  const summary = joinText(before.summary, delta.summary)
+  const data = joinText(before.data, delta.data)
   const signature = delta.signature ?? before.signature
   const id = delta.id ?? before.id
   return {

@@ -117,12 +117,12 @@ function decideHold(
   const room = roomOf(hold.keyLimit, keySpend)
   const { least } = hold
   // What no call in flight will give back comes first: only the rest is worth another try.
-  if (room !== null && room.freeLater < least) return refused('key-limit', room.freeLater, room.held)
-  if (credit.freeLater < least) return refused('insufficient', credit.free, credit.held)
-  if (room !== null && room.free < least) return refused('key-reserved', room.free, room.held)
-  if (credit.free < least) return refused('reserved', credit.free, credit.held)
+  if (room !== null && room.freeLater < least) return refusalOf('key-limit', room.freeLater, room.held)
+  if (credit.freeLater < least) return refusalOf('insufficient', credit.free, credit.held)
+  if (room !== null && room.free < least) return refusalOf('key-reserved', room.free, room.held)
+  if (credit.free < least) return refusalOf('reserved', credit.free, credit.held)
   const amount = amountOf(hold, credit, room)
-  const { pins, loan } = taken(wallet, hold, [], amount, now)
+  const { pins, loan } = takeFrom(wallet, hold, [], amount, now)
   const open: OpenCall = {
     call: hold.call,
     key: hold.key,
@@ -140,7 +140,7 @@ function decideHold(
   return { result: { kind: 'held', amount }, change: reserving(pins, loan, { kind: 'opened', open }) }
 }
 
-function refused(reason: HoldRefusal, available: Pico, held: Pico): Decision<HoldResult> {
+function refusalOf(reason: HoldRefusal, available: Pico, held: Pico): Decision<HoldResult> {
   return { result: { kind: 'refused', reason, available, held }, change: null }
 }
 
@@ -162,8 +162,8 @@ function decideExtend(
   if (overLimit || credit.free < extend.least) return nothing
   const more = amountOf(extend, credit, room)
   if (more === 0n) return nothing
-  const { pins, loan } = taken(wallet, open, open.pins, more, at)
-  const extended: OpenCall = { ...open, hold: open.hold + more, pins: merged(open.pins, pins) }
+  const { pins, loan } = takeFrom(wallet, open, open.pins, more, at)
+  const extended: OpenCall = { ...open, hold: open.hold + more, pins: mergePins(open.pins, pins) }
   return { result: more, change: reserving(pins, loan, { kind: 'kept', open: extended }) }
 }
 
@@ -292,7 +292,7 @@ interface Loan {
  * Reserves `amount` for a call: free credit first, the rest as a loan on the credit line, whose pin is the last one.
  * Whatever the call leaves of a loan repays it.
  */
-function taken(
+function takeFrom(
   wallet: Wallet,
   { call, funding }: Pick<OpenCall, 'call' | 'funding'>,
   before: readonly Pin[],
@@ -359,7 +359,7 @@ function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: numbe
 }
 
 /** One pin per lot; extending a pinned lot adds to its pin. */
-function merged(pins: readonly Pin[], added: readonly Pin[]): Pin[] {
+function mergePins(pins: readonly Pin[], added: readonly Pin[]): Pin[] {
   const all = pins.map((pin) => ({
     lot: pin.lot,
     amount: pin.amount + (added.find((more) => more.lot === pin.lot)?.amount ?? 0n),

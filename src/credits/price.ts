@@ -92,7 +92,7 @@ export function ratesFor(price: TieredRates, prompt: number): Rates {
  */
 export function costOf(usage: Usage, price: Price): Cost {
   const { serviceTier } = usage
-  const atTier = serviceTier === undefined ? price : named(price.serviceTiers, serviceTier)
+  const atTier = serviceTier === undefined ? price : ownValue(price.serviceTiers, serviceTier)
   const rates = ratesFor(atTier ?? price, promptTokens(usage))
   const charged = usage.billed === undefined ? usage : { ...noUsage, ...usage.billed }
   const lines: CostLine[] = []
@@ -131,12 +131,12 @@ function unpricedIn(
 
 function requestFee({ searchContext }: Usage, price: Price): Pico {
   const bySearchContext =
-    searchContext === undefined ? undefined : named(price.perRequestBySearchContext, searchContext)
+    searchContext === undefined ? undefined : ownValue(price.perRequestBySearchContext, searchContext)
   return bySearchContext ?? price.perRequest
 }
 
 /** The names come from providers, and could be names of Object.prototype. */
-function named<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
+function ownValue<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined
 }
 

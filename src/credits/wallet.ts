@@ -134,7 +134,7 @@ export function apply(wallet: Wallet, change: Change): readonly Lot[] {
     const at = placeOf(target.lots, delta.lot)
     const lot = target.lots[at]
     if (!lot) throw new Error(`the change names the lot ${delta.lot}, which is not in the wallet`)
-    const next = changed(lot, delta)
+    const next = changeLot(lot, delta)
     if (next.remaining === 0n) target.lots.splice(at, 1)
     else target.lots[at] = next
     touched.push(next)
@@ -155,7 +155,7 @@ function placeOf(lots: readonly Lot[], id: string): number {
   return -1
 }
 
-function changed(lot: Lot, delta: LotChange): Lot {
+function changeLot(lot: Lot, delta: LotChange): Lot {
   return {
     id: lot.id,
     pool: lot.pool,

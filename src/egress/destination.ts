@@ -37,7 +37,7 @@ export const systemResolve: Resolve = async (host) => {
 export async function destinationOf(text: string, rules: DestinationRules): Promise<Destination> {
   const { url, host, allowed } = checkedByName(text, rules)
   if (isAddress(host)) return { url, addresses: [host] }
-  const addresses = await resolved(host, rules)
+  const addresses = await resolveHost(host, rules)
   // One private answer among public ones is an attack or a mistake; either way the name is not to be trusted.
   if (!allowed && !addresses.every(isPublicAddress)) {
     throw notAllowed(rules.param, 'the host does not have a public address')
@@ -117,7 +117,7 @@ function isAllowed(url: URL, allowHosts: readonly string[]): boolean {
   })
 }
 
-async function resolved(host: string, rules: DestinationRules): Promise<readonly string[]> {
+async function resolveHost(host: string, rules: DestinationRules): Promise<readonly string[]> {
   let addresses: readonly string[]
   try {
     addresses = await rules.resolve(host)

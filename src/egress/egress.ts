@@ -80,7 +80,7 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
   const deadline = AbortSignal.timeout(options.timeoutMs)
   const signal = options.signal === undefined ? deadline : AbortSignal.any([options.signal, deadline])
   try {
-    const { response, url: found } = await followed(url, { ...options, signal })
+    const { response, url: found } = await followRedirects(url, { ...options, signal })
     const bytes = await boundedBytes(response, options.maxBytes, signal, options.budget)
     const contentType = response.headers.get('content-type') ?? ''
     const mediaType = contentType.split(';')[0]!.trim().toLowerCase()
@@ -99,7 +99,7 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
   }
 }
 
-async function followed(
+async function followRedirects(
   first: string,
   options: FetchOptions & { readonly signal: AbortSignal },
 ): Promise<{ response: Response; url: string }> {
@@ -134,7 +134,7 @@ export async function dial(url: string, request: DialRequest, options: EgressOpt
   let failure: unknown
   for (const address of destination.addresses) {
     try {
-      return await fetcher(pinned(destination.url, address), initFor(destination, request, signal))
+      return await fetcher(pinTo(destination.url, address), initFor(destination, request, signal))
     } catch (error) {
       signal.throwIfAborted()
       failure = error
@@ -160,7 +160,7 @@ const bunFetch: Fetcher = (url, init) =>
   })
 
 /** The URL with the checked address in place of the name: what is dialled is what was checked. */
-function pinned(url: URL, address: string): string {
+function pinTo(url: URL, address: string): string {
   const target = new URL(url)
   target.hostname = address.includes(':') ? `[${address}]` : address
   target.hash = ''

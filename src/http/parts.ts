@@ -111,7 +111,7 @@ export interface IdentityParts extends AppParts {
 
 /** Where answers are stored, and continued from. */
 export interface ResponseParts {
-  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'sizeOf' | 'conversation'>
+  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
   /** The same, to be read. */
   readonly parsedResponses: ParsedResponses
   readonly responseLimits: ResponseLimits

@@ -2,7 +2,7 @@
 
 import { Elysia } from 'elysia'
 import { inApp, inAppOnly } from './app/in-app.ts'
-import { answered } from './intake/answer.ts'
+import { answerRoute } from './intake/answer.ts'
 import { freely } from './intake/free-reads.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
@@ -159,7 +159,7 @@ function application<Parts extends ServingParts>(parts: Parts, all: readonly Rou
       route.method,
       route.path,
       ({ request, params }: { request: Request; params: Record<string, string> }) =>
-        answered(parts, route, request, params),
+        answerRoute(parts, route, request, params),
       { parse: 'none' },
     )
   }

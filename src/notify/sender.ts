@@ -101,10 +101,10 @@ export class WebhookSender {
   async #attempt(webhook: WebhookRow, id: string, body: string): Promise<DeliveryAttempt> {
     const { webhooks, post, timeoutMs, now } = this.#parts
     const at = now()
-    const failed = (error: string): DeliveryAttempt => ({ at, status: null, error, ms: now() - at })
+    const failedAttempt = (error: string): DeliveryAttempt => ({ at, status: null, error, ms: now() - at })
     const secret = webhooks.secretOf(webhook)
     if (secret === undefined)
-      return failed('its secret cannot be read: the master key has changed, add the webhook again')
+      return failedAttempt('its secret cannot be read: the master key has changed, add the webhook again')
     const headers = new Headers({
       'content-type': 'application/json',
       'user-agent': 'Weir',
@@ -121,9 +121,9 @@ export class WebhookSender {
       const error = status >= 200 && status < 300 ? null : `the answer was ${status}`
       return { at, status, error, ms: now() - at }
     } catch (error) {
-      if (error instanceof GatewayError) return failed(error.message)
+      if (error instanceof GatewayError) return failedAttempt(error.message)
       const late = error instanceof Error && error.name === 'TimeoutError'
-      return failed(late ? `no answer within ${timeoutMs} ms` : 'no connection')
+      return failedAttempt(late ? `no answer within ${timeoutMs} ms` : 'no connection')
     }
   }
 }

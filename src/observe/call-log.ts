@@ -79,13 +79,13 @@ export class CallLog {
   }
 
   /** A failure is logged once, by whoever knows most about it. */
-  ended(call: EndedCall, failure: object | undefined): void {
+  onEnded(call: EndedCall, failure: object | undefined): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
     this.#parts.keep(call)
   }
 
-  refused(call: EndedCall, failure: object): void {
+  onRefused(call: EndedCall, failure: object): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
     if (this.#mayKeep(call)) this.#parts.keepRefused(call)

@@ -92,17 +92,17 @@ const usualLineBytes = 400
 export function standardErrorSink(): LogSink {
   const { stderr } = process
   let gathered: (() => string)[] = []
-  const taken = () => {
+  const takeLines = () => {
     const lines = gathered
     gathered = []
     return lines.map((line) => line()).join('')
   }
   const flush = () => {
-    if (gathered.length > 0) stderr.write(taken())
+    if (gathered.length > 0) stderr.write(takeLines())
   }
   process.once('exit', () => {
     // The stream may not be able to write any more.
-    if (gathered.length > 0) writeSync(stderr.fd, taken())
+    if (gathered.length > 0) writeSync(stderr.fd, takeLines())
   })
   return {
     terminal: stderr.isTTY === true,
@@ -127,7 +127,7 @@ function prettyLines(): LineFormat {
     timestamp: 'time',
     level: 'FULL',
     format: ({ timestamp, level, message, record }) =>
-      `${timestamp} ${level} ${message}${oneLine(record.properties).replace(terminalControls, escaped)}`,
+      `${timestamp} ${level} ${message}${oneLine(record.properties).replace(terminalControls, escapeControl)}`,
   })
   return (level, message, properties, timestamp) =>
     format({
@@ -148,7 +148,7 @@ function jsonLines(): LineFormat {
     if (at !== shown.at) shown = { at, time: new Date(at).toISOString() }
     const head = `"@timestamp":"${shown.time}","level":"${shownLevels[level]}","message":${JSON.stringify(message)}`
     const line = `{${head},"logger":"weir","fields":${JSON.stringify(fields)}}`
-    return `${line.replace(terminalControls, escaped)}\n`
+    return `${line.replace(terminalControls, escapeControl)}\n`
   }
 }
 
@@ -163,7 +163,7 @@ const shownLevels: Readonly<Record<LogLevel, string>> = {
 // oxlint-disable-next-line no-control-regex -- these are what must not pass
 const terminalControls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 
-function escaped(control: string): string {
+function escapeControl(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 

@@ -174,11 +174,11 @@ function headOf(name: string, help: string, type: 'counter' | 'gauge' | 'histogr
 }
 
 function series(name: string, labels: Labels, value: number | string): string {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`)
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(text)}"`)
   return pairs.length === 0 ? `${name} ${value}` : `${name}{${pairs.join(',')}} ${value}`
 }
 
-function escaped(text: string): string {
+function escapeLabel(text: string): string {
   return text
     .replaceAll('\\', String.raw`\\`)
     .replaceAll('"', String.raw`\"`)

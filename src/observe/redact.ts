@@ -87,21 +87,21 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
 
   function text(value: string): string {
     if (value.length <= longestCleanText) return shortText(value)
-    if (value.length <= maxText) return replaced(value)
+    if (value.length <= maxText) return replacementOf(value)
     // The cut may leave half a secret, so the text just before it is removed too.
-    return `${replaced(value.slice(0, maxText)).slice(0, -longestSecret)}…`
+    return `${replacementOf(value.slice(0, maxText)).slice(0, -longestSecret)}…`
   }
 
   function shortText(value: string): string {
     if (cleanTexts.has(value) || ownId.test(value)) return value
-    const shown = replaced(value)
+    const shown = replacementOf(value)
     if (shown !== value) return shown
     if (cleanTexts.size >= maxCleanTexts) cleanTexts.clear()
     cleanTexts.add(value)
     return value
   }
 
-  function replaced(value: string): string {
+  function replacementOf(value: string): string {
     let clean = known ? value.replace(known, redactedText) : value
     // Most texts are words and ids: patterns are not tried on texts that are too short or lack a required character.
     if (clean.length >= shortestForm) clean = clean.replace(secretForms, withoutNames)

@@ -63,11 +63,14 @@ export function readNotification(
   settings: AppleSettings,
   now: number,
 ): SubscriptionMessage | undefined {
-  const { notificationType, subtype, data } = shaped(notification, verified(signedPayload, settings, now))
+  const { notificationType, subtype, data } = parseShape(
+    notification,
+    verifyJws(signedPayload, settings, now),
+  )
   const state = states[`${notificationType}:${subtype ?? ''}`] ?? states[notificationType]
   if (state === undefined || data?.signedTransactionInfo === undefined) return undefined
   requireApp(data.bundleId, settings)
-  const sold = shaped(transaction, verified(data.signedTransactionInfo, settings, now))
+  const sold = parseShape(transaction, verifyJws(data.signedTransactionInfo, settings, now))
   requireApp(sold.bundleId, settings)
   const { appAccountToken: token, expiresDate } = sold
   const account = token === undefined ? undefined : accountOfToken(token)
@@ -95,7 +98,7 @@ function requireApp(bundleId: string, settings: AppleSettings): void {
 }
 
 /** The payload of a JWS signed by the certificate chain in its header. */
-function verified(jws: string, settings: AppleSettings, now: number): unknown {
+function verifyJws(jws: string, settings: AppleSettings, now: number): unknown {
   const [head, payload, signature, ...more] = jws.split('.')
   if (head === undefined || payload === undefined || signature === undefined || more.length > 0)
     throw badSignature()
@@ -107,12 +110,12 @@ function verified(jws: string, settings: AppleSettings, now: number): unknown {
     Buffer.from(signature, 'base64url'),
   )
   if (!isGood) throw badSignature()
-  return decoded(payload)
+  return decodePart(payload)
 }
 
 /** The signing certificate, if the chain to the pinned root is valid at `now`. */
 function signerIn(head: string, { rootFingerprint }: AppleSettings, now: number): X509Certificate {
-  const { success, data } = header.safeParse(decoded(head))
+  const { success, data } = header.safeParse(decodePart(head))
   if (!success) throw badSignature()
   const [signer, issuer, root] = data.x5c.map(certificate)
   if (!signer || !issuer || !root) throw badSignature()
@@ -139,7 +142,7 @@ function certificate(base64: string): X509Certificate | undefined {
   }
 }
 
-function decoded(part: string): unknown {
+function decodePart(part: string): unknown {
   try {
     return JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
   } catch {
@@ -147,7 +150,7 @@ function decoded(part: string): unknown {
   }
 }
 
-function shaped<T>(schema: z.ZodType<T>, value: unknown): T {
+function parseShape<T>(schema: z.ZodType<T>, value: unknown): T {
   const read = schema.safeParse(value)
   if (read.success) return read.data
   throw new GatewayError('invalid_request', {

@@ -44,7 +44,7 @@ export interface Exchanged {
 }
 
 /** floor(paise × 10¹⁸ / (rate in millionths × 100)) picodollars. */
-export function exchanged(amount: Minor, rate: Rate): Exchanged {
+export function exchangeAt(amount: Minor, rate: Rate): Exchanged {
   const dividend = amount * picoPerUsdTimesRate
   const divisor = rate * minorPerUnit
   return { credit: dividend / divisor, rounding: dividend % divisor === 0n ? 0n : 1n }
@@ -55,7 +55,7 @@ export function exchanged(amount: Minor, rate: Rate): Exchanged {
  * credit of the whole, whatever their sizes.
  */
 export function creditOfPart(before: Minor, part: Minor, rate: Rate): Pico {
-  return exchanged(before + part, rate).credit - exchanged(before, rate).credit
+  return exchangeAt(before + part, rate).credit - exchangeAt(before, rate).credit
 }
 
 function decimal(value: bigint, places: number): string {

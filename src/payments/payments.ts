@@ -5,7 +5,7 @@ import type { Awaitable } from '../awaitable.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
-import { exchanged, formatMinor, type Minor } from './exchange.ts'
+import { exchangeAt, formatMinor, type Minor } from './exchange.ts'
 import type { PaymentEvent, PaymentFact, ProcessorId } from './news.ts'
 import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
@@ -183,7 +183,7 @@ export class Payments {
         account,
         pool: 'purchased',
         amount: credit,
-        rounding: exchanged(amount, rate).rounding,
+        rounding: exchangeAt(amount, rate).rounding,
         expiresAt: creditEnds(topUp),
         from: `cash:${processor}`,
       })

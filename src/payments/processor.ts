@@ -31,7 +31,7 @@ export interface PaymentProcessor {
   /** Verifies and reads a webhook message, `bad_signature` before parsing; undefined without a secret. */
   readonly verify: ((raw: Uint8Array, headers: Headers) => Promise<PaymentEvent>) | undefined
   /** Verifies a returning browser's query, if signed, and returns the top-up's id. Throws `bad_signature`. */
-  readonly returned?: (query: URLSearchParams) => string
+  readonly returnTo?: (query: URLSearchParams) => string
 }
 
 /** Where the payer's browser goes afterwards. */

@@ -82,7 +82,7 @@ export class Reversals {
       if (part <= 0n) return null
       const noted = { kind: 'refund', amount: part } as const
       const moved = movedBy(noted, row, others)
-      exceeds = moved.amount < reported([...others, noted]) - reported(others)
+      exceeds = moved.amount < reportedSum([...others, noted]) - reportedSum(others)
       return {
         topUp: withTaken(row, moved.amount, others),
         reversal: { ...key, ...noted, credit: moved.credit, held: 0n, booked: row.test, at: now() },
@@ -273,13 +273,14 @@ type Noted = Pick<Reversal, 'kind' | 'amount'>
  * are noted as reported, even beyond the payment: what exceeds it now may not any more when a refund fails.
  */
 function movedBy(noted: Noted, topUp: TopUp, others: readonly Noted[]): Taken {
-  const amount = smaller(reported([...others, noted]), topUp.amount) - smaller(reported(others), topUp.amount)
+  const amount =
+    smaller(reportedSum([...others, noted]), topUp.amount) - smaller(reportedSum(others), topUp.amount)
   const lower = amount < 0n ? topUp.refunded + amount : topUp.refunded
   return { amount, credit: creditOfPart(lower, amount < 0n ? -amount : amount, topUp.rate) }
 }
 
 /** What lost disputes, and refunds that did not fail, have taken by what was reported. */
-function reported(reversals: readonly Noted[]): Minor {
+function reportedSum(reversals: readonly Noted[]): Minor {
   const refunds = sumOf(reversals, 'refund') - sumOf(reversals, 'failed')
   // A failure may arrive before its refund.
   return sumOf(reversals, 'lost') + (refunds > 0n ? refunds : 0n)

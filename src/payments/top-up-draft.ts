@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
-import { exchanged, formatMinor, type Minor, type Rate } from './exchange.ts'
+import { exchangeAt, formatMinor, type Minor, type Rate } from './exchange.ts'
 import type { ProcessorId } from './news.ts'
 import type { PaymentProcessor } from './processor.ts'
 import type { TopUp } from './top-up.ts'
@@ -45,7 +45,7 @@ export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number):
     rate: fx.rate,
     rateAsOf: fx.asOf,
     rateSource: fx.source,
-    credit: exchanged(amount, fx.rate).credit,
+    credit: exchangeAt(amount, fx.rate).credit,
     state: 'open',
     paymentId: null,
     method: null,

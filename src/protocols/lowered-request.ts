@@ -22,7 +22,7 @@ export interface LoweredRequest {
 }
 
 /** The warnings of both; no copy where one has none, as most have. */
-export function joined(a: readonly Warning[], b: readonly Warning[]): readonly Warning[] {
+export function joinWarnings(a: readonly Warning[], b: readonly Warning[]): readonly Warning[] {
   if (b.length === 0) return a
   return a.length === 0 ? b : [...a, ...b]
 }

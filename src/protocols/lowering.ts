@@ -105,7 +105,7 @@ export function outputBoundOf(
   return most
 }
 
-export function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+export function withoutUndefined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(fields).filter((entry): entry is [string, Json] => entry[1] !== undefined),
   )
@@ -139,11 +139,11 @@ export function toolOffer(request: ChatRequest): ToolOffer {
     case 'required':
       return { tools, choice: 'required', only: undefined }
     case 'function':
-      named(tools, [choice.name])
+      functionsNamed(tools, [choice.name])
       return { tools, choice: 'required', only: choice.name }
     case 'allowed':
       return {
-        tools: named(tools, choice.names),
+        tools: functionsNamed(tools, choice.names),
         choice: choice.mode,
         only: choice.mode === 'required' && choice.names.length === 1 ? choice.names[0] : undefined,
       }
@@ -153,8 +153,8 @@ export function toolOffer(request: ChatRequest): ToolOffer {
 }
 
 /** For a protocol without named choice: only the chosen tool is offered. */
-export function narrowed({ tools, only }: ToolOffer): readonly FunctionTool[] {
-  return only === undefined ? tools : named(tools, [only])
+export function allowedFunctions({ tools, only }: ToolOffer): readonly FunctionTool[] {
+  return only === undefined ? tools : functionsNamed(tools, [only])
 }
 
 /** A tool in the form of chat completions, which several protocols use, without strictness. */
@@ -169,7 +169,7 @@ export function functionTool({ name, description, parameters }: FunctionTool): J
   }
 }
 
-function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
+function functionsNamed(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
   const found = tools.filter((tool) => names.includes(tool.name))
   if (found.length > 0) return found
   throw new GatewayError('invalid_request', {

@@ -4,7 +4,7 @@ import type { ChatRequest, Json, JsonObject, Labels, Sampling } from '../convers
 import { GatewayError } from '../errors.ts'
 import { asksNothing } from './lowering.ts'
 import type { OptionalField } from './openai/quirks.ts'
-import { joined, type Warning } from './lowered-request.ts'
+import { joinWarnings, type Warning } from './lowered-request.ts'
 
 /** A server that ignores `max_tokens` is not on the list: what a call may cost follows from it. */
 export type IgnorableParameter =
@@ -91,7 +91,7 @@ export function withoutIgnored(
     warnings.push({ param, message: `'${param}' was left out: the provider ${provider} ignores it.` })
     kept = without(kept, places[param])
   }
-  return { request: kept, warnings: joined(asked.warnings, warnings) }
+  return { request: kept, warnings: joinWarnings(asked.warnings, warnings) }
 }
 
 /**
@@ -116,7 +116,7 @@ function withSoldOutput(asked: Asked, modalities: readonly Json[], sold: readonl
   const message = `The model is sold with answers of ${sold.join(' and ')}; the others were left out.`
   return {
     request: { ...request, rest },
-    warnings: joined(asked.warnings, [{ param: 'modalities', message }]),
+    warnings: joinWarnings(asked.warnings, [{ param: 'modalities', message }]),
   }
 }
 

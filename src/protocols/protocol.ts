@@ -319,7 +319,7 @@ export interface Inbound {
    * Resolves when what is kept of the answer is on its way to the store, in front of whatever is queued afterwards: the
    * charge waits for it. Absent where nothing is kept.
    */
-  kept?(): Promise<void> | undefined
+  whenKept?(): Promise<void> | undefined
   /** An error as the body of an answer. */
   error(error: RenderedError): object
   /**

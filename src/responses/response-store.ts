@@ -66,7 +66,7 @@ export interface ResponseStore {
    */
   keep(command: KeepCommand): Promise<void>
   /** What an account has stored, or is about to store: a live view that includes later changes. */
-  stored(account: string): Awaitable<StoredBytes>
+  storedBytes(account: string): Awaitable<StoredBytes>
   /** undefined where it was never there, has expired, was deleted or is not to be seen by who asks. */
   find(viewer: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined>
   /** What `find` would read of a response, bytes; undefined where it would find nothing. */

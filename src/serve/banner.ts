@@ -1,6 +1,6 @@
 // The start-up banner of `weir serve`: where it listens, which providers can answer, and on the first run the key.
 
-import { counted } from '../counted.ts'
+import { plural } from '../counted.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import { isLoopback } from '../config/accounts.ts'
 
@@ -88,7 +88,7 @@ export function renderBanner(facts: StartFacts): string {
     ['docs', facts.docs],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],
-    ['catalog', `${counted(facts.catalog.models, 'model')}, prices of ${facts.catalog.date}`],
+    ['catalog', `${plural(facts.catalog.models, 'model')}, prices of ${facts.catalog.date}`],
     ['not reachable', namesWith(facts, ['not-found'])],
     ['disabled', namesWith(facts, ['disabled'])],
     ['add more', additions(facts)],
@@ -111,7 +111,7 @@ function firstRunLine({ email, creditUsd }: OwnerKey): string {
 
 function rowsOf(rows: readonly (readonly [string, string | undefined])[]): string[] {
   return rows.flatMap(([name, value]) =>
-    value === undefined ? [] : [`  ${name.padEnd(14)} ${wrapped(value)}`],
+    value === undefined ? [] : [`  ${name.padEnd(14)} ${wrapText(value)}`],
   )
 }
 
@@ -155,7 +155,7 @@ const margin = `  ${' '.repeat(15)}`
 const lineWidth = 100
 
 /** Breaks a long list at its commas, so that a terminal does not break it inside names. */
-function wrapped(text: string): string {
+function wrapText(text: string): string {
   const lines = ['']
   for (const word of text.split(' ')) {
     const line = lines.at(-1)!

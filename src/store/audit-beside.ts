@@ -26,26 +26,26 @@ export function auditing(path: string): AuditBeside {
       const message = 'Another audit runs: one at a time.'
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 5_000 })
     }
-    const report = audited({ path, day }).finally(() => (running = undefined))
+    const report = auditBeside({ path, day }).finally(() => (running = undefined))
     running = { day, report }
     return report
   }
 }
 
-function audited(asked: ToAudit): Promise<AuditReport | DayAudit> {
+function auditBeside(asked: ToAudit): Promise<AuditReport | DayAudit> {
   const worker = startWorker()
   const answer = new Promise<AuditReport | DayAudit>((resolve, reject) => {
-    const failed = (cause: unknown) => reject(new GatewayError('internal_error', { cause }))
-    const timer = setTimeout(() => failed(new Error('the audit took too long')), longestMs)
+    const onFailure = (cause: unknown) => reject(new GatewayError('internal_error', { cause }))
+    const timer = setTimeout(() => onFailure(new Error('the audit took too long')), longestMs)
     timer.unref()
     worker.addEventListener('message', ({ data }: MessageEvent<Audited>) => {
       clearTimeout(timer)
       if ('report' in data) resolve(data.report)
-      else failed(new Error(data.fault))
+      else onFailure(new Error(data.fault))
     })
     worker.addEventListener('error', ({ message }) => {
       clearTimeout(timer)
-      failed(new Error(message))
+      onFailure(new Error(message))
     })
     worker.postMessage(asked)
   })

@@ -24,7 +24,7 @@ import { one } from './sqlite/database/one.ts'
 import { isBusy } from './sqlite/database/outage.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { asideName } from './set-aside.ts'
-import { synced } from './upgrade.ts'
+import { syncFile } from './upgrade.ts'
 
 /** Why a backup or restore was refused, in words for an operator. Nothing has been changed. */
 export class BackupRefused extends Error {
@@ -61,9 +61,9 @@ export function backUp(dataDir: string, file: string): BackupReport {
     const schema = copyDatabase(source, copy)
     const report = proven(copy, file, schema, work)
     chmodSync(copy, 0o600)
-    synced(copy)
+    syncFile(copy)
     publish(copy, target, file)
-    synced(dirname(target))
+    syncFile(dirname(target))
     return report
   } finally {
     rmSync(work, { recursive: true, force: true })
@@ -102,15 +102,15 @@ export function restore(
     }
     const copy = databasePath(work)
     copyDatabase(file, copy)
-    migrated(work, options.now)
+    migrateCopy(work, options.now)
     const report = proven(copy, file, schemaVersion, work)
     if (report.broken !== null)
       throw new BackupRefused(`the ledger in ${file} does not hold: ${report.broken}`)
     chmodSync(copy, 0o600)
-    synced(copy)
+    syncFile(copy)
     const movedAside = swap(copy, target, options.now)
     anchorReplacement(target, options.now, 'restored', basename(file))
-    synced(dataDir)
+    syncFile(dataDir)
     return { ...report, movedAside }
   } finally {
     rmSync(work, { recursive: true, force: true })
@@ -235,7 +235,7 @@ function schemaOf(database: Database, file: string): number {
 }
 
 /** Migrates the database of a folder to this program's schema, and checkpoints it into its main file. */
-function migrated(folder: string, now: number): void {
+function migrateCopy(folder: string, now: number): void {
   const database = openDatabase(folder, now)
   try {
     database.run('PRAGMA journal_mode = DELETE')
@@ -252,7 +252,7 @@ function proven(copy: string, file: string, schema: number, work: string): Backu
     audited = databasePath(folder)
     copyFileSync(copy, audited)
     // All of it was booked before the migration, whatever the clock says.
-    migrated(folder, Number.MAX_SAFE_INTEGER)
+    migrateCopy(folder, Number.MAX_SAFE_INTEGER)
   }
   const { journalEntries, headHash, checks } = auditFile(audited)
   const broken = checks.find(({ ok }) => !ok)

@@ -48,8 +48,8 @@ export interface WalletSet<Entry> {
   /** Carries out a change in memory; it is written at the end of the group. `source` is a new lot's. */
   apply(entry: Entry, change: Change, source: string | null): void
   setLine(entry: Entry, most: Pico): void
-  opened(entry: Entry, call: string): void
-  ended(call: string): void
+  onOpened(entry: Entry, call: string): void
+  onEnded(call: string): void
   /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
   spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend
   /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
@@ -86,7 +86,7 @@ export interface GroupWrites {
     /** How much the account may owe from now on. */
     put(account: string, most: Pico, now: number): void
     /** A call has spent so much of what it was lent. */
-    spent(account: string, amount: Pico): void
+    onSpent(account: string, amount: Pico): void
   }
   readonly sources: {
     /** The grant that was made under this source before. */
@@ -254,7 +254,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (!this.#writes.calls.open(entry.wallet.account, open))
       throw new GatewayError('idempotency_conflict', { message: 'This call id has been used.' })
     this.#lend(entry, change, open.openedAt)
-    this.#wallets.opened(entry, open.call)
+    this.#wallets.onOpened(entry, open.call)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
   }
 
@@ -293,8 +293,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
     this.#wallets.apply(entry, change, null)
     const spent = change.transaction ? spentOfLoans(change.transaction.legs) : 0n
-    if (spent !== 0n) this.#writes.lines.spent(entry.wallet.account, spent)
-    this.#wallets.ended(open.call)
+    if (spent !== 0n) this.#writes.lines.onSpent(entry.wallet.account, spent)
+    this.#wallets.onEnded(open.call)
     if (open.key !== null) {
       this.#wallets.keyHolds(open.key, -open.hold)
       this.#wallets.keySpent(open.key, charged, now)

@@ -154,7 +154,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     bufferedRows: [requestLog, signatures],
     isDead,
     isRunning: (call) => options.isRunning?.(call) === true,
-    committed: (head) => anchors.committed(head),
+    committed: (head) => anchors.onCommitted(head),
     log,
     lost: options.lost,
     // A command that fails says so itself.
@@ -181,8 +181,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
 
   const whenAccountsChange: (() => void)[] = []
   const accounts = new SqliteAccounts(database, clock, {
-    rotated: () => ledger.forgetKeys(),
-    changed: () => {
+    onRotated: () => ledger.forgetKeys(),
+    onChanged: () => {
       for (const act of whenAccountsChange) act()
     },
   })
@@ -279,10 +279,10 @@ function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: Store
   ledger.group.spillTo(spill)
   // While the disk is full the records stay in the file, and wait in memory ahead of any recovery.
   let copy: string | undefined
-  const refused = ({ kind, command }: SpillRecord, error: unknown) => {
+  const onRefused = ({ kind, command }: SpillRecord, error: unknown) => {
     copy ??= spill.copyAside()
     notice?.(refusedMessage, { kind, call: command.call, file: copy, error })
   }
-  if (records.length > 0 && ledger.replay(records, refused)) spill.clear()
+  if (records.length > 0 && ledger.replay(records, onRefused)) spill.clear()
   return spill
 }

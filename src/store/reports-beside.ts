@@ -127,7 +127,7 @@ export class Reports implements UsageReader {
       shared = { report, left, waiting: 0 }
       this.#shared.set(name, shared)
     }
-    return followed(shared, signal)
+    return follow(shared, signal)
   }
 
   async #reportBeside(query: UsageQuery, most: number, signal: AbortSignal): Promise<UsageReport> {
@@ -236,7 +236,7 @@ export class Reports implements UsageReader {
 }
 
 /** The report, for one of those who wait for it; the last who leaves ends it. */
-function followed(shared: Shared, signal: AbortSignal | undefined): Promise<UsageReport> {
+function follow(shared: Shared, signal: AbortSignal | undefined): Promise<UsageReport> {
   shared.waiting++
   return new Promise((resolve, reject) => {
     const leave = () => {

@@ -31,7 +31,7 @@ let isRunning = false
 parentPort?.on('message', (message: ToReports) => {
   const { id } = message
   try {
-    if ('path' in message) jobs.set(id, begun(message))
+    if ('path' in message) jobs.set(id, begin(message))
     else if (message.kind === 'end') end(id)
     else {
       const job = jobs.get(id)
@@ -46,7 +46,7 @@ parentPort?.on('message', (message: ToReports) => {
   }
 })
 
-function begun(message: Extract<ToReports, { path: string }>): Job {
+function begin(message: Extract<ToReports, { path: string }>): Job {
   const { id, path } = message
   const database = openReader(path)
   try {

@@ -92,10 +92,10 @@ function keptCopy(dataDir: string, schema: number, options: UpgradeOptions): str
   try {
     reader.run('VACUUM INTO ?', [unfinished])
     chmodSync(unfinished, 0o600)
-    synced(unfinished)
+    syncFile(unfinished)
     // That of an earlier upgrade from the same schema, or of one that did not come to its end.
     renameSync(unfinished, copy)
-    synced(dataDir)
+    syncFile(dataDir)
     return copy
   } catch (error) {
     rmSync(unfinished, { force: true })
@@ -133,7 +133,7 @@ function megabytes(bytes: number): string {
 }
 
 /** Makes a file's content, or a folder's names, durable. */
-export function synced(path: string): void {
+export function syncFile(path: string): void {
   const handle = openSync(path, 'r')
   try {
     fsyncSync(handle)

@@ -3,7 +3,7 @@
 import type { DeclaredTools, ToolDeclaration, ToolOrigin } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
-import { offered, type OfferedTool } from './names.ts'
+import { offerTools, type OfferedTool } from './names.ts'
 import type { GatewayTool, ToolCaller, ToolSource, ToolSources } from './tool.ts'
 
 export class CallTools {
@@ -53,7 +53,7 @@ export class CallTools {
       }
       const opened = await Promise.all(open.map((source) => source.open()))
       const own = new Set(taken)
-      const tools = offered(
+      const tools = offerTools(
         opened.flatMap((each) => each.tools),
         own,
       )
@@ -71,7 +71,7 @@ export class CallTools {
   }
 
   /** The tool offered under this name; undefined for a function of the client. */
-  named(name: string): OfferedTool | undefined {
+  toolNamed(name: string): OfferedTool | undefined {
     return this.#byName.get(name) ?? this.#missing(name)
   }
 

@@ -15,7 +15,7 @@ const longestName = 64
  * Gives each tool a unique name among the gateway's and the client's (`taken`). Servers may use any name, so names are
  * cut to what providers allow.
  */
-export function offered(tools: readonly GatewayTool[], taken: Iterable<string>): readonly OfferedTool[] {
+export function offerTools(tools: readonly GatewayTool[], taken: Iterable<string>): readonly OfferedTool[] {
   const used = new Set(taken)
   return tools.map((tool) => {
     const name = unusedName(allowedName(tool.preferredName), used)

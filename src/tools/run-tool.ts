@@ -32,10 +32,10 @@ export async function runTool(
   try {
     const context = { signal: ending.signal, deadlineAt: performance.now() + timeoutMs }
     const ran = tool.run(argumentsText, context).then(
-      (result) => checked(result, tool),
+      (result) => checkResult(result, tool),
       (error: unknown) => {
         if (!ending.signal.aborted) fault(error)
-        return failed('tool_error', 'The tool could not be run.')
+        return failedResult('tool_error', 'The tool could not be run.')
       },
     )
     // A tool that ignores the abort is abandoned.
@@ -43,7 +43,7 @@ export async function runTool(
     if (typeof first !== 'string') return first
     ending.abort()
     signal.throwIfAborted()
-    return failed('tool_timeout', `The tool has not answered within ${Math.round(timeoutMs)} ms.`)
+    return failedResult('tool_timeout', `The tool has not answered within ${Math.round(timeoutMs)} ms.`)
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', leave)
@@ -51,11 +51,11 @@ export async function runTool(
 }
 
 /** The result of a failed call: the model gets the reason, nothing is charged. */
-export function failed(code: string, message: string): ToolResult {
+export function failedResult(code: string, message: string): ToolResult {
   return { text: `The call failed: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
 }
 
-function checked(result: ToolResult, { mostCost }: GatewayTool): ToolResult {
+function checkResult(result: ToolResult, { mostCost }: GatewayTool): ToolResult {
   const text = result.text === '' ? 'The tool has returned nothing.' : cut(result.text)
   if (result.failure) return { ...result, text, cost: 0n, searches: 0 }
   return { ...result, text, cost: result.cost > mostCost ? mostCost : result.cost }

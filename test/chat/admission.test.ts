@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Account } from '../../src/accounts/account.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { admitted, costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
+import { admit, costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
 import { admissionRules } from '../../src/http/console/calls/refusal.ts'
 import { ownerHint } from '../../src/chat/owner-hint.ts'
 import { buildPrice, freePrice } from '../../src/catalog/prices/price-spec.ts'
@@ -200,7 +200,7 @@ describe('a fallback', () => {
   const admittedTo = async (models: string[]) => {
     const call = { ...callOf({ model: 'a/m', models }), caller: callerOf({}) }
     const ledger = { balance: () => balanceOf({ purchased: 1 }) }
-    return admitted({ catalog, ledger, now: () => now, providers: new Map() } as never, call, 'chat')
+    return admit({ catalog, ledger, now: () => now, providers: new Map() } as never, call, 'chat')
   }
 
   test('that has retired is left out, and named', async () => {

@@ -64,7 +64,7 @@ describe('running calls', () => {
     const revoked = [await callers.enter(key('one')), await callers.enter(key('one'))]
     const others = [await callers.enter(key('two')), await callers.enter(session('three'))]
     rows.keys.set('one', { ...rows.keys.get('one')!, revokedAt: 999 })
-    callers.changed()
+    callers.onChanged()
     await Promise.all(revoked.map(aborted))
     expect([...revoked, ...others].map(codeOf)).toEqual([
       'api_key_revoked',
@@ -79,7 +79,7 @@ describe('running calls', () => {
     const [one, two] = [key('one'), session('two')]
     const running = [await callers.enter(one), await callers.enter(two)]
     rows.accounts.set(account.id, { ...account, suspended: true })
-    callers.changed()
+    callers.onChanged()
     await Promise.all(running.map(aborted))
     expect(running.map(codeOf)).toEqual(['account_suspended', 'account_suspended'])
     await expect(callers.enter(one)).rejects.toMatchObject({ code: 'account_suspended' })
@@ -91,7 +91,7 @@ describe('running calls', () => {
     const { rows, callers, session, codeOf, aborted } = lab()
     const running = await callers.enter(session('one'))
     rows.sessions.set('one', { ...rows.sessions.get('one')!, revokedAt: 1_000 })
-    callers.changed()
+    callers.onChanged()
     await aborted(running)
     expect(codeOf(running)).toBe('api_key_revoked')
   })
@@ -119,7 +119,7 @@ describe('running calls', () => {
     const running = await callers.enter(key('one'))
     rows.fault = new Error('the database cannot be read')
     rows.keys.set('one', { ...rows.keys.get('one')!, revokedAt: 999 })
-    callers.changed()
+    callers.onChanged()
     await Promise.resolve()
     rows.fault = undefined
     await aborted(running)

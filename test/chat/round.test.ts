@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { atOnce } from '../../src/json/steps.ts'
 import { openHold } from '../../src/chat/billing/open-hold.ts'
-import { finished } from '../../src/chat/outcome.ts'
+import { outcomeOf } from '../../src/chat/outcome.ts'
 import { playRound } from '../../src/chat/round.ts'
 import { candidatesFor } from '../../src/chat/routing/candidates.ts'
 import { AnswerSink } from '../../src/chat/streaming/sink.ts'
@@ -134,10 +134,10 @@ test('two streamed rounds make one answer, which is settled once', async () => {
   const { delivered, upstreamId, finishReason } = await readToEnd(second.answer as OpenedStream)
 
   const usage = { ...noUsage, input: 24, output: 8 }
-  await hold.settle(finished({ usage, delivered, upstreamId, finishReason }), (figures) =>
+  await hold.settle(outcomeOf({ usage, delivered, upstreamId, finishReason }), (figures) =>
     sink.finish(figures.usage, figures.bill, figures.stoppedBy),
   )
-  const text = Buffer.concat(atOnce(sink.written())).toString('utf8')
+  const text = Buffer.concat(atOnce(sink.takeWritten())).toString('utf8')
   expect(text.match(/"role":"assistant"/g)).toHaveLength(1)
   expect(text.match(/"finish_reason":"[a-z_]+"/g)).toEqual(['"finish_reason":"stop"'])
   expect(text).toContain('Let me look. ')
@@ -164,7 +164,7 @@ test('a whole round gives what the provider answered, to go on from', async () =
     result: { choices: [{ text: 'Whole.' }] },
     outcome: { ending: 'finished' },
   })
-  await hold.settle(finished({ ...noOutcome, delivered: new Delivered() }), () => undefined)
+  await hold.settle(outcomeOf({ ...noOutcome, delivered: new Delivered() }), () => undefined)
   expect(parts.inFlight.size).toBe(0)
 })
 

@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
-import { exchanged, parseMinor, parseRate } from '../../src/payments/exchange.ts'
+import { exchangeAt, parseMinor, parseRate } from '../../src/payments/exchange.ts'
 import { amountFault, creditOf, paiseOf } from '../../src/console/pages/payments/exchange.ts'
 
 test('an amount is worth the same in the console and in the gateway, to the picodollar', () => {
   for (const rate of ['89.015', '1', '0.5', '999999.999999', '83.333333'])
     for (const amount of ['100', '100.01', '500', '250.5', '49999.99', '50000', '999999999.99']) {
-      const credit = exchanged(parseMinor(amount)!, parseRate(rate)!).credit
+      const credit = exchangeAt(parseMinor(amount)!, parseRate(rate)!).credit
       expect([rate, amount, creditOf(paiseOf(amount)!, rate)]).toEqual([rate, amount, formatUsd(credit)])
     }
 })

@@ -4,7 +4,7 @@
 
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { exchanged, parseRate } from '../../src/payments/exchange.ts'
+import { exchangeAt, parseRate } from '../../src/payments/exchange.ts'
 import { paymentFailpoints } from '../../src/credits/ledger/failpoint.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
@@ -271,8 +271,8 @@ function judged(dataDir: string, account: string, { payments }: Market): string[
     )
     let due = 0n
     for (const { id, amount, refunded } of payments) {
-      const credit = exchanged(BigInt(amount), rate).credit
-      due += credit - exchanged(BigInt(refunded), rate).credit
+      const credit = exchangeAt(BigInt(amount), rate).credit
+      due += credit - exchangeAt(BigInt(refunded), rate).credit
       const row = find.get(id)
       const state = refunded === 0 ? 'credited' : refunded === amount ? 'refunded' : 'refunded_part'
       if (row?.state !== state) broken.push(`${id} is ${row?.state}, not ${state}`)

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { formatUsd } from '../../src/credits/money.ts'
 import {
   creditOfPart,
-  exchanged,
+  exchangeAt,
   formatMinor,
   formatRate,
   parseMinor,
@@ -23,14 +23,14 @@ describe('an exchange', () => {
     [1n, '89.015', '0.000112340616', 1n],
     [1n, '0.000001', '10000', 0n],
   ] as const)('of %p paise at %p gives %p USD', (paise, text, credit, rounding) => {
-    const given = exchanged(paise, parseRate(text)!)
+    const given = exchangeAt(paise, parseRate(text)!)
     expect([formatUsd(given.credit), given.rounding]).toEqual([credit, rounding])
   })
 
   test('is the floor of the exact quotient, and says whether anything was cut off', () => {
     fc.assert(
       fc.property(fc.bigInt(1n, 10n ** 9n), fc.bigInt(1n, 10n ** 9n), (paise, perUsd) => {
-        const { credit, rounding } = exchanged(paise, perUsd)
+        const { credit, rounding } = exchangeAt(paise, perUsd)
         const exact = paise * 10n ** 18n
         expect(credit * perUsd * 100n <= exact && exact < (credit + 1n) * perUsd * 100n).toBe(true)
         expect(rounding === 0n).toBe(credit * perUsd * 100n === exact)
@@ -47,7 +47,7 @@ describe('an exchange', () => {
           credit += creditOfPart(before, part, rate)
           before += part
         }
-        expect(credit).toBe(exchanged(before, rate).credit)
+        expect(credit).toBe(exchangeAt(before, rate).credit)
       }),
     )
   })

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openReader } from '../../src/store/sqlite/database/connection.ts'
-import { exchanged, parseRate } from '../../src/payments/exchange.ts'
+import { exchangeAt, parseRate } from '../../src/payments/exchange.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import { Razorpay } from '../../src/payments/processors/razorpay.ts'
 import type { TopUp } from '../../src/payments/top-up.ts'
@@ -247,7 +247,7 @@ class Way {
   async #judge(sales: readonly Sale[]): Promise<void> {
     const due = sales.map(({ payment, taken }) => {
       if (!payment) return 0n
-      return exchanged(BigInt(payment.amount), rate).credit - exchanged(BigInt(taken), rate).credit
+      return exchangeAt(BigInt(payment.amount), rate).credit - exchangeAt(BigInt(taken), rate).credit
     })
     const { lots, debt } = await this.#store.ledger.balance(this.#account)
     const has = lots.reduce((sum, lot) => sum + lot.remaining, 0n) - debt
@@ -266,7 +266,7 @@ class Way {
     }
     for (const { payment } of sales) {
       if (!payment) continue
-      const { credit, rounding } = exchanged(BigInt(payment.amount), rate)
+      const { credit, rounding } = exchangeAt(BigInt(payment.amount), rate)
       this.cash += credit + rounding
     }
   }

@@ -1,11 +1,11 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
-import { exchanged, parseRate } from '../../src/payments/exchange.ts'
+import { exchangeAt, parseRate } from '../../src/payments/exchange.ts'
 import type { TopUp } from '../../src/payments/top-up.ts'
 import { noon } from '../credits/support.ts'
 
 const rate = parseRate('89.015')!
-const exchange = exchanged(50_000n, rate)
+const exchange = exchangeAt(50_000n, rate)
 
 export const rounding = exchange.rounding
 

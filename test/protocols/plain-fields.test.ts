@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { z } from 'zod'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
 import { responsesRequest } from '../../src/protocols/openai-responses/inbound/schema.ts'
-import { checked, messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
+import { checkRequest, messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { isPlainField } from '../../src/protocols/request/plain-fields.ts'
 
 const schemas: readonly Readonly<Record<string, z.ZodType>>[] = [
@@ -66,9 +66,9 @@ describe('a plain field', () => {
 
   test('of a body of the Messages API means what the schema makes of it', () => {
     const body = { model: 'a/b', stream: true, messages: [{ content: 'x', role: 'user' }], max_tokens: 5 }
-    expect(checked(body)).toEqual(messagesRequest.parse(body))
-    expect(() => checked({ ...body, max_tokens: undefined })).toThrow('max_tokens')
-    expect(() => checked({ model: 'a/b', max_tokens: 5 })).toThrow('messages')
-    expect(() => checked({ ...body, thread: 'x' })).toThrow('thread')
+    expect(checkRequest(body)).toEqual(messagesRequest.parse(body))
+    expect(() => checkRequest({ ...body, max_tokens: undefined })).toThrow('max_tokens')
+    expect(() => checkRequest({ model: 'a/b', max_tokens: 5 })).toThrow('messages')
+    expect(() => checkRequest({ ...body, thread: 'x' })).toThrow('thread')
   })
 })

@@ -9,7 +9,7 @@ import { dayMs, startOfDay } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
 import { receiptText } from '../../src/store/call-record.ts'
 import { openStore } from '../../src/store/open.ts'
-import { synced } from '../../src/store/upgrade.ts'
+import { syncFile } from '../../src/store/upgrade.ts'
 import { databasePath, openDatabase } from '../../src/store/sqlite/database/connection.ts'
 import { one } from '../../src/store/sqlite/database/one.ts'
 import { Journal } from '../../src/store/sqlite/ledger/journal.ts'
@@ -76,7 +76,7 @@ export async function fill(dataDir: string, scale: Scale, now = Date.now()): Pro
     database.close()
   }
   // What the system has not written yet would be what the first commit of a server waits for.
-  synced(databasePath(dataDir))
+  syncFile(databasePath(dataDir))
   return {
     customer: accounts[0]!,
     customerKey: customerKey.id,

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { DeclaredTools } from '../../src/conversation/gateway-tools.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { CallTools } from '../../src/tools/call-tools.ts'
-import { offered } from '../../src/tools/names.ts'
+import { offerTools } from '../../src/tools/names.ts'
 import type { GatewayTool, ToolSource, ToolSources } from '../../src/tools/tool.ts'
 
 function toolOf(preferredName: string): GatewayTool {
@@ -27,7 +27,7 @@ describe('names offered to a model', () => {
     [['4ever', '', 'lösch'], [], ['tool_4ever', 'tool_', 'l_sch']],
     [['x'.repeat(80), 'x'.repeat(90)], [], ['x'.repeat(64), `${'x'.repeat(62)}_2`]],
   ])('%p beside the functions %p are %p', (preferred, taken, names) => {
-    expect(offered(preferred.map(toolOf), taken).map(({ name }) => name)).toEqual(names)
+    expect(offerTools(preferred.map(toolOf), taken).map(({ name }) => name)).toEqual(names)
   })
 })
 
@@ -66,8 +66,8 @@ test('tools of several servers are told apart, beside the functions of the clien
   const { closed, sources } = sourcesWith(async () => ({ tools: [toolOf('look')], items: [] }))
   const tools = await CallTools.open(sources, declared, caller, ['look'])
   expect(tools.tools.map(({ name }) => name)).toEqual(['look_2', 'look_3'])
-  expect(tools.named('look')).toBeUndefined()
-  expect(tools.named('look_3')).toBe(tools.tools[1])
+  expect(tools.toolNamed('look')).toBeUndefined()
+  expect(tools.toolNamed('look_3')).toBe(tools.tools[1])
   expect(tools.items).toEqual([{ type: 'mcp_list_tools' }])
   await tools.close()
   expect(closed).toEqual(['a', 'b'])
@@ -76,13 +76,13 @@ test('tools of several servers are told apart, beside the functions of the clien
 test('a tool that its server does not offer now fails, and is no function of the client', async () => {
   const { sources } = sourcesWith(async () => ({ tools: [], items: [] }))
   const tools = await CallTools.open(sources, declared, caller, ['b__own'])
-  const { tool } = tools.named('b__look')!
+  const { tool } = tools.toolNamed('b__look')!
   expect(tool.origin).toEqual({ kind: 'mcp', serverLabel: 'b', tool: 'look' })
   expect(await tool.run('{}', {} as never)).toMatchObject({
     text: 'The server "b" offers no such tool now.',
     failure: { code: 'tool_not_found' },
   })
-  expect([tools.named('b__own'), tools.named('c__look'), tools.named('look_9')]).toEqual([
+  expect([tools.toolNamed('b__own'), tools.toolNamed('c__look'), tools.toolNamed('look_9')]).toEqual([
     undefined,
     undefined,
     undefined,

@@ -127,7 +127,7 @@ export class Identities {
       const hash = account ? await identities.passwordOf(account.id) : null
       matches = await passwords.matches(password, hash, network)
     } catch (error) {
-      attempt.untried()
+      attempt.putBack()
       throw error
     }
     if (!matches) throw new GatewayError('wrong_credentials')
@@ -164,11 +164,11 @@ export class Identities {
   /** Renews a session's proof of identity with the password. Throws like `signIn`. */
   async elevate(account: Account, session: Session, password: string, visitor: Visitor): Promise<void> {
     await this.#prove(account, account.email, password, visitor.network)
-    await this.elevated(session)
+    await this.requireElevated(session)
   }
 
   /** Renews a session's proof of identity after another proof. */
-  async elevated(session: Session): Promise<void> {
+  async requireElevated(session: Session): Promise<void> {
     await this.#parts.identities.elevateSession(session.id, this.#parts.now() + elevationMs)
   }
 

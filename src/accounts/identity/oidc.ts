@@ -151,7 +151,7 @@ export class Oidc {
       return { idToken, userInfo: await fetchUserInfo(issuer, accessToken, idToken.sub) }
     } catch (error) {
       if (ofAnother.has(codeOf(error) ?? ''))
-        throw refused('wrong_credentials', 'UserInfo is not of the subject of the ID token')
+        throw refuse('wrong_credentials', 'UserInfo is not of the subject of the ID token')
       if (!known && isUnavailable(error)) throw unreachable(error)
       this.#parts.note('UserInfo of the single sign-on cannot be read', { missing: wanted, error })
       return { idToken, userInfo: undefined }
@@ -195,7 +195,7 @@ export class Oidc {
     const { accounts, identities, now, settings } = this.#parts
     const email = provenAddress(person, settings)
     if (await accounts.findAccount(email))
-      throw refused('identity_not_linked', 'an account has this address and is not linked to this identity')
+      throw refuse('identity_not_linked', 'an account has this address and is not linked to this identity')
     const account = await accounts.createAccount(email)
     await identities.linkIdentity(identity, account.id, now())
     return account
@@ -266,7 +266,7 @@ function unreachable(cause: unknown): GatewayError {
   return new GatewayError('overloaded', { message, cause, retryAfterMs: 5_000 })
 }
 
-function refused(
+function refuse(
   code: 'sign_up_closed' | 'identity_not_linked' | 'wrong_credentials',
   reason: string,
 ): GatewayError {
@@ -284,13 +284,13 @@ function scopesOf({ scopes }: OidcSettings): readonly string[] {
  * what UserInfo calls verified is the address that it names itself.
  */
 function provenAddress(person: Person, settings: OidcSettings): string {
-  if (!settings.autoCreate) throw refused('sign_up_closed', 'accounts.oidc.auto_create is off')
+  if (!settings.autoCreate) throw refuse('sign_up_closed', 'accounts.oidc.auto_create is off')
   const { idToken, userInfo } = person
   const written = valueOf(person, 'email')
   const lacks = (what: string) => `${what} (${sought(person)}, scopes ${scopesOf(settings).join(' ')})`
-  if (typeof written !== 'string') throw refused('sign_up_closed', lacks('there is no claim email'))
+  if (typeof written !== 'string') throw refuse('sign_up_closed', lacks('there is no claim email'))
   const email = accountAddress(written)
-  if (!isAddress(email)) throw refused('sign_up_closed', 'the claim email is not an address')
+  if (!isAddress(email)) throw refuse('sign_up_closed', 'the claim email is not an address')
   const proof = [idToken, userInfo].find(
     (claims) =>
       typeof claims?.['email'] === 'string' &&
@@ -298,16 +298,16 @@ function provenAddress(person: Person, settings: OidcSettings): string {
       claims['email_verified'] !== undefined,
   )?.['email_verified']
   if (proof === undefined && !settings.assumeVerified)
-    throw refused(
+    throw refuse(
       'sign_up_closed',
       `${lacks('there is no claim email_verified')}; accounts.oidc.assume_verified takes such addresses as verified`,
     )
   // Some issuers write it as text.
   if (proof !== undefined && proof !== true && !(typeof proof === 'string' && /^true$/i.test(proof)))
-    throw refused('sign_up_closed', 'email_verified is not true')
+    throw refuse('sign_up_closed', 'email_verified is not true')
   const domain = email.slice(email.lastIndexOf('@') + 1)
   if (settings.allowedDomains.length > 0 && !settings.allowedDomains.includes(domain))
-    throw refused('sign_up_closed', `the domain ${domain} is not among accounts.oidc.allowed_domains`)
+    throw refuse('sign_up_closed', `the domain ${domain} is not among accounts.oidc.allowed_domains`)
   return email
 }
 

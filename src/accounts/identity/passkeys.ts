@@ -69,7 +69,7 @@ export class Passkeys {
   async register(account: Account, response: unknown, name: string): Promise<Passkey> {
     const { identities, now, origins } = this.#parts
     const { verifyRegistrationResponse } = await load()
-    const { registrationInfo } = await understood(
+    const { registrationInfo } = await answerOf(
       () =>
         verifyRegistrationResponse({
           response: response as RegistrationResponseJSON,
@@ -116,7 +116,7 @@ export class Passkeys {
     const account = passkey && (await accounts.findAccount(passkey.account))
     if (!passkey || !account) throw new GatewayError('wrong_credentials')
     const { verifyAuthenticationResponse } = await load()
-    const { verified, authenticationInfo } = await understood(
+    const { verified, authenticationInfo } = await answerOf(
       () =>
         verifyAuthenticationResponse({
           response: signed,
@@ -154,10 +154,7 @@ export class Passkeys {
 }
 
 /** Runs the library on a response: its errors are the client's fault, ours are passed on. */
-async function understood<T>(
-  verify: () => Promise<T>,
-  refusal: (cause: unknown) => GatewayError,
-): Promise<T> {
+async function answerOf<T>(verify: () => Promise<T>, refusal: (cause: unknown) => GatewayError): Promise<T> {
   try {
     return await verify()
   } catch (cause) {

@@ -120,7 +120,7 @@ function unstatedIn(spec: PriceSpec): TokenBucket[] {
 function serviceTiersOf(factors: Readonly<Record<string, string>>, standard: TieredRates) {
   const tiers: Record<string, ServiceTier> = {}
   for (const [name, factor] of Object.entries(factors).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-    const times = (rates: Rates) => scaled(rates, name, factor)
+    const times = (rates: Rates) => scale(rates, name, factor)
     tiers[name] = {
       factor,
       rates: times(standard.rates),
@@ -131,7 +131,7 @@ function serviceTiersOf(factors: Readonly<Record<string, string>>, standard: Tie
 }
 
 /** Throws PriceRefused if a rate is not a whole number of picodollars. */
-function scaled(rates: Rates, name: string, factor: string): Rates {
+function scale(rates: Rates, name: string, factor: string): Rates {
   const [whole = '0', fraction = ''] = factor.split('.')
   const numerator = BigInt(whole + fraction)
   const denominator = 10n ** BigInt(fraction.length)

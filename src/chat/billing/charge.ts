@@ -31,7 +31,7 @@ export function chargeOf(
   const reported =
     complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
   if (usage !== undefined && !sides.prompt && !sides.output)
-    return { usage, cost: priced(usage, price, costFrom), estimated: doubted && !reported }
+    return { usage, cost: costAtRates(usage, price, costFrom), estimated: doubted && !reported }
   const { billed, uncounted: _uncounted, ...counted } = usage ?? noUsage
   // Nothing was delivered, so there is nothing to count or to estimate.
   const made = own.output.output + own.output.reasoning > 0
@@ -44,7 +44,7 @@ export function chargeOf(
   }
   return {
     usage: charged,
-    cost: estimated ? costOf(charged, price) : priced(charged, price, costFrom),
+    cost: estimated ? costOf(charged, price) : costAtRates(charged, price, costFrom),
     estimated,
   }
 }
@@ -98,7 +98,7 @@ export function atMost(charge: Charge, limit: Pico): Charge {
   return { ...charge, cost: { ...charge.cost, lines, total } }
 }
 
-function priced(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cost {
+function costAtRates(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cost {
   const amount = costFrom === 'reported' ? reportedCostOf(usage) : undefined
   if (amount === undefined) return costOf(usage, price)
   return { lines: [{ item: 'reported', quantity: 1, rate: amount, amount }], total: amount, unpriced: [] }

@@ -2,7 +2,7 @@
 
 import { andThen, type Awaitable } from '../../awaitable.ts'
 import { Delivered } from '../../conversation/delivered.ts'
-import { counted } from '../../counted.ts'
+import { plural } from '../../counted.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, CallLedger, Ending, HoldAmounts } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
@@ -14,7 +14,13 @@ import type { PaidCall } from '../call.ts'
 import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
 import { endedCall } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
-import { type Abandoned, type FinalFigures, type Outcome, type StoppedBy, unserved } from '../outcome.ts'
+import {
+  type Abandoned,
+  type FinalFigures,
+  type Outcome,
+  type StoppedBy,
+  unservedOutcome,
+} from '../outcome.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
@@ -24,7 +30,7 @@ import type { Usage } from '../../conversation/usage.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage, withoutSilence } from '../counting/credible.ts'
-import { countingFor, measured, type SharedCounting } from '../counting/prompt-size.ts'
+import { countingFor, measurePrompt, type SharedCounting } from '../counting/prompt-size.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { amountsOf, growsWithAnswer, outputBound, type Need, paysForAll } from './need.ts'
 import { needFor } from './prompt-need.ts'
@@ -165,7 +171,7 @@ export class Hold {
     if (paysForAll(this.need, this.#granted)) return noWarnings
     const affordable = this.outputBound(candidate)
     if (affordable === undefined) return noWarnings
-    const message = `The output is limited to ${counted(affordable, 'token')} by the credit available.`
+    const message = `The output is limited to ${plural(affordable, 'token')} by the credit available.`
     return [{ param: 'max_tokens', message }]
   }
 
@@ -186,16 +192,16 @@ export class Hold {
 
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#candidate = candidate
-    this.tried(attempts)
+    this.recordAttempts(attempts)
     this.#firstByteMs ??= Math.round(performance.now() - this.#call.arrivedAt)
-    this.#parts.inFlight.answered(this.#call.requestId, this.#firstByteMs)
+    this.#parts.inFlight.onFirstByte(this.#call.requestId, this.#firstByteMs)
     const { price } = candidate.offer
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
   }
 
   /** Notes that no provider has answered the current round. */
-  unanswered({ attempts, abandoned }: Pick<DispatchFailed, 'attempts' | 'abandoned'>): void {
-    this.tried(attempts)
+  unansweredError({ attempts, abandoned }: Pick<DispatchFailed, 'attempts' | 'abandoned'>): void {
+    this.recordAttempts(attempts)
     if (abandoned === undefined) return
     this.#abandoned = abandoned
     this.#candidate = abandoned.candidate
@@ -204,7 +210,7 @@ export class Hold {
   }
 
   /** Adds the failed attempts of a later round. */
-  tried(attempts: readonly Attempt[]): void {
+  recordAttempts(attempts: readonly Attempt[]): void {
     this.#attempts = this.#attempts.length === 0 ? attempts : [...this.#attempts, ...attempts]
   }
 
@@ -314,9 +320,9 @@ export class Hold {
     if (this.#ended) return
     const { error, attempts, abandoned } = failed
     if (abandoned === undefined) return this.release(error, attempts)
-    this.unanswered(failed)
+    this.unansweredError(failed)
     const isLeft = error.code === 'client_gone'
-    await this.settle(unserved(isLeft ? 'client-gone' : 'stopped', undefined, error), () => undefined)
+    await this.settle(unservedOutcome(isLeft ? 'client-gone' : 'stopped', undefined, error), () => undefined)
   }
 
   /**
@@ -365,7 +371,7 @@ export class Hold {
   /** Ends a call that served nothing: the whole hold is returned. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
-    if (attempts !== this.#attempts) this.tried(attempts)
+    if (attempts !== this.#attempts) this.recordAttempts(attempts)
     this.#announce(noCharge, null, error.status, error.code, error)
     await this.#release(error.code).catch((cause: unknown) => {
       // The sweeper will return the hold; the client still gets the original error.
@@ -388,7 +394,7 @@ export class Hold {
     const { n, maxOutputTokens, searches } = request.envelope
     return credibleUsage(usage, this.#candidate, {
       promptTokens: this.#need.bound.promptTokens,
-      isUnsized: () => measured(request.promptParts, bodyBytes).isUnsized,
+      isUnsized: () => measurePrompt(request.promptParts, bodyBytes).isUnsized,
       outputTokens: () => this.outputBound(this.#candidate) ?? maxOutputTokens,
       choices: n,
       searches,

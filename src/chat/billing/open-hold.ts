@@ -60,7 +60,7 @@ export async function openHold(
   pass('hold-decided', requestId)
   const { amount } = result
   parts.inFlight.enter(requestId, caller.account.id)
-  parts.inFlight.held(requestId, {
+  parts.inFlight.onHold(requestId, {
     model: request.envelope.model,
     key: caller.key?.id ?? null,
     channel: caller.channel,

@@ -10,7 +10,7 @@ import type { Charge } from './charge.ts'
 
 type Call = Pick<PaidCall, 'requestId'>
 
-function served({ requestId }: Call, { provider, model }: Candidate): LogFields {
+function servedBy({ requestId }: Call, { provider, model }: Candidate): LogFields {
   return { request_id: requestId, provider: provider.id, model: model.id }
 }
 
@@ -18,7 +18,7 @@ function served({ requestId }: Call, { provider, model }: Candidate): LogFields 
 export function warnOfUnpriced(log: Log, call: Call, candidate: Candidate, { cost }: Charge): void {
   if (cost.unpriced.length === 0) return
   log.warn('charged at the standard rate: the catalog has no rate for what was served', {
-    ...served(call, candidate),
+    ...servedBy(call, candidate),
     unpriced: cost.unpriced.join(', '),
   })
 }
@@ -27,7 +27,7 @@ export function warnOfUnpriced(log: Log, call: Call, candidate: Candidate, { cos
 export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result: SettleResult): void {
   if (result.kind !== 'settled' || (result.absorbed === 0n && !result.overLimit)) return
   log.warn('a provider billed more than was held for the call', {
-    ...served(call, candidate),
+    ...servedBy(call, candidate),
     absorbed_usd: formatUsd(result.absorbed),
     over_limit: result.overLimit,
   })
@@ -44,13 +44,13 @@ export function warnOfUncounted(
   if (usage === undefined || credible === undefined) return
   if (usage.reportedCost !== undefined && credible.reportedCost === undefined)
     log.warn('a provider reports a cost that its model cannot come to: the catalog price is charged', {
-      ...served(call, candidate),
+      ...servedBy(call, candidate),
       reported_usd: usage.reportedCost,
     })
   const doubted = doubtedIn(usage, credible)
   if (doubted.length === 0) return
   log.warn('a provider has not counted a call as it can have been: it is estimated', {
-    ...served(call, candidate),
+    ...servedBy(call, candidate),
     uncounted: doubted.join(', '),
     prompt_tokens: promptTokens(usage),
     completion_tokens: completionTokens(usage),

@@ -3,7 +3,7 @@
 import type { Awaitable } from '../../awaitable.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { PaidCall } from '../call.ts'
-import { countingFor, measured, type SharedCounting, tokenBound } from '../counting/prompt-size.ts'
+import { countingFor, measurePrompt, type SharedCounting, tokenBound } from '../counting/prompt-size.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { littleCharacters } from '../streaming/turns.ts'
@@ -40,7 +40,7 @@ function quickNeedOf(
   candidates: readonly Candidate[],
   free: Pico,
 ): Need | undefined {
-  const { bound, isUnsized } = measured(promptParts, bodyBytes)
+  const { bound, isUnsized } = measurePrompt(promptParts, bodyBytes)
   const need = quickNeed(envelope, candidates, bound, holdOutputTokens, free)
   return need && withReserve(need, envelope, candidates, isUnsized)
 }
@@ -53,5 +53,5 @@ async function countedNeed(
   const { envelope, promptParts } = call.request
   const bound = await tokenBound(countingFor(parts, call.caller.account.id), promptParts, call.bodyBytes)
   const need = needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
-  return withReserve(need, envelope, candidates, measured(promptParts, call.bodyBytes).isUnsized)
+  return withReserve(need, envelope, candidates, measurePrompt(promptParts, call.bodyBytes).isUnsized)
 }

@@ -26,14 +26,14 @@ export class EarlierRounds {
 
   addRound(charge: Charge): void {
     this.#ended += 1
-    this.#sum = added(this.#sum, inRound(charge, this.#ended))
+    this.#sum = addCharges(this.#sum, inRound(charge, this.#ended))
   }
 
   addTool({ name, cost, searches }: ToolFee, round: number): void {
     const line: CostLine = { item: `call:${name}`, quantity: 1, rate: cost, amount: cost, round }
     const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }
     const usage = { ...noUsage, toolCalls }
-    this.#sum = added(this.#sum, {
+    this.#sum = addCharges(this.#sum, {
       usage,
       cost: { lines: [line], total: cost, unpriced: [] },
       estimated: false,
@@ -42,7 +42,7 @@ export class EarlierRounds {
 
   /** The total charge, given that of the last round. The same object if there was only one round. */
   with(last: Charge): Charge {
-    return this.#sum === noCharge ? last : added(this.#sum, inRound(last, this.#ended + 1))
+    return this.#sum === noCharge ? last : addCharges(this.#sum, inRound(last, this.#ended + 1))
   }
 }
 
@@ -51,7 +51,7 @@ function inRound(charge: Charge, round: number): Charge {
   return { ...charge, cost: { ...charge.cost, lines } }
 }
 
-function added(a: Charge, b: Charge): Charge {
+function addCharges(a: Charge, b: Charge): Charge {
   return {
     usage: addedUsage(a.usage, b.usage),
     cost: {

@@ -53,7 +53,7 @@ export class StreamWatch {
     const usage = this.#credible(progress.usage)
     const { output, reasoning } = roughOutput({ delivered: progress.delivered, usage })
     const tokens = output + reasoning
-    this.#parts.inFlight.progressed(this.#call.requestId, tokens, amount)
+    this.#parts.inFlight.onProgress(this.#call.requestId, tokens, amount)
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
     // Any other answer is covered by its hold; only a provider that ignores its limit needs more.

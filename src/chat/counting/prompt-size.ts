@@ -19,11 +19,11 @@ const overheadTokens = 200
  * Inline media are bounded separately, because their base64 would count a thousand times too much.
  */
 export function promptBound(prompt: PromptParts, bodyBytes: number): number {
-  return measured(prompt, bodyBytes).bound
+  return measurePrompt(prompt, bodyBytes).bound
 }
 
 /** The same, and whether it holds: of some parts only the provider knows the size. */
-export function measured(
+export function measurePrompt(
   prompt: PromptParts,
   bodyBytes: number,
 ): { readonly bound: number; readonly isUnsized: boolean } {

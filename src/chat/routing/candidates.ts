@@ -36,10 +36,10 @@ export function candidatesFor(
 ): readonly Candidate[] {
   const [only] = models
   if (only === undefined || models.length > 1 || routing !== anywhere || n !== 1)
-    return routed(models, providers, routing, turn, n)
+    return routedOffers(models, providers, routing, turn, n)
   const known = ofModel.get(only)
   if (known?.providers === providers) return known.candidates
-  const candidates = routed(models, providers, routing, turn, n)
+  const candidates = routedOffers(models, providers, routing, turn, n)
   // The keys of a provider take turns.
   if (candidates.every(({ provider }) => provider.keys.length === 1))
     ofModel.set(only, { providers, candidates })
@@ -52,7 +52,7 @@ const ofModel = new WeakMap<
   { readonly providers: ReadonlyMap<string, ConfiguredProvider>; readonly candidates: readonly Candidate[] }
 >()
 
-function routed(
+function routedOffers(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: SizedRouting,
@@ -61,8 +61,8 @@ function routed(
 ): readonly Candidate[] {
   const candidates: Candidate[] = []
   for (const model of models) {
-    for (const offer of ranked(model.offers, routing)) {
-      const row = permitted(offer, routing) ? providers.get(offer.provider) : undefined
+    for (const offer of rankOffers(model.offers, routing)) {
+      const row = isPermitted(offer, routing) ? providers.get(offer.provider) : undefined
       if (!row) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
       const provider = n === 1 ? withDialect(row, offer.upstream) : row
@@ -108,7 +108,7 @@ function noneLeft(
 function emptyingRule(offers: readonly Offer[], routing: SizedRouting): string | undefined {
   const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
   if (rule) return `provider.${rule[0]}`
-  return offers.some((offer) => permitted(offer, routing)) ? undefined : 'provider'
+  return offers.some((offer) => isPermitted(offer, routing)) ? undefined : 'provider'
 }
 
 function namesOf(offers: readonly Offer[]): readonly string[] {
@@ -117,16 +117,16 @@ function namesOf(offers: readonly Offer[]): readonly string[] {
 
 /** The keys ordered by a hash of turn and position: evenly spread, and unaffected by the state of other keys. */
 function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
-  return keys.length < 2 ? keys : shuffled(keys, turn)
+  return keys.length < 2 ? keys : shuffleKeys(keys, turn)
 }
 
-function shuffled<Key>(keys: readonly Key[], turn: string): readonly Key[] {
+function shuffleKeys<Key>(keys: readonly Key[], turn: string): readonly Key[] {
   const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
   const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
   return places.map((place) => keys[place]!)
 }
 
-function ranked(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
+function rankOffers(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
   return routing.order.length === 0 ? offers : byProvider(offers, routing)
 }
 
@@ -151,7 +151,7 @@ const rules: Readonly<Record<string, (offer: Offer, routing: SizedRouting) => bo
     allowFallbacks || order.length === 0 || order.includes(provider),
 }
 
-function permitted(offer: Offer, routing: SizedRouting): boolean {
+function isPermitted(offer: Offer, routing: SizedRouting): boolean {
   for (const name in rules) if (!rules[name]!(offer, routing)) return false
   return true
 }

@@ -55,9 +55,9 @@ export interface Search {
   /** Aborts when the client disconnects: nothing more is tried then. */
   readonly disconnect: AbortSignal
   /** Called for every failed attempt, for the log. */
-  failed(candidate: Candidate, attempt: Attempt, error: unknown): void
+  onFailed(candidate: Candidate, attempt: Attempt, error: unknown): void
   /** Called once, when a candidate has answered. */
-  served(candidate: Candidate, attempts: readonly Attempt[]): void
+  onServed(candidate: Candidate, attempts: readonly Attempt[]): void
   /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -206,8 +206,8 @@ class Tries<Answer> {
   #served(candidate: Candidate, answer: Answer, startedAt: number): Dispatched<Answer> {
     const ms = performance.now() - startedAt
     this.#note(candidate, 'served', ms, null, null, null)
-    this.#search.health.answered(candidate, ms)
-    this.#search.served(candidate, this.#attempts)
+    this.#search.health.onAnswer(candidate, ms)
+    this.#search.onServed(candidate, this.#attempts)
     return { answer, candidate, attempts: this.#attempts }
   }
 
@@ -225,18 +225,18 @@ class Tries<Answer> {
     if (fault === undefined) {
       const known = asGatewayError(error)
       const note = this.#note(candidate, 'failed', ms, known.code, null, known.message)
-      this.#search.failed(candidate, note, error)
+      this.#search.onFailed(candidate, note, error)
       throw new DispatchFailed(known, this.#attempts)
     }
     const note = this.#note(candidate, 'failed', ms, codeOf(fault), fault.status ?? null, publicReason(fault))
-    this.#search.failed(candidate, note, error)
+    this.#search.onFailed(candidate, note, error)
     const failures = (this.#failures ??= [])
     // One call counts once against a candidate however often it tries; otherwise two calls would open the breaker.
     const counted =
       breaks(fault) && failures.some((before) => before.candidate === candidate && breaks(before.fault))
     failures.push({ candidate, fault })
     // A client that disconnects breaks its own connection; the provider is not to blame.
-    if (!disconnect.aborted && !counted) health.failed(candidate, fault, ms, account)
+    if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, ms, account)
     if (!anotherModelMayHelp(fault)) this.#over = true
     if (!anotherOfferMayHelp(fault))
       this.#refusedModels = (this.#refusedModels ?? new Set()).add(candidate.model.id)

@@ -157,7 +157,7 @@ export interface SharedProbes {
   /** 0 if an offer may be probed now, which uses the permission up; otherwise the wait until then, milliseconds. */
   turn(offer: string): Awaitable<number>
   /** An offer with an open breaker has answered. */
-  recovered(offer: string): void
+  onRecovered(offer: string): void
 }
 
 /** Allows one probe of each offer in a second. `recovered` is told of offers that answer again. */
@@ -180,7 +180,7 @@ export class Probes implements SharedProbes {
     return 0
   }
 
-  recovered(offer: string): void {
+  onRecovered(offer: string): void {
     this.#nextAt.delete(offer)
     this.#tell(offer)
   }
@@ -251,12 +251,12 @@ export class Health {
   }
 
   /** Another process of this gateway has had an answer of an offer that was open. */
-  recovered(offer: string): void {
+  onRecovered(offer: string): void {
     this.#troubles.delete(offer)
   }
 
   /** Records an answer. `ms` until its first content, or its whole answer. */
-  answered(candidate: Candidate, ms: number): void {
+  onAnswer(candidate: Candidate, ms: number): void {
     this.#recentOf(candidate.provider).add(true, ms)
     if (this.#troubles.size === 0) return
     this.#forget(offerName(candidate))
@@ -268,11 +268,11 @@ export class Health {
     if (trouble === undefined) return
     this.#troubles.delete(name)
     // Only an open breaker keeps other processes away.
-    if (trouble.probeAt > 0) this.#probes.recovered(name)
+    if (trouble.probeAt > 0) this.#probes.onRecovered(name)
   }
 
   /** Records a failure of a call of `account`, before its answer or within it. */
-  failed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
+  onFailed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
     // Built-in providers fail because they were asked to, which says nothing about the next call.
     if (candidate.provider.transport === 'builtin') return
     const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)

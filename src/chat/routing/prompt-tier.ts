@@ -26,10 +26,10 @@ export function sizedRouting(
   if (tiers.length === 0) return routing
   const most = promptBound(request.promptParts, bodyBytes)
   if (tiers.every(({ abovePromptTokens }) => most <= abovePromptTokens)) return routing
-  return counted(countingFor(parts, caller.account.id), request.promptParts, routing)
+  return countPrompt(countingFor(parts, caller.account.id), request.promptParts, routing)
 }
 
-async function counted(
+async function countPrompt(
   parts: CountingParts,
   prompt: Parameters<typeof promptCount>[1],
   routing: Routing,

@@ -44,7 +44,7 @@ export class CallSearch implements Search {
     this.#hold = hold
   }
 
-  failed(candidate: Candidate, attempt: Attempt, error: unknown): void {
+  onFailed(candidate: Candidate, attempt: Attempt, error: unknown): void {
     this.#failures += 1
     this.#log.warn('an attempt failed', {
       request_id: this.#requestId,
@@ -58,7 +58,7 @@ export class CallSearch implements Search {
     })
   }
 
-  served(candidate: Candidate, attempts: readonly Attempt[]): void {
+  onServed(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#hold.servedBy(candidate, attempts)
   }
 }
@@ -81,7 +81,7 @@ export function triedFields({ provider, offer, key }: Candidate): LogFields {
 /** The provider's or transport's own message, for the operator only. */
 function reasonOf({ reason }: Attempt, error: unknown): string | null {
   if (error instanceof AttemptFailed || error instanceof UnreachableError)
-    return bounded(error.fault.message) || reason
+    return boundQuery(error.fault.message) || reason
   return reason
 }
 
@@ -92,7 +92,7 @@ function causeOf(error: unknown): LogFields {
   const { cause } = error
   return {
     ...providerCode(error.fault.providerCode),
-    ...(cause instanceof Error ? { cause: bounded(cause.message) } : {}),
+    ...(cause instanceof Error ? { cause: boundQuery(cause.message) } : {}),
   }
 }
 
@@ -103,7 +103,7 @@ function providerCode(code: string | undefined): LogFields {
 const longestReason = 500
 
 /** Cuts between words: half a secret would not be recognised and redacted. */
-export function bounded(text: string): string {
+export function boundQuery(text: string): string {
   if (text.length <= longestReason) return text
   const end = text.lastIndexOf(' ', longestReason)
   return `${text.slice(0, Math.max(end, 0))} …`

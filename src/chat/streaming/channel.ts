@@ -28,7 +28,7 @@ export interface StreamChannel {
 }
 
 /** Pushes bytes into a channel when the loop has time for it; in several turns if there is much to do. */
-export function pushed(
+export function pushFrames(
   turns: Turns,
   channel: Pick<StreamChannel, 'push'>,
   bytes: Uint8Array,

@@ -6,7 +6,7 @@ import type { Memory } from '../../observe/memory.ts'
 import type { ChatLimits } from '../limits.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from './relay.ts'
-import { pushed, type StreamChannel } from './channel.ts'
+import { pushFrames, type StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 
 export interface Head {
@@ -43,7 +43,7 @@ export async function readHead(
   }
   for (;;) {
     const read = await reader.readMany()
-    reader.came(read)
+    reader.onRead(read)
     const { done, value } = read
     const steps = (value ?? []).flatMap((bytes) => [...stepsOf(bytes)])
     for (const [at, piece] of steps.entries()) {
@@ -54,11 +54,11 @@ export async function readHead(
         throw new AttemptFailed(transportFault('too-large', message))
       }
       if (!isSmall(piece)) memory.makeRoom()
-      const made = pushed(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')
+      const made = pushFrames(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))
       // Anything after the first content is buffered for the client like the rest of the stream.
       if (hasBegun() && at + 1 < steps.length)
-        return { reader: continued(steps.slice(at + 1), done, reader), head, ended: false }
+        return { reader: readerAfter(steps.slice(at + 1), done, reader), head, ended: false }
     }
     if (hasBegun()) {
       if (done) head.push(...channel.end())
@@ -74,7 +74,7 @@ export async function readHead(
 }
 
 /** A reader that returns the bytes already read, then the rest of the body. */
-function continued(read: readonly Uint8Array[], done: boolean, reader: ByteReader): ByteReader {
+function readerAfter(read: readonly Uint8Array[], done: boolean, reader: ByteReader): ByteReader {
   const begun = [...read]
   let again: Uint8Array[] | undefined = begun
   return {
@@ -84,9 +84,9 @@ function continued(read: readonly Uint8Array[], done: boolean, reader: ByteReade
       again = undefined
       return { done: false, value }
     },
-    came: (next) => {
+    onRead: (next) => {
       // The first of them came with the head.
-      if (next.value !== begun) reader.came(next)
+      if (next.value !== begun) reader.onRead(next)
     },
     cancel: () => reader.cancel(),
   }

@@ -4,7 +4,7 @@
 import { type Placed, ShortLivedSet } from '../../short-lived.ts'
 
 export interface AbortListener extends Placed {
-  aborted(): void
+  onAbort(): void
 }
 
 const listenersOf = new WeakMap<AbortSignal, ShortLivedSet<AbortListener>>()
@@ -19,7 +19,7 @@ export function onAbort(signal: AbortSignal, listener: AbortListener): void {
 function listenersTo(signal: AbortSignal): ShortLivedSet<AbortListener> {
   const listeners = new ShortLivedSet<AbortListener>()
   const tell = () => {
-    for (const listener of listeners.values()) if (listeners.delete(listener)) listener.aborted()
+    for (const listener of listeners.values()) if (listeners.delete(listener)) listener.onAbort()
   }
   signal.addEventListener('abort', tell, { once: true })
   return listeners

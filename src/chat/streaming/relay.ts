@@ -13,7 +13,7 @@ import { codeOf, errorOf, stopError, transportFault, withoutSecrets } from '../r
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
 import type { ChatLimits } from '../limits.ts'
-import { pushed, type StreamChannel } from './channel.ts'
+import { pushFrames, type StreamChannel } from './channel.ts'
 import { type AbortListener, offAbort, onAbort } from './on-abort.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
@@ -59,7 +59,7 @@ export interface BodyReader {
 
 export interface ByteReader extends BodyReader {
   /** To be called with each read before it is processed. A promise of its own for that would cost as much as the read. */
-  came(read: Read): void
+  onRead(read: Read): void
 }
 
 export interface RelayOptions {
@@ -115,7 +115,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
     {
       start: (controller) => void run.start(controller),
       pull: () => run.wake(),
-      cancel: () => run.disconnected(),
+      cancel: () => run.onDisconnect(),
     },
     queued,
   )
@@ -161,10 +161,10 @@ class Relay implements AbortListener {
       silence.extend(limits.keepaliveMs)
     })
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
-    disconnect.addEventListener('abort', () => this.disconnected(), { once: true })
+    disconnect.addEventListener('abort', () => this.onDisconnect(), { once: true })
     onAbort(stopping, this)
-    if (disconnect.aborted) this.disconnected()
-    if (stopping.aborted) this.aborted()
+    if (disconnect.aborted) this.onDisconnect()
+    if (stopping.aborted) this.onAbort()
     await this.#pump(silence)
     total.clear()
     silence.clear()
@@ -176,7 +176,7 @@ class Relay implements AbortListener {
   }
 
   /** A shutdown waits no longer, or the caller's access has ended. */
-  aborted(): void {
+  onAbort(): void {
     this.#stop(stopError(this.#options.stopping))
   }
 
@@ -184,7 +184,7 @@ class Relay implements AbortListener {
     this.#resume?.()
   }
 
-  disconnected(): void {
+  onDisconnect(): void {
     if (this.#clientGone || this.#concluded) return
     this.#clientGone = true
     this.#resume?.()
@@ -218,7 +218,7 @@ class Relay implements AbortListener {
           gap.extend(closesBy === undefined ? limits.gapMs : closesBy - watchdog.now())
         const reading = reader.readMany()
         const read = reading instanceof Promise ? await reading : reading
-        reader.came(read)
+        reader.onRead(read)
         const { done, value } = read
         gap.pause()
         if (value !== undefined)
@@ -259,7 +259,7 @@ class Relay implements AbortListener {
   /** Passes bytes on: at once if they are few and the loop has time, and otherwise in steps between other calls. */
   #take(bytes: Uint8Array): Promise<void> | undefined {
     if (!isSmall(bytes)) return this.#takeInSteps(bytes)
-    const made = pushed(this.#options.turns, this.#open.channel, bytes, 'soon')
+    const made = pushFrames(this.#options.turns, this.#open.channel, bytes, 'soon')
     if (made instanceof Promise) return made.then((frames) => this.#give(frames))
     this.#give(made)
     return undefined
@@ -269,7 +269,7 @@ class Relay implements AbortListener {
     const { channel } = this.#open
     for (const piece of stepsOf(bytes)) {
       this.#options.memory.makeRoom()
-      const made = pushed(this.#options.turns, channel, piece, 'begun')
+      const made = pushFrames(this.#options.turns, channel, piece, 'begun')
       this.#give(made instanceof Promise ? await made : made)
       if (this.#hasRoom) continue
       await this.#roomForMore()
@@ -320,7 +320,7 @@ class Relay implements AbortListener {
   }
 
   #giveUpClient(): void {
-    this.disconnected()
+    this.onDisconnect()
     this.#onStream((controller) => controller.error(new Error('the client took no byte for too long')))
   }
 
@@ -419,7 +419,7 @@ class Relay implements AbortListener {
     try {
       this.#controller?.enqueue(bytes)
     } catch {
-      this.disconnected()
+      this.onDisconnect()
     }
   }
 
@@ -428,7 +428,7 @@ class Relay implements AbortListener {
     try {
       if (this.#controller) act(this.#controller)
     } catch {
-      this.disconnected()
+      this.onDisconnect()
     }
   }
 }

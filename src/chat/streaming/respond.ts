@@ -22,7 +22,7 @@ import type { Turns } from './turns.ts'
 import type { Watchdog } from './watchdog.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { type OpenStream, relay } from './relay.ts'
-import { bounded, triedFields } from '../routing/search.ts'
+import { boundQuery, triedFields } from '../routing/search.ts'
 
 export interface StreamingParts {
   readonly watchdog: Watchdog
@@ -81,7 +81,7 @@ export async function jsonResponse(
   headers: Record<string, string>,
 ): Promise<Response> {
   const allHeaders = { 'content-type': 'application/json;charset=utf-8', ...headers }
-  const kept = inbound?.kept
+  const kept = inbound?.whenKept
   const isKept = kept !== undefined || keeper !== undefined
   let pieces: readonly string[] = []
   await hold.settle(answer.outcome, (figures) => {
@@ -108,7 +108,7 @@ async function keptAnswer(
   pieces: readonly string[],
   headers: Readonly<Record<string, string>>,
   keeper: PaidCall['keeper'],
-  kept: IncomingCall['inbound']['kept'],
+  kept: IncomingCall['inbound']['whenKept'],
 ): Promise<void> {
   await kept?.()
   if (keeper === undefined) return
@@ -176,7 +176,7 @@ export function streamResponse(
       return hold.settle(outcome, make)
     },
     keeper: call.keeper,
-    kept: call.inbound.kept,
+    kept: call.inbound.whenKept,
     onProgress: (progress) => watch.look(progress),
   })
   return new Response(body, { headers: allHeaders })
@@ -189,13 +189,13 @@ function noteBreak(
   { candidate }: Hold,
   fault: Fault,
 ): void {
-  parts.health.failed(candidate, fault, 0, call.caller.account.id)
+  parts.health.onFailed(candidate, fault, 0, call.caller.account.id)
   parts.log.warn('an answer broke off', {
     request_id: call.requestId,
     ...triedFields(candidate),
     code: codeOf(fault),
     status: fault.status ?? null,
-    reason: bounded(fault.message),
+    reason: boundQuery(fault.message),
     ...(fault.providerCode === undefined ? {} : { provider_code: fault.providerCode.slice(0, 100) }),
     ms: Math.round(performance.now() - call.arrivedAt),
   })

@@ -70,11 +70,11 @@ export class AnswerSink {
   }
 
   /** The bytes of everything since the last call. */
-  written(): DoneOrSteps<readonly Uint8Array[]> {
+  takeWritten(): DoneOrSteps<readonly Uint8Array[]> {
     this.#encode()
     const queued = this.#queued
     this.#queued = []
-    return isEncoded(queued) ? queued : encoded(queued)
+    return isEncoded(queued) ? queued : encodeQueued(queued)
   }
 
   #open(): void {
@@ -108,7 +108,7 @@ function isEncoded(queued: readonly (Uint8Array | LongFrame)[]): queued is reado
   return queued.every((each) => each instanceof Uint8Array)
 }
 
-function* encoded(queued: readonly (Uint8Array | LongFrame)[]): Steps<readonly Uint8Array[]> {
+function* encodeQueued(queued: readonly (Uint8Array | LongFrame)[]): Steps<readonly Uint8Array[]> {
   const bytes: Uint8Array[] = []
   for (const each of queued) {
     if (each instanceof Uint8Array) bytes.push(each)

@@ -35,27 +35,27 @@ export class TranslateChannel implements StreamChannel {
 
   push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
     const rest = this.#source.push(bytes)
-    return rest ? this.#writtenAfter(rest) : this.#sink.written()
+    return rest ? this.#writtenAfter(rest) : this.#sink.takeWritten()
   }
 
   end(): readonly Uint8Array[] {
     this.#source.end()
-    return atOnce(this.#sink.written())
+    return atOnce(this.#sink.takeWritten())
   }
 
   take(events: readonly ChatEvent[]): DoneOrSteps<readonly Uint8Array[]> {
     const rest = this.#source.take(events)
-    return rest ? this.#writtenAfter(rest) : this.#sink.written()
+    return rest ? this.#writtenAfter(rest) : this.#sink.takeWritten()
   }
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]> {
     this.#sink.finish(usage, bill, stoppedBy)
-    return this.#sink.written()
+    return this.#sink.takeWritten()
   }
 
   fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]> {
     this.#sink.fail(error)
-    return this.#sink.written()
+    return this.#sink.takeWritten()
   }
 
   cancel(usage: Usage, bill: Bill): void {
@@ -64,7 +64,7 @@ export class TranslateChannel implements StreamChannel {
 
   *#writtenAfter(rest: Steps<void>): Steps<readonly Uint8Array[]> {
     yield* rest
-    const written = this.#sink.written()
+    const written = this.#sink.takeWritten()
     return isSteps(written) ? yield* written : written
   }
 }

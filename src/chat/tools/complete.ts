@@ -9,7 +9,7 @@ import type { Warning } from '../../protocols/protocol.ts'
 import { CallTools } from '../../tools/call-tools.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
-import { type Outcome, stopNote, type StoppedBy, unserved } from '../outcome.ts'
+import { type Outcome, stopNote, type StoppedBy, unservedOutcome } from '../outcome.ts'
 import { paidCall, type Payable } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
 import type { Candidate } from '../routing/candidates.ts'
@@ -148,10 +148,10 @@ class ToolAnswer {
       joined.wake()
     }
     const { signal } = this.#life
-    const head = await parts.turns.whole(() => sink.written())
-    const failed = (round: DispatchFailed) => hold.unanswered(round)
+    const head = await parts.turns.whole(() => sink.takeWritten())
+    const onFailed = (round: DispatchFailed) => hold.unansweredError(round)
     const joined = new JoinedStream(
-      { loop, sink, signal, failed, approved, abort: () => this.#life.end() },
+      { loop, sink, signal, failed: onFailed, approved, abort: () => this.#life.end() },
       first?.answer,
       head,
     )
@@ -197,7 +197,7 @@ async function owe(
   if (!hold.owes) return undefined
   const outcome = owedOutcome(stopping, call, failed)
   if (outcome === undefined) return undefined
-  if (failed !== undefined) hold.tried(failed.attempts)
+  if (failed !== undefined) hold.recordAttempts(failed.attempts)
   await hold.settle(outcome, () => undefined)
   return outcome.error
 }
@@ -207,10 +207,11 @@ function owedOutcome(
   call: IncomingCall,
   failed: DispatchFailed | undefined,
 ): Outcome | undefined {
-  if (stopping.reason instanceof GatewayError) return unserved('stopped', undefined, stopError(stopping))
-  if (call.signal.aborted) return unserved('client-gone', undefined, clientGone())
+  if (stopping.reason instanceof GatewayError)
+    return unservedOutcome('stopped', undefined, stopError(stopping))
+  if (call.signal.aborted) return unservedOutcome('client-gone', undefined, clientGone())
   const isOfRequest = failed !== undefined && faultsOfRequests.has(failed.error.status)
-  return isOfRequest ? unserved('stopped', undefined, failed.error) : undefined
+  return isOfRequest ? unservedOutcome('stopped', undefined, failed.error) : undefined
 }
 
 const faultsOfRequests: ReadonlySet<number> = new Set([400, 413, 422])
@@ -244,7 +245,7 @@ async function playAll(loop: ToolLoop): Promise<Played> {
     const calls = await loop.endRound(() => outcome)
     const next = calls === 'final' ? ({ kind: 'final' } as const) : await loop.follow(calls)
     if (next.kind === 'final') return { answer, candidate, outcome }
-    if (next.kind === 'stopped') return { answer, candidate, outcome: unserved('stopped', next.by) }
+    if (next.kind === 'stopped') return { answer, candidate, outcome: unservedOutcome('stopped', next.by) }
   }
 }
 

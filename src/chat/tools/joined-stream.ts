@@ -7,7 +7,7 @@ import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
-import { finished, type StoppedBy } from '../outcome.ts'
+import { outcomeOf, type StoppedBy } from '../outcome.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
 import type { StreamChannel } from '../streaming/channel.ts'
 import type { ByteReader, OpenStream } from '../streaming/relay.ts'
@@ -38,7 +38,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
   readonly reader: ByteReader = {
     readMany: () => this.#readMany(),
     // Those of its rounds have been reported already.
-    came: () => undefined,
+    onRead: () => undefined,
     cancel: () => Promise.resolve(),
   }
   readonly head: Uint8Array[]
@@ -103,27 +103,27 @@ export class JoinedStream implements OpenStream, StreamChannel {
     if (isSteps(pushed)) yield* pushed
     // Anything written after this is awaited by the next look.
     this.#written = Promise.withResolvers()
-    const written = this.#parts.sink.written()
+    const written = this.#parts.sink.takeWritten()
     return isSteps(written) ? yield* written : written
   }
 
   end(): readonly Uint8Array[] {
     if (!this.#isRead) this.#round?.channel.end()
-    return atOnce(this.#parts.sink.written())
+    return atOnce(this.#parts.sink.takeWritten())
   }
 
   take(): DoneOrSteps<readonly Uint8Array[]> {
-    return this.#parts.sink.written()
+    return this.#parts.sink.takeWritten()
   }
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): DoneOrSteps<readonly Uint8Array[]> {
     this.#parts.sink.finish(usage, bill, stoppedBy)
-    return this.#parts.sink.written()
+    return this.#parts.sink.takeWritten()
   }
 
   fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]> {
     this.#parts.sink.fail(error)
-    return this.#parts.sink.written()
+    return this.#parts.sink.takeWritten()
   }
 
   cancel(usage: Usage, bill: Bill): void {
@@ -139,7 +139,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     const { reader, channel } = round
     try {
       const next = channel.progress.finished ? await this.#rest(round) : await reader.readMany()
-      reader.came(next)
+      reader.onRead(next)
       if (!next.done) return next
       round.read()
     } catch (error) {
@@ -186,7 +186,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
   }
 
   #endRound({ progress }: StreamChannel): Promise<'final' | 'calls-last' | 'calls'> | 'final' {
-    return progress.finished ? this.#parts.loop.endRound(() => finished(progress)) : 'final'
+    return progress.finished ? this.#parts.loop.endRound(() => outcomeOf(progress)) : 'final'
   }
 
   /** What comes before the first round. */

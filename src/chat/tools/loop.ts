@@ -12,7 +12,7 @@ import type { Warning } from '../../protocols/protocol.ts'
 import { citationsIn } from '../../tools/search/citations.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
 import type { OfferedTool } from '../../tools/names.ts'
-import { failed, runTool } from '../../tools/run-tool.ts'
+import { failedResult, runTool } from '../../tools/run-tool.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Outcome, StoppedBy } from '../outcome.ts'
@@ -179,13 +179,14 @@ export class ToolLoop {
     offered: OfferedTool | undefined,
     approval: ApprovedCall,
   ): Promise<ToolResult | undefined> {
-    if (offered === undefined) return failed('tool_not_found', 'the server offers no such tool any more.')
+    if (offered === undefined)
+      return failedResult('tool_not_found', 'the server offers no such tool any more.')
     if (offered.tool.needsApproval?.(approval.arguments, approval) === true) {
       const item = approvalRequest({ offered, arguments: approval.arguments })
       this.#loop.emit({ kind: 'gateway-item', choice: 0, item })
       const message =
         'the tool has changed since the user allowed the call, who is asked again. Go on without it for now.'
-      return failed('approval_outdated', message)
+      return failedResult('approval_outdated', message)
     }
     return this.#refusal(offered.tool.mostCost)
   }
@@ -269,7 +270,7 @@ export class ToolLoop {
   /** The same of a call of this answer, which the client may have forbidden. */
   #refusalOfCall(mostCost: Pico): Promise<ToolResult | undefined> | ToolResult {
     if (this.#loop.conversation.allowsCalls) return this.#refusal(mostCost)
-    return failed(limitReached, `${noCalls}. Answer with what you have.`)
+    return failedResult(limitReached, `${noCalls}. Answer with what you have.`)
   }
 
   /** Why a call is not run, or undefined. `mostCost`: including the calls that run beside it, picodollars. */
@@ -277,14 +278,14 @@ export class ToolLoop {
     const { maxCalls, hold } = this.#loop
     if (this.#toolCalls >= maxCalls) {
       const used = maxCalls === 0 ? noCalls : `all ${maxCalls} tool calls of this request are used up`
-      return failed(limitReached, `${used}. Answer with what you have.`)
+      return failedResult(limitReached, `${used}. Answer with what you have.`)
     }
     this.#toolCalls += 1
     if (mostCost === 0n) return undefined
     const obstacle = await hold.coverTool(mostCost)
     if (obstacle === undefined) return undefined
     const what = obstacle === 'max_cost' ? 'the max_cost of this request' : 'the credit of this account'
-    return failed('no_budget', `it would cost more than ${what} leaves. Answer with what you have.`)
+    return failedResult('no_budget', `it would cost more than ${what} leaves. Answer with what you have.`)
   }
 
   /** Never rejects: a tool that runs when the call ends has a result as well. */
@@ -347,7 +348,7 @@ const limitReached = 'max_tool_calls'
 const noCalls = 'this request allows no tool calls'
 
 /** Of a tool that ran when the call ended: whoever goes on with a stored answer has to know of it. */
-const interrupted = failed(
+const interrupted = failedResult(
   'interrupted',
   'the call was over before the tool had answered: what it was to do may have been done.',
 )

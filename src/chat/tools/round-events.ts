@@ -43,7 +43,7 @@ interface Draft extends CollectedCall {
 }
 
 export class RoundEvents {
-  readonly #tools: Pick<CallTools, 'named'>
+  readonly #tools: Pick<CallTools, 'toolNamed'>
   readonly #answer: AnswerSoFar
   readonly #forward: (event: ContentEvent) => void
   readonly #before: Readonly<AnswerSoFar>
@@ -59,7 +59,11 @@ export class RoundEvents {
   #blockedPrompt: BlockedPrompt | undefined
 
   /** `answer` advances with every event passed to `forward`. */
-  constructor(tools: Pick<CallTools, 'named'>, answer: AnswerSoFar, forward: (event: ContentEvent) => void) {
+  constructor(
+    tools: Pick<CallTools, 'toolNamed'>,
+    answer: AnswerSoFar,
+    forward: (event: ContentEvent) => void,
+  ) {
     this.#tools = tools
     this.#answer = answer
     this.#forward = forward
@@ -183,7 +187,7 @@ export class RoundEvents {
 
   #beginCall(event: Extract<ContentEvent, { kind: 'tool-call-start' }>): void {
     const { id, name, thoughtSignature } = event
-    const offered = this.#tools.named(name)
+    const offered = this.#tools.toolNamed(name)
     const number = offered ? -1 : this.#answer.calls++
     this.#calls.set(event.call, { id, name, thoughtSignature, arguments: '', offered, number })
     if (!offered) this.#forward({ ...event, call: number })

@@ -46,9 +46,9 @@ export class Arrival implements Placed {
   }
 
   /** The answer has arrived: all of it, if its headers say so, or its beginning. */
-  comes({ headers }: Pick<Response, 'headers'>): void {
+  onResponse({ headers }: Pick<Response, 'headers'>): void {
     const announced = Number(headers.get('content-length') ?? Number.NaN)
-    this.#arrivals.comes(this, Number.isNaN(announced) ? undefined : announced)
+    this.#arrivals.onResponse(this, Number.isNaN(announced) ? undefined : announced)
   }
 
   /** The answer's bytes have been processed, and more are expected. */
@@ -113,7 +113,7 @@ export class Arrivals {
     return promise
   }
 
-  comes(arrival: Arrival, announced: number | undefined): void {
+  onResponse(arrival: Arrival, announced: number | undefined): void {
     this.#remove(arrival)
     // A stream counts at least something, and having brought next to nothing is worth learning too.
     arrival.burst = announced ?? 1

@@ -1,6 +1,6 @@
 // Limits concurrent requests to providers: more are refused, not queued.
 
-import { counted } from '../../counted.ts'
+import { plural } from '../../counted.ts'
 import { GatewayError } from '../../errors.ts'
 import { Shares } from '../../shares.ts'
 
@@ -30,7 +30,7 @@ export class ConnectionLimit {
     }
     if (this.#open.isFull(this.#most)) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     if (this.#open.isShareUsed(this.#most, account)) {
-      const message = `The account has ${counted(this.#open.of(account), 'request')} to providers open, its share of those that can be.`
+      const message = `The account has ${plural(this.#open.of(account), 'request')} to providers open, its share of those that can be.`
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
     }
     this.#open.take(account)

@@ -93,12 +93,12 @@ export class ErrorText {
 
   end(): string {
     const text = new TextDecoder().decode(this.#bytes.subarray(0, this.#length))
-    return this.#isJson === true ? completed(text) : text
+    return this.#isJson === true ? completeJson(text) : text
   }
 }
 
 /** JSON that breaks off, with what is missing at its end; unchanged if that cannot be known. */
-export function completed(text: string): string {
+export function completeJson(text: string): string {
   let closing = ''
   /** The last places where a member or an item had ended, and what closes the text there. */
   let before: { readonly end: number; readonly closing: string } | undefined

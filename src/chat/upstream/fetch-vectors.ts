@@ -64,7 +64,7 @@ export async function fetchVectors(
     const { turns } = parts
     const sent = { ...lowered, body: await turns.text(lowered.body) }
     const response = await request.send(candidate, sent, limits.connectMs)
-    request.comes(response)
+    request.onResponse(response)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Vectors can be larger than any chat answer; as many are expected as were requested.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)

@@ -7,7 +7,7 @@ import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'
-import { type FinalFigures, finished, type Outcome, stopNote } from '../outcome.ts'
+import { type FinalFigures, outcomeOf, type Outcome, stopNote } from '../outcome.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
@@ -47,7 +47,7 @@ export async function fetchWhole(
   try {
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
-    request.comes(response)
+    request.onResponse(response)
     if (!response.ok) await refuseFailure(response, prepared, request)
     const { turns } = parts
     const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, turns)
@@ -96,7 +96,7 @@ function wholeAnswer(
     kind: 'whole',
     warnings,
     result,
-    outcome: finished({
+    outcome: outcomeOf({
       usage: result.usage,
       delivered,
       finishReason: result.choices[0]?.finish,

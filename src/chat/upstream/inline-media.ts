@@ -61,7 +61,7 @@ export function media({ allowHosts, limits, resolve = systemResolve, fetcher }: 
         const source = await withinBudget(limits.requestBytes, param, async () => {
           const given = inlinedIn(url)
           if (given === undefined)
-            return checked(
+            return checkMedia(
               await fetchPublic(url, { ...rim, signal, param, maxBytes, budget, timeoutMs }),
               param,
             )
@@ -134,7 +134,7 @@ function inlinedIn(url: string): { mediaType: string; data: string } | undefined
   return match ? { mediaType: match[1]!, data: match[2]! } : undefined
 }
 
-function checked(
+function checkMedia(
   fetched: { status: number; mediaType: string; bytes: Uint8Array },
   param: string,
 ): { mediaType: string; data: string } {

@@ -5,7 +5,12 @@ import type { ChatRequest } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { type Asked, withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
-import { joined, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowered-request.ts'
+import {
+  joinWarnings,
+  type LoweredRequest,
+  noWarnings,
+  type Warning,
+} from '../../protocols/lowered-request.ts'
 import type { Outbound, Target } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'
 import { littleCharacters, type Turns } from '../streaming/turns.ts'
@@ -86,10 +91,10 @@ function lower(lowering: Lowering): Awaitable<ProviderRequest> {
   const { call, outbound } = lowering
   if (namesAddresses(call) || call.bodyBytes > littleCharacters) return lowerInSteps(lowering)
   const forwarded = forwardedBody(lowering)
-  if (forwarded) return written(lowering, forwarded, forwarded.warnings, true)
+  if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
   const asked = askedOf(lowering)
   if (outbound.inlinesUrls && urlsIn(asked.request).length > 0) return lowerInSteps(lowering)
-  return translated(lowering, asked.request, asked.warnings)
+  return translateRequest(lowering, asked.request, asked.warnings)
 }
 
 async function lowerInSteps(lowering: Lowering): Promise<ProviderRequest> {
@@ -97,10 +102,10 @@ async function lowerInSteps(lowering: Lowering): Promise<ProviderRequest> {
   const { media, turns } = parts
   const isPrivate = namesAddresses(call) && (await media.isPrivate(candidate.provider.baseUrl))
   const forwarded = isPrivate ? undefined : forwardedBody(lowering)
-  if (forwarded) return written(lowering, forwarded, forwarded.warnings, true)
+  if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
   const asked = await turns.run(() => askedOf(lowering))
   const request = await withMedia(lowering, asked.request, isPrivate)
-  return turns.run(() => translated(lowering, request, asked.warnings))
+  return turns.run(() => translateRequest(lowering, request, asked.warnings))
 }
 
 function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
@@ -120,7 +125,7 @@ function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
 }
 
 /** The request in the provider's protocol. */
-function translated(
+function translateRequest(
   lowering: Lowering,
   request: ChatRequest,
   warnings: readonly Warning[],
@@ -131,7 +136,7 @@ function translated(
   const lowered = outbound.lower(request, target)
   const { isAdded } = call.request
   const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
-  return written(lowering, lowered, joined(warnings, lost), mayPass && answersPass(outbound))
+  return writeBody(lowering, lowered, joinWarnings(warnings, lost), mayPass && answersPass(outbound))
 }
 
 /** Others would take no output for a mistake of the client's, or for no bound. */
@@ -149,7 +154,7 @@ function notAdded(warnings: readonly Warning[], isAdded: (param: string) => bool
   return warnings.filter(({ param }) => !isAdded(param))
 }
 
-function written(
+function writeBody(
   { parts }: Lowering,
   lowered: LoweredRequest,
   warnings: readonly Warning[],
@@ -158,7 +163,7 @@ function written(
   const body = parts.turns.text(lowered.body)
   return body instanceof Promise
     ? sentLater(lowered, body, warnings, passthrough)
-    : sent(lowered, body, warnings, passthrough)
+    : sendBody(lowered, body, warnings, passthrough)
 }
 
 async function sentLater(
@@ -167,10 +172,10 @@ async function sentLater(
   warnings: readonly Warning[],
   passthrough: boolean,
 ): Promise<ProviderRequest> {
-  return sent(lowered, await body, warnings, passthrough)
+  return sendBody(lowered, await body, warnings, passthrough)
 }
 
-function sent(
+function sendBody(
   { path, headers, toolNames }: LoweredRequest,
   body: string,
   warnings: readonly Warning[],

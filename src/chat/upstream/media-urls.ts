@@ -60,9 +60,9 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
     return this.#warnings ?? noWarnings
   }
 
-  found({ text, param, replace }: FoundAddress): void {
+  onFound({ text, param, replace }: FoundAddress): void {
     const url = checkUrl(text, { allowHosts: this.#rules.allowHosts, param })
-    if (fileHost.test(url.hostname)) this.kept(param)
+    if (fileHost.test(url.hostname)) this.onKept(param)
     // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
     if (url.href !== text) replace(url.href)
     // A file of Cloud Storage is not to be fetched: only Google reads it.
@@ -71,7 +71,7 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
   }
 
   /** Ids do not tell whose they are: everybody's, and the operator's own, are in one account at the provider. */
-  kept(param: string): void {
+  onKept(param: string): void {
     if (this.#rules.providerFiles) return
     const message =
       `'${param}' names a file that is stored at a provider, which reads it with the operator's rights, whoever ` +
@@ -80,7 +80,7 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
     throw new GatewayError('unsupported_parameter', { message, param })
   }
 
-  dropped(param: string): void {
+  onDropped(param: string): void {
     const message = 'It was dropped: it names an address, and no provider is known to read one here.'
     ;(this.#warnings ??= []).push({ param, message })
   }

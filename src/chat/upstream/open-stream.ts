@@ -8,7 +8,7 @@ import type { ChatLimits } from '../limits.ts'
 import type { Round } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
-import { pushed, type StreamChannel } from '../streaming/channel.ts'
+import { pushFrames, type StreamChannel } from '../streaming/channel.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
 import { type Head, looksLikeStream, readHead } from '../streaming/head.ts'
 import { PassthroughChannel } from '../streaming/passthrough.ts'
@@ -57,7 +57,7 @@ export async function openStream(
   try {
     await inStep
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
-    request.comes(response)
+    request.onResponse(response)
     await request.withOthers()
     if (!response.ok) await refuseFailure(response, prepared, request)
     const channel = (begun = channelFor(parts, candidate, round, prepared))
@@ -119,11 +119,15 @@ async function wholeAsStream(
   turns: Turns,
 ): Promise<Head> {
   const text = await boundedText(response, answerBytes, request, gapMs, turns)
-  const reader = { readMany: () => ({ done: true }), came: () => undefined, cancel: () => Promise.resolve() }
+  const reader = {
+    readMany: () => ({ done: true }),
+    onRead: () => undefined,
+    cancel: () => Promise.resolve(),
+  }
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {
-      const made = pushed(turns, channel, piece, 'later')
+      const made = pushFrames(turns, channel, piece, 'later')
       head.push(...(made instanceof Promise ? await made : made))
     }
     return { reader, head: [...head, ...channel.end()], ended: true }

@@ -4,7 +4,7 @@ import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
-import { joined } from '../../protocols/lowered-request.ts'
+import { joinWarnings } from '../../protocols/lowered-request.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'
@@ -59,7 +59,7 @@ export function prepare(
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const warnings = joined(before, hold.warningsFor(candidate))
+  const warnings = joinWarnings(before, hold.warningsFor(candidate))
   const prepared = withSignatures(parts.signatures, ownerOf(call, candidate), (rememberedSignature) => {
     const target: Target = {
       model: offer.upstream,
@@ -99,7 +99,7 @@ function preparedOf(
     target: toolNames ? { ...target, toolNames } : target,
     lowered,
     // Warnings differ between candidates.
-    warnings: joined(before, lowered.warnings),
+    warnings: joinWarnings(before, lowered.warnings),
   }
 }
 

@@ -156,7 +156,7 @@ export function withThoughts(
   }
   if (found.size === 0) return call
   const added: JsonObject = { thoughts: [...found.values()].flat() as unknown as Json }
-  const completed = (message: AssistantMessage) => {
+  const completeMessage = (message: AssistantMessage) => {
     const reasoning = found.get(message.toolCalls[0]?.id ?? '')
     return reasoning === undefined || message.reasoning.some(isSealed) ? message : { ...message, reasoning }
   }
@@ -172,7 +172,7 @@ export function withThoughts(
       toChatRequest: () => {
         const asked = request.toChatRequest()
         const messages = asked.messages.map((message) =>
-          message.role === 'assistant' ? completed(message) : message,
+          message.role === 'assistant' ? completeMessage(message) : message,
         )
         return { ...asked, messages }
       },

@@ -77,7 +77,7 @@ export class UpstreamRequest implements AbortListener {
     this.#patience = patience
     this.#deadline = watchdog.arm(this.#within(patience.firstMs), () => {
       this.#expired = true
-      this.aborted()
+      this.onAbort()
     })
     // An answer that will be drained is awaited even if its client has disconnected.
     this.#endsWithClient = policy !== 'drain'
@@ -85,7 +85,7 @@ export class UpstreamRequest implements AbortListener {
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
     if (this.#endsWithClient) signal.addEventListener('abort', this, once)
     onAbort(stopping, this)
-    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.aborted()
+    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.onAbort()
   }
 
   get turns(): UpstreamParts['turns'] {
@@ -94,11 +94,11 @@ export class UpstreamRequest implements AbortListener {
 
   /** The client disconnected. */
   handleEvent(): void {
-    if (this.#endsWithClient) this.aborted()
+    if (this.#endsWithClient) this.onAbort()
   }
 
   /** The gateway ends the call, or nobody waits for it. */
-  aborted(): void {
+  onAbort(): void {
     this.#controller.abort()
   }
 
@@ -167,8 +167,8 @@ export class UpstreamRequest implements AbortListener {
   }
 
   /** The answer has come: all of it, or its beginning. */
-  comes(response: Response): void {
-    this.#arrival?.comes(response)
+  onResponse(response: Response): void {
+    this.#arrival?.onResponse(response)
   }
 
   /** Resolves with the other answers that come in this turn of the loop; undefined while no other is awaited. */
@@ -231,7 +231,7 @@ export class UpstreamRequest implements AbortListener {
         if (made instanceof Promise) arrival.awaits()
         return made
       },
-      came: ({ value }) => {
+      onRead: ({ value }) => {
         let bytes = 0
         if (value !== undefined) for (const { length } of value) bytes += length
         // A small read was all that had arrived.
@@ -254,7 +254,7 @@ export class UpstreamRequest implements AbortListener {
   end(): void {
     this.settle()
     this.pausing()
-    if (!this.#read) this.aborted()
+    if (!this.#read) this.onAbort()
     if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
     this.#ended = true
   }

@@ -1,7 +1,7 @@
 // Words the schema's faults for an operator, and prints them.
 
 import type { z } from 'zod'
-import { type ConfigFault, type Draft, type Path, printed, printedOrigin } from '../read/draft.ts'
+import { type ConfigFault, type Draft, type Path, printPath, printedOrigin } from '../read/draft.ts'
 import { nearest } from '../../nearest.ts'
 import { keysAt, settings } from '../settings.ts'
 
@@ -39,7 +39,7 @@ function branchMeant(issue: Issue & { code: 'invalid_union' }): Issue[] | undefi
 /** A suggestion from the keys allowed there; otherwise from settings that end so (`port` means `server.port`). */
 function nearestKey(path: Path, key: string): string | undefined {
   const beside = nearest(key, keysAt(path.map(String)))
-  if (beside) return printed([...path, beside])
+  if (beside) return printPath([...path, beside])
   const ends = settings().filter((setting) => !setting.path.includes('*') && setting.path.length > 1)
   return ends.find((setting) => setting.path.at(-1) === key)?.path.join('.')
 }

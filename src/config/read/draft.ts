@@ -51,30 +51,30 @@ export class Draft {
   }
 
   mark(path: Path, origin: Origin): void {
-    this.#origins.set(printed(path), origin)
+    this.#origins.set(printPath(path), origin)
   }
 
   /** Takes back that a value came from anywhere: it turned out not to be given. */
   unmark(path: Path): void {
-    this.#origins.delete(printed(path))
+    this.#origins.delete(printPath(path))
   }
 
   /** The origin of the value at exactly this path; the default if it was not set. */
   valueOrigin(path: Path): Origin {
-    return this.#origins.get(printed(path)) ?? { kind: 'default' }
+    return this.#origins.get(printPath(path)) ?? { kind: 'default' }
   }
 
   /** The place to look for a fault: the origin of the value, or of the nearest thing around it that has one. */
   #placeOf(path: Path): Origin | undefined {
     for (let length = path.length; length > 0; length--) {
-      const origin = this.#origins.get(printed(path.slice(0, length)))
+      const origin = this.#origins.get(printPath(path.slice(0, length)))
       if (origin) return origin
     }
     return undefined
   }
 
   fault(path: Path, problem: string, nearest?: string): void {
-    this.faults.push({ path: printed(path), problem, nearest, origin: this.#placeOf(path) })
+    this.faults.push({ path: printPath(path), problem, nearest, origin: this.#placeOf(path) })
   }
 
   warn(name: string, problem: string): void {
@@ -87,7 +87,7 @@ export function isTree(value: unknown): value is Tree {
 }
 
 /** `models[0].price.input`: a path as people write it. */
-export function printed(path: Path): string {
+export function printPath(path: Path): string {
   return path
     .map((part, at) => (typeof part === 'number' ? `[${part}]` : at === 0 ? part : `.${part}`))
     .join('')

@@ -5,7 +5,7 @@ import { type Draft, isTree, type Path } from './draft.ts'
 import { nearest } from '../../nearest.ts'
 import { readSecretFile, type ReadFile, secretProblem } from './secrets.ts'
 import { environmentName, type Setting, settings } from '../settings.ts'
-import { coerced } from './text-value.ts'
+import { coerceText } from './text-value.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -46,7 +46,7 @@ export function readVariables(
     given.set(path.join('.'), { name, value })
     const text = fromFile ? readSecretFile(draft, path, value, read) : value
     if (text === undefined) continue
-    draft.set(path, coerced(setting.kind, text), { kind: 'environment', name })
+    draft.set(path, coerceText(setting.kind, text), { kind: 'environment', name })
   }
 }
 

@@ -1,6 +1,6 @@
 // Settings with a former name. The configuration is a contract: existing files continue to work.
 
-import { type Draft, isTree, type Path, printed } from './draft.ts'
+import { type Draft, isTree, type Path, printPath } from './draft.ts'
 
 interface Renamed {
   readonly from: Path
@@ -21,7 +21,7 @@ export function takeOldNames(draft: Draft): void {
     draft.unmark(from)
     if (draft.get(to) === undefined) {
       draft.set(to, value, origin)
-      draft.warn(printed(from), `is called ${printed(to)} now; the old name still works`)
-    } else draft.fault(to, `is given under its old name, ${printed(from)}, too: keep one of them`)
+      draft.warn(printPath(from), `is called ${printPath(to)} now; the old name still works`)
+    } else draft.fault(to, `is given under its old name, ${printPath(from)}, too: keep one of them`)
   }
 }

@@ -45,18 +45,18 @@ export function resolveSecrets(draft: Draft, read: ReadFile): void {
 }
 
 function replace(draft: Draft, path: Path, written: string, read: ReadFile): void {
-  const text = fetched(draft, path, written, read)
+  const text = fetchSecret(draft, path, written, read)
   const parent = draft.get(path.slice(0, -1))
   if (isTree(parent)) parent[path.at(-1)!] = text
 }
 
 function replaceItem(draft: Draft, path: Path, keys: unknown[], at: number, read: ReadFile): void {
   const written: unknown = keys[at]
-  if (typeof written === 'string') keys[at] = fetched(draft, [...path, at], written, read)
+  if (typeof written === 'string') keys[at] = fetchSecret(draft, [...path, at], written, read)
 }
 
 /** The secret itself. One that is of no use stays as it was written: its fault has been noted. */
-function fetched(draft: Draft, path: Path, written: string, read: ReadFile): string {
+function fetchSecret(draft: Draft, path: Path, written: string, read: ReadFile): string {
   const text = written.startsWith('file:')
     ? readSecretFile(draft, path, written.slice('file:'.length), read)
     : written
@@ -86,7 +86,7 @@ function placeholderProblem(text: string): string | undefined {
 }
 
 /** A secret as it may be shown: its last four characters when it is long enough to spare them. */
-export function masked(secret: string): string {
+export function maskSecret(secret: string): string {
   return secret.length >= 20 ? `****${secret.slice(-4)}` : '****'
 }
 

@@ -15,7 +15,7 @@ const truths: Readonly<Record<string, boolean>> = {
 }
 
 /** Parses `text`; what cannot be parsed stays text, for the schema to report. */
-export function coerced(kind: SettingKind, text: string): unknown {
+export function coerceText(kind: SettingKind, text: string): unknown {
   switch (kind) {
     case 'text':
       return text

@@ -1,9 +1,9 @@
 // weir.yaml: parsed with line numbers, `${NAME}` filled in from the environment.
 
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Node } from 'yaml'
-import { type Draft, isTree, type Path, printed } from './draft.ts'
+import { type Draft, isTree, type Path, printPath } from './draft.ts'
 import { settingAt } from '../settings.ts'
-import { coerced } from './text-value.ts'
+import { coerceText } from './text-value.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -97,16 +97,18 @@ function expandedTree(expansion: Expansion, tree: object, path: Path): Record<st
       expansion.draft.fault([...path, key], 'unknown key')
       continue
     }
-    const filled = expanded(expansion, value, [...path, key])
+    const filled = expandValue(expansion, value, [...path, key])
     if (filled !== absent) result[key] = filled
   }
   return result
 }
 
-function expanded(expansion: Expansion, value: unknown, path: Path): unknown {
+function expandValue(expansion: Expansion, value: unknown, path: Path): unknown {
   if (typeof value === 'string') return expandedText(expansion, value, path)
   if (Array.isArray(value)) {
-    return value.map((item, at) => expanded(expansion, item, [...path, at])).filter((item) => item !== absent)
+    return value
+      .map((item, at) => expandValue(expansion, item, [...path, at]))
+      .filter((item) => item !== absent)
   }
   // An empty section (`providers:` with everything commented out) is a section without settings.
   if (value === null) return absent
@@ -125,13 +127,13 @@ function expandedText({ draft, env, references }: Expansion, text: string, path:
   if (unset.length === 0) {
     const setting = settingAt(path.map(String))
     // A list of keys can be written as one here: what fills in a key is that key, commas and all.
-    return setting && setting.kind !== 'keys' ? coerced(setting.kind, filled) : filled
+    return setting && setting.kind !== 'keys' ? coerceText(setting.kind, filled) : filled
   }
   if (text.replace(token, '') !== '') {
     draft.fault(path, `names the environment variable ${unset.join(', ')}, which is not set`)
   } else {
     draft.warn(
-      printed(path),
+      printPath(path),
       `names the environment variable ${unset.join(', ')}, which is not set: taken as not given`,
     )
     draft.unmark(path)

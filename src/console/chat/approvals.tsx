@@ -62,7 +62,7 @@ function Request({ request, decision, open, locked, onChoose }: RequestProps) {
         aria-label={t('What it is called with')}
         className="mt-1 max-h-60 overflow-auto font-mono text-[12px] break-all whitespace-pre-wrap"
       >
-        {visible(indented(request.arguments))}
+        {visible(indentJson(request.arguments))}
       </pre>
       <div className="mt-2 flex flex-wrap items-center gap-2">
         {decision === undefined && open && (
@@ -93,7 +93,7 @@ function visible(text: string): string {
 }
 
 /** Formatted JSON, or the model's text if it is not JSON. */
-function indented(json: string): string {
+function indentJson(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), null, 2)
   } catch {

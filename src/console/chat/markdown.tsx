@@ -18,7 +18,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character]!)
 }
 
@@ -26,9 +26,9 @@ const marked = new Marked({
   gfm: true,
   breaks: false,
   renderer: {
-    html: ({ text }) => escaped(text),
+    html: ({ text }) => escapeHtml(text),
     // Loading an image could disclose the conversation to its server.
-    image: ({ href, text }) => escaped(`[${text || 'image'}: ${href}]`),
+    image: ({ href, text }) => escapeHtml(`[${text || 'image'}: ${href}]`),
     // The first two heading levels are the page's title and the speaker.
     heading({ tokens, depth }) {
       const level = Math.min(6, depth + 2)
@@ -39,7 +39,7 @@ const marked = new Marked({
 })
 
 marked.use(
-  formulas(({ text, latex, displayed }) => typeset(latex, displayed) ?? `<code>${escaped(text)}</code>`),
+  formulas(({ text, latex, displayed }) => typeset(latex, displayed) ?? `<code>${escapeHtml(text)}</code>`),
 )
 
 const allowed = {

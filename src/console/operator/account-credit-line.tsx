@@ -7,7 +7,7 @@ import type { Credits } from '../api/wire.ts'
 import { usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Section } from '../ui/basics.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 
@@ -23,7 +23,7 @@ export function CreditLine({ path, credits }: { path: string; credits: Credits }
     const amount = textOf(new FormData(event.currentTarget), 'credit_line') ?? ''
     const wanted = kind === 'none' ? null : kind === 'unlimited' ? kind : amount
     void act(async () => {
-      await elevated(() => call('POST', `${path}/credit-line`, { credit_line: wanted }))
+      await elevate(() => call('POST', `${path}/credit-line`, { credit_line: wanted }))
       await client.invalidateQueries({ queryKey: ['admin'] })
     })
   }

@@ -12,7 +12,7 @@ import { t } from '../strings/text.ts'
 import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
 import { ActForm } from '../ui/act-form.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { AccountKeys, AccountSessions } from './account-access.tsx'
@@ -52,22 +52,22 @@ function Whole({ account }: { account: AccountWhole }) {
   const [link, setLink] = useState<SignInLink | null>(null)
   const path = `admin/accounts/${encodeURIComponent(account.id)}`
   const [promoting, setPromoting] = useState(false)
-  const changed = () => client.invalidateQueries({ queryKey: ['admin'] })
+  const onChanged = () => client.invalidateQueries({ queryKey: ['admin'] })
   const change = (verb: string, body: object) =>
     act(async () => {
-      await elevated(() => call('POST', `${path}/${verb}`, body))
-      await changed()
+      await elevate(() => call('POST', `${path}/${verb}`, body))
+      await onChanged()
     })
   const promote = async () => {
-    const made = await elevated(() =>
+    const made = await elevate(() =>
       call<{ link: SignInLink | null }>('POST', `${path}/role`, { role: 'operator' }),
     )
     setPromoting(false)
     setLink(made.link)
-    await changed()
+    await onChanged()
   }
   const makeLink = () =>
-    act(async () => setLink(await elevated(() => call<SignInLink>('POST', `${path}/link`, {}))))
+    act(async () => setLink(await elevate(() => call<SignInLink>('POST', `${path}/link`, {}))))
   return (
     <>
       <PageHead title={account.email}>
@@ -173,7 +173,7 @@ function Grant({ path }: { path: string }) {
     }
     void act(async () => {
       try {
-        const { granted } = await elevated(() => call<{ granted: boolean }>('POST', `${path}/grant`, body))
+        const { granted } = await elevate(() => call<{ granted: boolean }>('POST', `${path}/grant`, body))
         setDone({ amount, granted })
       } catch (thrown) {
         // The id stands for a grant whose answer was lost. What the form has now is another one.

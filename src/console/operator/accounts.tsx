@@ -9,7 +9,7 @@ import { moment } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Code, Empty, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
 import { Table } from '../ui/table.tsx'
 import { QueryState } from '../ui/query-state.tsx'
@@ -102,7 +102,7 @@ function Invite({ onClose }: { onClose: () => void }) {
   const [link, setLink] = useState<SignInLink | null>(null)
   const invite = async (given: FormData) => {
     const body = { email: textOf(given, 'email'), role: textOf(given, 'role') }
-    setLink(await elevated(() => call<SignInLink>('POST', 'admin/invitations', body)))
+    setLink(await elevate(() => call<SignInLink>('POST', 'admin/invitations', body)))
   }
   return (
     <Dialog title={t('Invite somebody')} onClose={onClose} firm={link !== null} wide={link !== null}>

@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../api/call.ts'
 import type { Page } from '../api/wire.ts'
-import { count, counted, milliseconds, usd, usdShort } from '../strings/format.ts'
+import { count, countOf, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
 import { Older } from '../ui/older.tsx'
@@ -151,7 +151,7 @@ export function Ledger() {
         <div className="grid gap-4">
           <Note tone={audit.ok ? 'good' : 'bad'} role="status">
             {audit.ok
-              ? counted(
+              ? countOf(
                   audit.journal_entries,
                   'The ledger is correct: {count} entry checked.',
                   'The ledger is correct: {count} entries checked.',

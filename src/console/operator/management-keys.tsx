@@ -8,7 +8,7 @@ import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { textOf, TextField } from '../ui/form.tsx'
 import { Table } from '../ui/table.tsx'
 import { QueryState } from '../ui/query-state.tsx'
@@ -34,7 +34,7 @@ export function ManagementKeys() {
       (await call<{ data: readonly ManagementKey[] }>('GET', 'admin/management-keys')).data,
   })
   const revoke = async (id: string) => {
-    await elevated(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
+    await elevate(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
     await client.invalidateQueries({ queryKey })
   }
   return (
@@ -101,7 +101,7 @@ function Making({ onClose }: { onClose: () => void }) {
   const make = async (given: FormData) => {
     const body = { ...bodyOf(given), id }
     try {
-      const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
+      const { key } = await elevate(() => call<{ key: string }>('POST', 'admin/management-keys', body))
       setMade(key)
     } finally {
       // Also after an error: it may have been made, and only the answer was lost.

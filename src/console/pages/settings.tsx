@@ -12,7 +12,7 @@ import { day, moment } from '../strings/format.ts'
 import { chooseLanguage, language, languages, t } from '../strings/text.ts'
 import { Badge, Button, Failure, Loading, Note, PageHead, Section, TimeIn } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { TextField } from '../ui/form.tsx'
 import { useAct } from '../ui/use-act.ts'
 import { ActForm } from '../ui/act-form.tsx'
@@ -66,7 +66,7 @@ function Password({ account }: { account: Account }) {
       ...(account.has_password ? { current: String(given.get('current')) } : {}),
     }
     void act(async () => {
-      takeSession(await elevated(() => call<SessionView>('POST', 'password', body)))
+      takeSession(await elevate(() => call<SessionView>('POST', 'password', body)))
       form.reset()
       setChanged(true)
     })
@@ -110,20 +110,20 @@ function Passkeys() {
   })
   const { error: failed, busy, act } = useAct()
   const client = useQueryClient()
-  const changed = async () => {
+  const onChanged = async () => {
     await refetch()
     await client.invalidateQueries({ queryKey: ['session'] })
   }
   const add = () =>
     act(async () => {
       const name = `${platformName()}, ${day(new Date().toISOString())}`
-      await elevated(async () => call('POST', 'passkeys', { response: await newPasskey(), name }))
-      await changed()
+      await elevate(async () => call('POST', 'passkeys', { response: await newPasskey(), name }))
+      await onChanged()
     })
   const remove = (id: string) =>
     act(async () => {
-      await elevated(() => call('DELETE', `passkeys/${encodeURIComponent(id)}`))
-      await changed()
+      await elevate(() => call('DELETE', `passkeys/${encodeURIComponent(id)}`))
+      await onChanged()
     })
   return (
     <Section
@@ -263,7 +263,7 @@ function EndOfAccount({ account }: { account: Account }) {
   const [asking, setAsking] = useState(false)
   const remove = async (given: FormData) => {
     const confirm = String(given.get('confirm'))
-    takeSession(await elevated(() => call<SessionView>('DELETE', 'account', { confirm })))
+    takeSession(await elevate(() => call<SessionView>('DELETE', 'account', { confirm })))
   }
   return (
     <Section title={t('Delete the account')}>

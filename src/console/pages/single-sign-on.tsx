@@ -5,7 +5,7 @@ import { call, relayedAnswerWithinMs } from '../api/call.ts'
 import type { Identity, SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Failure, Loading, Note, Section, TimeIn } from '../ui/basics.tsx'
-import { elevated } from '../ui/elevate.tsx'
+import { elevate } from '../ui/elevate.tsx'
 import { useAct } from '../ui/use-act.ts'
 
 /** Shown where there is a single sign-on. Linking leaves the page, and comes back to it with an error in the hash. */
@@ -23,14 +23,14 @@ function Identities({ session, label }: { session: SessionView; label: string })
   const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
   const link = () =>
     act(async () => {
-      const { url } = await elevated(() =>
+      const { url } = await elevate(() =>
         call<{ url: string }>('POST', 'identities/link', {}, { withinMs: relayedAnswerWithinMs }),
       )
       location.assign(url)
     })
   const unlink = ({ issuer, subject }: Identity) =>
     act(async () => {
-      await elevated(() => call('DELETE', 'identities', { issuer, subject }))
+      await elevate(() => call('DELETE', 'identities', { issuer, subject }))
       await refetch()
     })
   return (

@@ -34,7 +34,7 @@ export function count(value: number): string {
 }
 
 /** One of two strings by a number, which is their `{count}`. */
-export function counted(
+export function countOf(
   value: number,
   one: string,
   many: string,

@@ -16,10 +16,10 @@ export const languages = [
 
 /** The user's choice, otherwise the first language of the browser that is available. */
 export function language(): string {
-  const known = (code: string | undefined) => languages.some(([name]) => name === code)
+  const isKnown = (code: string | undefined) => languages.some(([name]) => name === code)
   const chosen = localStorage.getItem(languageItem) ?? undefined
-  if (known(chosen)) return chosen!
-  return navigator.languages.map((code) => code.split('-')[0]).find(known) ?? 'en'
+  if (isKnown(chosen)) return chosen!
+  return navigator.languages.map((code) => code.split('-')[0]).find(isKnown) ?? 'en'
 }
 
 export function chooseLanguage(code: string): void {

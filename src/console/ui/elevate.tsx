@@ -13,7 +13,7 @@ import { TextField } from './form.tsx'
 let ask: (() => Promise<boolean>) | undefined
 
 /** Runs an act, after a fresh sign-in if it needs one. Throws the refusal if the user cancels. */
-export async function elevated<T>(act: () => Promise<T>): Promise<T> {
+export async function elevate<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act()
   } catch (error) {
@@ -34,14 +34,14 @@ export function ElevationDialog() {
       setPending(() => resolve)
     })
   if (!pending || !session?.account) return null
-  const done = (proven: boolean) => {
+  const finish = (proven: boolean) => {
     pending(proven)
     setPending(null)
   }
   const prove = async (proof: () => Promise<object>) => {
     try {
       takeSession(await call<SessionView>('POST', 'elevate', await proof()))
-      done(true)
+      finish(true)
     } catch (thrown) {
       setError(thrown)
     }
@@ -52,7 +52,7 @@ export function ElevationDialog() {
     void prove(() => Promise.resolve({ password }))
   }
   return (
-    <Dialog title={t('Confirm that it is you')} onClose={() => done(false)}>
+    <Dialog title={t('Confirm that it is you')} onClose={() => finish(false)}>
       <div className="grid gap-3">
         <p className="text-muted">{t('This needs proof that it is you, not older than ten minutes.')}</p>
         {session.account.has_password && (

@@ -73,12 +73,12 @@ export function startSweep(parts: {
     }
   })
   // The step of a round that is stopped may find the store closed: what it left, the next start does.
-  const failed = (error: unknown) => stopped || parts.failed(error)
+  const onFailure = (error: unknown) => stopped || parts.failed(error)
   const tick = async () => {
     if (isRunning) firstOf((await money()).failures)
     else await run()
   }
-  const timer = setInterval(() => void tick().catch(failed), parts.everyMs)
+  const timer = setInterval(() => void tick().catch(onFailure), parts.everyMs)
   timer.unref()
   const stop = () => {
     stopped = true

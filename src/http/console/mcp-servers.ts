@@ -115,7 +115,7 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
     },
     async (asked) => {
       try {
-        await authorized(asked)
+        await authorizeServer(asked)
         return toServersPage('authorized')
       } catch (error) {
         // A person is looking at this in a browser: JSON would not help them.
@@ -128,7 +128,7 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-async function authorized({ parts, account, session, request }: AskedBy<undefined>): Promise<void> {
+async function authorizeServer({ parts, account, session, request }: AskedBy<undefined>): Promise<void> {
   const query = new URL(request.url).searchParams
   const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
   if (state === null || code === null) {

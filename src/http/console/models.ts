@@ -22,11 +22,11 @@ export const modelRoutes: readonly ConsoleRoute[] = [
       await parts.freeCredit.ensure(account)
       const { fields } = queryOf(modelParameters, request)
       const rows = await modelRows(parts, account)
-      const data = fields === undefined ? rows : rows.map((row) => chosen(row, fields))
+      const data = fields === undefined ? rows : rows.map((row) => pickColumns(row, fields))
       const body = JSON.stringify({ data })
       // Made anew each time, whatever of it is sent.
       parts.freeReads.count(reader, body.length)
-      return tagged(request, body)
+      return withEtag(request, body)
     },
   ),
 ]
@@ -61,7 +61,7 @@ const modelParameters = z.strictObject({
 
 type Row = ReturnType<typeof modelRow>
 
-function chosen(row: Row, fields: readonly Column[]): Partial<Row> {
+function pickColumns(row: Row, fields: readonly Column[]): Partial<Row> {
   return Object.fromEntries(fields.map((field) => [field, row[field]])) as Partial<Row>
 }
 
@@ -116,7 +116,7 @@ function modelRow(
   }
 }
 
-async function tagged(request: Request, body: string): Promise<Response> {
+async function withEtag(request: Request, body: string): Promise<Response> {
   const etag = etagOf(body)
   const headers = { 'cache-control': 'private, no-cache', 'content-type': 'application/json' }
   if (!etagMatches(request.headers.get('if-none-match'), etag))

@@ -121,7 +121,7 @@ function fileOf(name: string): Promise<PageFile | undefined> {
 }
 
 async function load(name: string): Promise<PageFile | undefined> {
-  const source = embedded(name) ?? Bun.file(resolve(builtFolder, `${name}.br`))
+  const source = embeddedFile(name) ?? Bun.file(resolve(builtFolder, `${name}.br`))
   if (!(await isThere(source))) return undefined
   const stored = new Uint8Array(await source.arrayBuffer())
   const digest = new Bun.CryptoHasher('sha256').update(stored).digest('base64url').slice(0, 22)
@@ -129,7 +129,7 @@ async function load(name: string): Promise<PageFile | undefined> {
 }
 
 /** The file inside the executable; undefined when run from source. */
-function embedded(name: string): Blob | undefined {
+function embeddedFile(name: string): Blob | undefined {
   const stored = `${name}.br`
   return Bun.embeddedFiles.find((blob) => 'name' in blob && blob.name === stored)
 }

@@ -46,7 +46,7 @@ export function hashSource(text: string): string {
 function introduction(): string {
   const example = new GatewayError('credits_reserved', { retryAfterMs: 2_000 })
   return `<p>Every error has the same shape. <code>code</code> says what happened and has its section below, <code>param</code> names the field at fault, and <code>request_id</code> finds the request in the log.</p>
-<pre><code>${escaped(JSON.stringify(renderError(example, 'req_01a1fcaa216272aa8d5548c4e8af6c09'), null, 2))}</code></pre>
+<pre><code>${escapeHtml(JSON.stringify(renderError(example, 'req_01a1fcaa216272aa8d5548c4e8af6c09'), null, 2))}</code></pre>
 <p>The header <code>x-should-retry</code> tells whether the same request may succeed later, <code>retry-after-ms</code> and <code>retry-after</code> when. The official client libraries obey them. The same table as JSON: <a href="/v1/errors"><code>GET /v1/errors</code></a>.</p>`
 }
 
@@ -70,10 +70,10 @@ function section({ code, status, type, retryable, means, remedy }: Row): string 
 }
 
 function prose(text: string): string {
-  return escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>')
+  return escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>')
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
 }
 

@@ -72,7 +72,7 @@ export async function docs(request: Request, routes: readonly DocumentedRoute[])
   // The pages name their scripts and each other relative to their own address, so that they also work below a path.
   if (path !== pathname)
     return nothing({ status: 308, headers: { location: `../${path.slice(1).split('/').at(-1)}` } })
-  const { body, zipped, headers } = await kept(path, () => make(routes))
+  const { body, zipped, headers } = await keepPage(path, () => make(routes))
   if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
     return nothing({ status: 304, headers })
   }
@@ -85,7 +85,7 @@ function nothing(init: ResponseInit): FreeAnswer {
   return { response: new Response(null, init), bytes: 0 }
 }
 
-function kept(path: string, make: () => Promise<Page>): Promise<Page> {
+function keepPage(path: string, make: () => Promise<Page>): Promise<Page> {
   const before = made.get(path)
   if (before) return before
   const page = make()

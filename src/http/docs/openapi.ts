@@ -67,12 +67,12 @@ function schemas(operations: readonly PlacedOperation[]): Record<string, object>
   return Object.fromEntries(
     Object.entries(wire).map(([name, schema]) => [
       name,
-      schema instanceof z.ZodType ? schemaOf(schema) : described(schema),
+      schema instanceof z.ZodType ? schemaOf(schema) : describeSchema(schema),
     ]),
   )
 }
 
-function described({ schema, fields }: DescribedSchema): object {
+function describeSchema({ schema, fields }: DescribedSchema): object {
   const made = schemaOf(schema) as { properties: Record<string, object> }
   for (const [name, description] of Object.entries(fields)) {
     const field = made.properties[name]

@@ -12,7 +12,7 @@ import { checkHeaders, checkTarget } from './header-guard.ts'
 import { credentialOf, noteRefusal } from './note-refusal.ts'
 
 /** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
-export async function answered<Parts extends ServingParts>(
+export async function answerRoute<Parts extends ServingParts>(
   parts: Parts,
   route: Route<Parts>,
   request: Request,

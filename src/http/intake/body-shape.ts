@@ -71,7 +71,7 @@ class Scan {
         case 0x5b: // [
         case 0x7b: // {
           if (++this.#depth > this.#maxDepth)
-            throw refused(`The body is nested deeper than ${this.#maxDepth} levels.`)
+            throw shapeError(`The body is nested deeper than ${this.#maxDepth} levels.`)
           if (++this.#opened + this.#colons > maxParts) throw tooManyParts()
           break
         case 0x5d: // ]
@@ -83,7 +83,7 @@ class Scan {
           break
         case 0x2c: // ,
           if (++this.#commas > this.#maxCommas)
-            throw refused(`The body has more than ${this.#maxCommas} values.`)
+            throw shapeError(`The body has more than ${this.#maxCommas} values.`)
           break
         case 0x20:
         case 0x0a:
@@ -93,7 +93,7 @@ class Scan {
           break
         case 0x45: // E
         case 0x65: // e
-          if (isInfinite(text, at - 1)) throw refused('The body holds a number that is too large.')
+          if (isInfinite(text, at - 1)) throw shapeError('The body holds a number that is too large.')
           // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
           if (++this.#exponents > this.#commas + this.#colons + this.#opened + 1) return this.#colons
           break
@@ -119,9 +119,9 @@ function isInfinite(text: string, at: number): boolean {
 }
 
 function tooManyParts(): GatewayError {
-  return refused(`The body has more than ${maxParts} objects, arrays and keys.`)
+  return shapeError(`The body has more than ${maxParts} objects, arrays and keys.`)
 }
 
-function refused(message: string): GatewayError {
+function shapeError(message: string): GatewayError {
   return new GatewayError('invalid_request', { message })
 }

@@ -48,7 +48,7 @@ export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
     const allowed = readers(request)
     if (allowed === undefined) return handle(request)
     if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
-      return new Response(null, { status: 204, headers: { ...allowed, ...asked(request.headers) } })
+      return new Response(null, { status: 204, headers: { ...allowed, ...askedHeaders(request.headers) } })
     const answer = handle(request)
     return answer instanceof Promise
       ? answer.then((response) => readable(response, allowed))
@@ -57,7 +57,7 @@ export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
 }
 
 /** The headers that the page may send: client libraries add their own, and none has any effect here. */
-function asked(headers: Headers): Record<string, string> {
+function askedHeaders(headers: Headers): Record<string, string> {
   const wanted = headers.get('access-control-request-headers') ?? ''
   return {
     'access-control-allow-methods': methods,

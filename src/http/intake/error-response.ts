@@ -17,7 +17,12 @@ export function refusalIn(shape: (error: RenderedError) => object): Refuse {
     const error = asGatewayError(thrown)
     return Response.json(shape(renderError(error, requestId, publicUrl)), {
       status: error.status,
-      headers: { 'x-request-id': requestId, ...servedBy(error), ...allowed(error), ...retryHeaders(error) },
+      headers: {
+        'x-request-id': requestId,
+        ...servedBy(error),
+        ...allowHeader(error),
+        ...retryHeaders(error),
+      },
     })
   }
 }
@@ -34,7 +39,7 @@ function servedBy({ details }: GatewayError): Record<string, string> {
 }
 
 /** The methods of the path, which a 405 must name. */
-function allowed({ code, details }: GatewayError): Record<string, string> {
+function allowHeader({ code, details }: GatewayError): Record<string, string> {
   const methods = details.metadata?.['allow']
   return code === 'method_not_allowed' && Array.isArray(methods) ? { allow: methods.join(', ') } : {}
 }

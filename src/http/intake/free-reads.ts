@@ -1,7 +1,7 @@
 // Limits what one reads of what is large and costs nothing: lists of models, and the documentation.
 
 import { networkOf } from '../../accounts/identity/network.ts'
-import { counted } from '../../counted.ts'
+import { plural } from '../../counted.ts'
 import { GatewayError } from '../../errors.ts'
 import { type Authentication, authenticateEither } from './authenticate.ts'
 import { Rates } from './paid/limits.ts'
@@ -25,7 +25,7 @@ export class FreeReads {
     if (this.#perMinute === 0) return
     const retryAfterMs = this.#rates.waitMs(reader, this.#perMinute, leastBytes)
     if (retryAfterMs === 0) return
-    const message = `More than ${counted(this.#perMinute, 'byte')} of lists and pages were read in a minute.`
+    const message = `More than ${plural(this.#perMinute, 'byte')} of lists and pages were read in a minute.`
     throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
   }
 

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 
 /** The unescaped model id of a path. Throws `invalid_model_id` for an invalid escape. */
-export function decoded(path: string): string {
+export function decodePath(path: string): string {
   try {
     return decodeURIComponent(path)
   } catch (cause) {

@@ -21,7 +21,7 @@ export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Reque
     if (name in given) throw wrong(name, repeated)
     if (value !== '') given[name] = value
   }
-  return parsed(schema, given)
+  return parseQuery(schema, given)
 }
 
 /** Throws `invalid_request` for a parameter that is none of `names`, or is there more than once. */
@@ -33,7 +33,7 @@ export function requireKnown(query: URLSearchParams, names: readonly string[]): 
 }
 
 /** Parses a value with the schema. Throws `invalid_request` with the first fault and its field. */
-export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
+export function parseQuery<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
   const read = schema.safeParse(value)
   if (read.success) return read.data
   const issue = read.error.issues[0]

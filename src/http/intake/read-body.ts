@@ -52,7 +52,7 @@ export async function readCall(
     const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
     if (turn) await whileOpen(parts, request, () => turn)
   }
-  const json = parsed(parts, bytes, maxCommas)
+  const json = parseBody(parts, bytes, maxCommas)
   return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
@@ -67,7 +67,7 @@ export async function readJson(
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
   const bytes = await bodyBytes(request, parts.body)
-  const json = parsed(parts, bytes, maxCommas)
+  const json = parseBody(parts, bytes, maxCommas)
   return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
 }
 
@@ -89,9 +89,9 @@ export function brokenOff(cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
-function parsed({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
+function parseBody({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
   return bytes.length <= stepCharacters
-    ? turns.run(() => parseJson(decoded(bytes), body.maxDepth, maxCommas))
+    ? turns.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
     : turns.through(parsedBody(bytes, body, maxCommas))
 }
 
@@ -137,7 +137,7 @@ export function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-function decoded(bytes: Uint8Array): string {
+function decodeText(bytes: Uint8Array): string {
   try {
     return strictUtf8.decode(bytes)
   } catch (cause) {

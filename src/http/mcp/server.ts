@@ -88,7 +88,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
       annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
     },
     (given, context) =>
-      answered(async () => {
+      answerTool(async () => {
         const response = await api('/v1/chat/completions', bodyOf(given), signalOf(context))
         const answer = chatAnswer(await jsonOf(response), response.headers.get('x-request-id'))
         return { content: text(answer.text), structuredContent: answer }
@@ -104,7 +104,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
       annotations: onlyLooks,
     },
     (given, context) =>
-      answered(async () => {
+      answerTool(async () => {
         const listed = modelList(
           await jsonOf(await api(modelsPath(given), undefined, signalOf(context))),
           given.limit,
@@ -126,7 +126,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
       annotations: onlyLooks,
     },
     (given, context) =>
-      answered(async () => asIs(await jsonOf(await api('/v1/estimate', bodyOf(given), signalOf(context))))),
+      answerTool(async () => asIs(await jsonOf(await api('/v1/estimate', bodyOf(given), signalOf(context))))),
   )
   server.registerTool(
     'credits',
@@ -137,7 +137,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
       annotations: onlyLooks,
     },
     (_, context) =>
-      answered(async () => {
+      answerTool(async () => {
         const { data } = z
           .object({ data: z.record(z.string(), z.json()) })
           .parse(await jsonOf(await api('/v1/credits', undefined, signalOf(context))))
@@ -155,7 +155,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
       annotations: { readOnlyHint: true, openWorldHint: true },
     },
     (given, context) =>
-      answered(async () => {
+      answerTool(async () => {
         const found = searchAnswer(
           await jsonOf(await api('/v1/responses', searchBody(given), signalOf(context))),
         )
@@ -166,7 +166,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
 }
 
 /** Errors of the API become results of the tool, so that the model can react. */
-async function answered(work: () => Promise<CallToolResult>): Promise<CallToolResult> {
+async function answerTool(work: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await work()
   } catch (error) {

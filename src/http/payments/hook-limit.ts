@@ -24,7 +24,7 @@ export class HookLimit {
    * that refuses is counted. Rejects as it does, and with `rate_limit_exceeded` instead when its network has sent too
    * many: then a message is read when it is short, or, where verifying costs more than reading, not at all.
    */
-  async checked<Message>(
+  async check<Message>(
     address: string,
     beyond: 'short' | 'unread',
     verified: (mostBytes: number) => Promise<Message>,

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
 import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
-import { parsed } from '../intake/query.ts'
+import { parseQuery } from '../intake/query.ts'
 import { readRaw } from '../intake/read-body.ts'
 import type { Route } from '../route.ts'
 import { returnTo } from './top-ups.ts'
@@ -18,7 +18,7 @@ function hookOf(id: 'razorpay' | 'stripe'): Route {
     handle: async ({ payments, hookLimit, site }, { request }) => {
       const verify = payments.processor(id)?.verify
       if (verify === undefined) throw notConfigured()
-      const { event, raw } = await hookLimit.checked(site.addressOf(request), 'short', async (most) => {
+      const { event, raw } = await hookLimit.check(site.addressOf(request), 'short', async (most) => {
         const raw = await readRaw(request, most)
         return { event: await verify(raw, request.headers), raw }
       })
@@ -34,12 +34,12 @@ export const subscriptionHook: Route = {
   operation: async () => (await import('./documentation.ts')).hookOperations.subscriptions,
   handle: async ({ subscriptions, subscriptionSecrets, hookLimit, site, now }, { request }) => {
     if (subscriptionSecrets.length === 0) throw notConfigured()
-    const raw = await hookLimit.checked(site.addressOf(request), 'short', async (most) => {
+    const raw = await hookLimit.check(site.addressOf(request), 'short', async (most) => {
       const body = await readRaw(request, most)
       requireSigned(body, request.headers, subscriptionSecrets, now())
       return body
     })
-    const period = await subscriptions.take(parsed(subscriptionMessage, signedJson(raw)))
+    const period = await subscriptions.take(parseQuery(subscriptionMessage, signedJson(raw)))
     return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
   },
 }
@@ -53,8 +53,8 @@ export const appleHook: Route = {
   handle: async ({ subscriptions, apple, hookLimit, site, now }, { request }) => {
     if (apple === undefined) throw notConfigured()
     const { readNotification } = await import('../../payments/apple.ts')
-    const message = await hookLimit.checked(site.addressOf(request), 'unread', async (most) => {
-      const { signedPayload } = parsed(applePayload, signedJson(await readRaw(request, most)))
+    const message = await hookLimit.check(site.addressOf(request), 'unread', async (most) => {
+      const { signedPayload } = parseQuery(applePayload, signedJson(await readRaw(request, most)))
       return readNotification(signedPayload, apple, now())
     })
     const period = message === undefined ? undefined : await subscriptions.take(message)
@@ -67,10 +67,10 @@ export const razorpayCallback: Route = {
   path: '/hooks/razorpay/callback',
   handle: async (parts, { request }) => {
     const razorpay = parts.payments.processor('razorpay')
-    if (razorpay?.returned === undefined) throw notConfigured()
+    if (razorpay?.returnTo === undefined) throw notConfigured()
     const { searchParams } = new URL(request.url)
     const address = parts.site.addressOf(request)
-    const id = await parts.hookLimit.checked(address, 'short', async () => razorpay.returned?.(searchParams))
+    const id = await parts.hookLimit.check(address, 'short', async () => razorpay.returnTo?.(searchParams))
     if (id === undefined) throw notConfigured()
     // The browser only reports that something was paid; what and how much is asked of the processor.
     await parts.payments.settleTopUp(id).catch((error: unknown) => {
@@ -79,11 +79,11 @@ export const razorpayCallback: Route = {
         error,
       })
     })
-    return redirected(returnTo(parts, id).page)
+    return redirectTo(returnTo(parts, id).page)
   },
 }
 
-export function redirected(location: string): Response {
+export function redirectTo(location: string): Response {
   return new Response(null, { status: 303, headers: { location } })
 }
 

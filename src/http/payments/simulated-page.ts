@@ -5,7 +5,7 @@ import { formatMinor } from '../../payments/exchange.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
-import { redirected } from './hooks.ts'
+import { redirectTo } from './hooks.ts'
 
 function pageAt({ payments }: HttpParts, reference: string) {
   const simulator = payments.processor('sim')
@@ -42,7 +42,7 @@ function choice(kind: 'paid' | 'failed'): Route {
       const { simulator, topUp, returnTo } = pageAt(parts, reference)
       simulator.choose(reference, kind, parts.now())
       await parts.payments.settleTopUp(topUp.id)
-      return redirected(returnTo)
+      return redirectTo(returnTo)
     },
   }
 }

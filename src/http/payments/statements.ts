@@ -28,7 +28,7 @@ export const statementRoutes: readonly ConsoleRoute[] = [
       summary: 'The statement of a month, such as 2026-11',
     },
     async ({ parts, account, params, request }) => {
-      const month = asked(params)
+      const month = askedMonth(params)
       return { data: await whileOpen(parts, request, () => statementOf(parts, account, month)) }
     },
   ),
@@ -38,7 +38,7 @@ export const statementRoutes: readonly ConsoleRoute[] = [
       path: 'credits/statements/:month/entries.csv',
       summary: 'Every entry of a month, the newest first, as a file',
     },
-    ({ parts, account, params, request }) => entriesFile(parts, request, account, asked(params)),
+    ({ parts, account, params, request }) => entriesFile(parts, request, account, askedMonth(params)),
   ),
 ]
 
@@ -53,7 +53,7 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
         'Opening and every movement are closing, to the last digit. Months are those of UTC; the one that runs ends now.',
     },
     async (given) => {
-      const month = asked(given.params)
+      const month = askedMonth(given.params)
       const account = await accountNamed(given)
       return {
         data: await whileOpen(given.parts, given.request, () => statementOf(given.parts, account, month)),
@@ -68,13 +68,13 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
       summary: 'Get every entry of an account in a month, the newest first, as a file',
     },
     async (given) => {
-      const month = asked(given.params)
+      const month = askedMonth(given.params)
       return entriesFile(given.parts, given.request, await accountNamed(given), month)
     },
   ),
 ]
 
-function asked({ month: name = '' }: Readonly<Record<string, string>>): Month {
+function askedMonth({ month: name = '' }: Readonly<Record<string, string>>): Month {
   const month = monthNamed(name)
   if (month !== undefined) return month
   const message = 'month takes a month such as 2026-11.'

@@ -12,7 +12,7 @@ import type { HttpParts } from '../parts.ts'
 import { signedIn } from '../app/signed-in.ts'
 import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
 import { whileOpen } from '../intake/connection.ts'
-import { pageLimit, parsed, queryOf } from '../intake/query.ts'
+import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { topUpBody, type TopUpView } from './wire.ts'
 
@@ -25,9 +25,9 @@ export const createTopUp: Route = {
   identify: signedIn,
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
-    const body = parsed(topUpBody, await smallJson(parts, request))
+    const body = parseQuery(topUpBody, await smallJson(parts, request))
     // A processor may take longer than the idle timeout.
-    const topUp = await whileOpen(parts, request, () => opened(parts, account, body, request.headers))
+    const topUp = await whileOpen(parts, request, () => openTopUp(parts, account, body, request.headers))
     return Response.json(topUp, { status: 201 })
   },
   operation: async () => (await import('./documentation.ts')).createTopUpOperation,
@@ -80,7 +80,7 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       errors: ['payment_processor_error', 'idempotency_conflict', 'rate_limit_exceeded'],
     },
     ({ parts, account, body, request }) =>
-      whileOpen(parts, request, () => opened(parts, account, body, request.headers)),
+      whileOpen(parts, request, () => openTopUp(parts, account, body, request.headers)),
   ),
   ownRoute(
     {
@@ -108,7 +108,7 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-async function opened(
+async function openTopUp(
   parts: HttpParts,
   account: Account,
   { amount, processor }: z.output<typeof topUpBody>,

@@ -5,7 +5,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { signedIn } from '../app/signed-in.ts'
 import { type ConsoleRoute, ownRoute } from '../console/route.ts'
-import { parsed } from '../intake/query.ts'
+import { parseQuery } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
 import { smallJson } from './top-ups.ts'
@@ -17,8 +17,8 @@ export const redeemVoucher: Route = {
   identify: signedIn,
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
-    const { code } = parsed(voucherBody, await smallJson(parts, request))
-    return Response.json(await redeemed(parts, account, code))
+    const { code } = parseQuery(voucherBody, await smallJson(parts, request))
+    return Response.json(await redeem(parts, account, code))
   },
   operation: async () => (await import('./documentation.ts')).redeemVoucherOperation,
 }
@@ -32,11 +32,11 @@ export const voucherRoutes: readonly ConsoleRoute[] = [
       body: voucherBody,
       errors: ['voucher_invalid', 'voucher_used'],
     },
-    ({ parts, account, body }) => redeemed(parts, account, body.code),
+    ({ parts, account, body }) => redeem(parts, account, body.code),
   ),
 ]
 
-async function redeemed({ vouchers }: HttpParts, account: Account, code: string) {
+async function redeem({ vouchers }: HttpParts, account: Account, code: string) {
   if (account.suspended) throw new GatewayError('account_suspended')
   const { credit, lot } = await vouchers.redeem(account.id, code)
   return { credit_usd: formatUsd(credit), lot }

@@ -47,11 +47,11 @@ export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<
     return schema.parse(JSON.parse(text))
   } catch (error) {
     if (error instanceof ProcessorRefusal) throw error
-    throw unanswered(processor, error)
+    throw unansweredError(processor, error)
   }
 }
 
-export function unanswered(processor: ProcessorId, cause: unknown): GatewayError {
+export function unansweredError(processor: ProcessorId, cause: unknown): GatewayError {
   const reason = cause instanceof z.ZodError ? 'its answer is not of the documented shape' : messageOf(cause)
   return new GatewayError('payment_processor_error', {
     message: `${processor} gave no usable answer: ${reason}`.slice(0, 300),

@@ -45,7 +45,7 @@ export function parseMessage(raw: Uint8Array): Message {
   try {
     return message.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)))
   } catch (cause) {
-    throw undocumented(cause)
+    throw undocumentedError(cause)
   }
 }
 
@@ -53,10 +53,10 @@ export function parseMessage(raw: Uint8Array): Message {
 function entityOf<T>({ payload }: Message, name: string, schema: z.ZodType<T>): T | undefined {
   const { success, data, error } = schema.optional().safeParse(payload[name]?.entity)
   if (success) return data
-  throw undocumented(error)
+  throw undocumentedError(error)
 }
 
-function undocumented(cause: unknown): GatewayError {
+function undocumentedError(cause: unknown): GatewayError {
   return new GatewayError('invalid_request', {
     message: 'The message is not of the documented shape.',
     cause,
@@ -113,25 +113,25 @@ function tidings(read: Message): PaymentNews {
     case 'payment_link.cancelled':
       return { kind: 'failed' }
     case 'refund.processed': {
-      const { id: refundId, ...rest } = required(entityOf(read, 'refund', part))
+      const { id: refundId, ...rest } = requireEntity(entityOf(read, 'refund', part))
       return { kind: 'refund', refundId, ...partOf(rest), of: 'one' }
     }
     case 'refund.failed': {
-      const { id: refundId, ...rest } = required(entityOf(read, 'refund', part))
+      const { id: refundId, ...rest } = requireEntity(entityOf(read, 'refund', part))
       return { kind: 'refund-failed', refundId, ...partOf(rest), of: 'one' }
     }
     default: {
       // `payment.failed` is one attempt: the page stays open for the next.
       const phase = phases[read.event]
       if (phase === undefined) return { kind: 'other' }
-      const { id: disputeId, ...rest } = required(entityOf(read, 'dispute', part))
+      const { id: disputeId, ...rest } = requireEntity(entityOf(read, 'dispute', part))
       return { kind: 'dispute', disputeId, ...partOf(rest), phase }
     }
   }
 }
 
-function required<T>(entity: T | undefined): T {
-  if (entity === undefined) throw undocumented(undefined)
+function requireEntity<T>(entity: T | undefined): T {
+  if (entity === undefined) throw undocumentedError(undefined)
   return entity
 }
 

@@ -61,7 +61,7 @@ export class Razorpay implements PaymentProcessor {
       // A reference belongs to one link: this one was created by a request whose answer was lost.
       const made = error.status === 400 ? await this.#made(topUp).catch(() => undefined) : undefined
       if (made?.short_url !== undefined) return { reference: made.id, url: made.short_url }
-      throw refused(error)
+      throw refusalError(error)
     }
   }
 
@@ -73,7 +73,7 @@ export class Razorpay implements PaymentProcessor {
           : await this.#ask('GET', `/payment_links/${encodeURIComponent(topUp.reference)}`, linkSchema)
       return link === undefined ? { kind: 'open' } : factOf(link, topUp)
     } catch (error) {
-      throw error instanceof ProcessorRefusal ? refused(error) : error
+      throw error instanceof ProcessorRefusal ? refusalError(error) : error
     }
   }
 
@@ -98,7 +98,7 @@ export class Razorpay implements PaymentProcessor {
         of: 'one',
       }
     } catch (error) {
-      throw error instanceof ProcessorRefusal ? refused(error) : error
+      throw error instanceof ProcessorRefusal ? refusalError(error) : error
     }
   }
 
@@ -136,7 +136,7 @@ export class Razorpay implements PaymentProcessor {
   }
 
   /** For the callback: the HMAC of four of its parameters with the API key's secret. */
-  returned(query: URLSearchParams): string {
+  returnTo(query: URLSearchParams): string {
     const [link, topUp, status, payment, signature] = returnedParameters.map((name) => query.get(name) ?? '')
     const signed = [link, topUp, status, payment].join('|')
     if (!isHexSignature(this.#settings.keySecret, signed, signature ?? '')) throw badSignature()
@@ -219,7 +219,7 @@ function factOf(link: Link, topUp: TopUp): PaymentFact {
   return link.status === 'cancelled' ? { kind: 'failed' } : { kind: 'open' }
 }
 
-function refused(error: ProcessorRefusal): GatewayError {
+function refusalError(error: ProcessorRefusal): GatewayError {
   return new GatewayError('payment_processor_error', {
     message: `razorpay refused the request with ${error.status}: ${error.message}`,
     lasting: true,

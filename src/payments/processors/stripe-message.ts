@@ -82,7 +82,7 @@ export function factOf(session: Session, paidAt: number | null): PaymentFact {
 /** The news in a message whose signature is good. Throws `invalid_request` for one that is not as documented. */
 export function newsOf(verified: unknown): PaymentEvent {
   const read = eventSchema.safeParse(verified)
-  if (!read.success) throw undocumented(read.error)
+  if (!read.success) throw undocumentedError(read.error)
   const { id: eventId, type, created, data } = read.data
   const news = objectNews(type, data.object, created === undefined ? null : created * 1000)
   return { id: eventId, type, topUp: null, reference: null, ...news }
@@ -90,7 +90,7 @@ export function newsOf(verified: unknown): PaymentEvent {
 
 /** What has been given back of a payment in all, as its charge told it at `at`. Throws `invalid_request`. */
 export function refundedOf(charge: unknown, paymentId: string, at: number | null): RefundNews {
-  const { amount_refunded: total, currency } = parsed(chargeSchema, charge)
+  const { amount_refunded: total, currency } = parseObject(chargeSchema, charge)
   return {
     kind: 'refund',
     refundId: `${paymentId}:${total}`,
@@ -110,9 +110,9 @@ function objectNews(type: string, object: unknown, at: number | null): MessageNe
     case 'checkout.session.async_payment_succeeded':
     case 'checkout.session.async_payment_failed':
     case 'checkout.session.expired':
-      return aboutPage(type, parsed(sessionSchema, object), at)
+      return aboutPage(type, parseObject(sessionSchema, object), at)
     case 'charge.refunded': {
-      const charge = parsed(chargeSchema, object)
+      const charge = parseObject(chargeSchema, object)
       const paymentId = charge.payment_intent
       if (paymentId == null) return { news: { kind: 'other' } }
       const news = refundedOf(charge, paymentId, at)
@@ -121,10 +121,10 @@ function objectNews(type: string, object: unknown, at: number | null): MessageNe
     case 'refund.failed':
     case 'refund.updated':
     case 'charge.refund.updated':
-      return { news: aboutRefund(parsed(refundSchema, object), at) }
+      return { news: aboutRefund(parseObject(refundSchema, object), at) }
     case 'charge.dispute.created':
     case 'charge.dispute.closed':
-      return { news: aboutDispute(type, parsed(disputeSchema, object)) }
+      return { news: aboutDispute(type, parseObject(disputeSchema, object)) }
     default:
       return { news: { kind: 'other' } }
   }
@@ -166,13 +166,13 @@ function aboutDispute(type: string, dispute: z.output<typeof disputeSchema>): Pa
   }
 }
 
-function parsed<T>(schema: z.ZodType<T>, object: unknown): T {
+function parseObject<T>(schema: z.ZodType<T>, object: unknown): T {
   const read = schema.safeParse(object)
   if (read.success) return read.data
-  throw undocumented(read.error)
+  throw undocumentedError(read.error)
 }
 
-function undocumented(cause: unknown): GatewayError {
+function undocumentedError(cause: unknown): GatewayError {
   return new GatewayError('invalid_request', {
     message: 'The message is not of the documented shape.',
     cause,

@@ -4,7 +4,7 @@
 import type Stripe from 'stripe'
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
-import { unanswered } from './ask.ts'
+import { unansweredError } from './ask.ts'
 import type { Minor } from '../exchange.ts'
 import type { PaymentEvent, PaymentFact, RefundNews } from '../news.ts'
 import type { Call, PaymentProcessor, ReturnTo } from '../processor.ts'
@@ -119,7 +119,7 @@ export class StripeCheckout implements PaymentProcessor {
       if (error instanceof GatewayError) throw error
       const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : Number.NaN
       if (!(status >= 400 && status < 500) || status === 429 || status === 409)
-        throw unanswered(this.id, error)
+        throw unansweredError(this.id, error)
       throw new GatewayError('payment_processor_error', {
         message: `stripe refused the request with ${status}: ${(error as Error).message}`.slice(0, 300),
         lasting: true,

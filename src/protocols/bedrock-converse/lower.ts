@@ -83,7 +83,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
   const namesStop = isClaude(target.model) && 'stopSequences' in inference
   const answerFields = [...(Array.isArray(paths) ? paths : []), ...(namesStop ? [stopSequencePath] : [])]
-  const marks = family.caches ? turns : turns.map(unmarked)
+  const marks = family.caches ? turns : turns.map(unmarkTurn)
   const body: JsonObject = {
     messages: marks.map(({ role, content }) => ({ role, content })),
     ...(system.length === 0 ? {} : { system: family.caches ? [...system] : withoutMarks(system) }),
@@ -122,7 +122,7 @@ function novaConfig(value: Json, param: string, warn: Warn): JsonObject {
   return topK === undefined ? {} : { inferenceConfig: { topK } }
 }
 
-function unmarked(turn: Turn): Turn {
+function unmarkTurn(turn: Turn): Turn {
   return { ...turn, content: withoutMarks(turn.content) }
 }
 

@@ -128,7 +128,7 @@ function wireEvents(raw: unknown, contentBlockIndex: number): (readonly [string,
 }
 
 function stepEvent(state: BedrockState, name: string, event: unknown, context: ParseContext): Step {
-  const unreadable = (): Step => failed(state, `${name} cannot be read`)
+  const unreadable = (): Step => failWith(state, `${name} cannot be read`)
   switch (name) {
     case 'messageStart':
       return [state, [{ kind: 'message-start', id: undefined, model: undefined }]]
@@ -187,7 +187,7 @@ function startBlock(
     if (state.answered) return [withOpen(state, index, { kind: 'foreign' }), []]
     return [withOpen({ ...state, answered: true }, index, { kind: 'answer', json: '' }), []]
   }
-  if (toolUse.name === '') return failed(state, 'a tool call has no name')
+  if (toolUse.name === '') return failWith(state, 'a tool call has no name')
   const call = state.calls
   const start: ChatEvent = {
     kind: 'tool-call-start',
@@ -353,6 +353,6 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
 
 // ---- pieces -----------------------------------------------------------------------------------------------
 
-function failed(state: BedrockState, message: string): Step {
+function failWith(state: BedrockState, message: string): Step {
   return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
 }

@@ -5,7 +5,7 @@ import { closedSchema, warnOfDescribed } from '../claude/closed-schema.ts'
 import { traitsOf } from '../claude/models.ts'
 import { answerTool } from '../claude/names.ts'
 import { argumentsSchema } from '../claude/root-object.ts'
-import { isBlank, narrowed, type ToolOffer, toolOffer, type Warn } from '../lowering.ts'
+import { isBlank, allowedFunctions, type ToolOffer, toolOffer, type Warn } from '../lowering.ts'
 import type { WireNames } from '../wire-names.ts'
 import { cachePoint } from './content.ts'
 import type { Family } from './models.ts'
@@ -42,7 +42,7 @@ export function toolingOf(
   // There is no `none`: tools are left out, unless calls in the history require their declarations.
   const withheld = offer.choice === 'none' && called.length === 0
   // A model that cannot be forced to call this tool gets no other.
-  const declared = withheld ? [] : forces === 'any' ? narrowed(offer) : offer.tools
+  const declared = withheld ? [] : forces === 'any' ? allowedFunctions(offer) : offer.tools
   if (offer.choice === 'none' && !withheld && offer.tools.length > 0) {
     warn(
       'tool_choice',
@@ -62,7 +62,7 @@ export function toolingOf(
   ]
   if (specs.length === 0) return { config: undefined, output, forced: false }
   const wanted = choiceOf(offer, declared.length, answer !== undefined, names)
-  const choice = forced(wanted, forces)
+  const choice = forcedChoice(wanted, forces)
   if (wanted !== undefined && choice === undefined) {
     const param = answer === undefined ? 'tool_choice' : 'response_format'
     warn(param, 'This model cannot be made to call a tool; it decides by itself.')
@@ -102,7 +102,7 @@ function choiceOf(
 }
 
 /** The choice in the model's terms; undefined if it has none. */
-function forced(choice: JsonObject | undefined, forces: Family['forces']): JsonObject | undefined {
+function forcedChoice(choice: JsonObject | undefined, forces: Family['forces']): JsonObject | undefined {
   if (choice === undefined || forces === 'nothing') return undefined
   return forces === 'any' ? { any: {} } : choice
 }

@@ -73,10 +73,10 @@ export function conversationOf(
     } else said.push({ message, param })
   }
   closeUserTurn()
-  return finished(system, turns, model, warn)
+  return finishConversation(system, turns, model, warn)
 }
 
-function finished(system: JsonObject[], turns: Turn[], model: string, warn: Warn): Conversation {
+function finishConversation(system: JsonObject[], turns: Turn[], model: string, warn: Warn): Conversation {
   if (turns.length === 0) {
     if (system.length === 0) {
       throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })

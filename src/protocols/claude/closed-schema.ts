@@ -71,7 +71,7 @@ export function warnOfDescribed({ described }: ClosedSchema, param: string, warn
 
 function convert(wrapped: Json, walk: Walk): JsonObject {
   walk.left -= 1
-  const schema = isObject(wrapped) ? unwrapped(wrapped) : {}
+  const schema = isObject(wrapped) ? unwrapSchema(wrapped) : {}
   if (walk.left < 0 || !telling.some((keyword) => keyword in schema) || isTorn(schema)) walk.failed = true
   if (walk.failed) return {}
   const result: JsonObject = {}
@@ -93,10 +93,10 @@ function convert(wrapped: Json, walk: Walk): JsonObject {
 }
 
 /** The single schema of an `allOf` that only adds a description. */
-function unwrapped(schema: JsonObject): JsonObject {
+function unwrapSchema(schema: JsonObject): JsonObject {
   const { allOf, ...others } = schema
   if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return schema
-  return unwrapped({ ...others, ...allOf[0] })
+  return unwrapSchema({ ...others, ...allOf[0] })
 }
 
 /** Whether an object is described in several places: closed, each would forbid the keys of the others. */

@@ -30,7 +30,7 @@ export function rootObjectOf(parameters: JsonObject | undefined): RootObject {
   const { anyOf, oneOf, allOf } = parameters
   const merged = [anyOf, oneOf, allOf].some(Array.isArray)
   const walk: Walk = { root: parameters, work: mostWork, read: new Map() }
-  const schema = merged ? flattened(parameters, walk, maxDepth) : parameters
+  const schema = merged ? flattenSchema(parameters, walk, maxDepth) : parameters
   return { schema: { ...schema, type: 'object' }, merged }
 }
 
@@ -42,10 +42,10 @@ function spend(walk: Walk, work: number): void {
 }
 
 /** The schema without alternatives: all of their members; required is what every alternative requires. */
-function flattened(schema: JsonObject, walk: Walk, depth: number): JsonObject {
+function flattenSchema(schema: JsonObject, walk: Walk, depth: number): JsonObject {
   const { anyOf, oneOf, allOf, ...own } = schema
   const flat = (list: Json | undefined): JsonObject[] =>
-    Array.isArray(list) ? distinct(list.filter(isObject)).map((each) => followed(each, walk, depth)) : []
+    Array.isArray(list) ? distinct(list.filter(isObject)).map((each) => followRef(each, walk, depth)) : []
   const parts = flat(allOf)
   const choices = [...flat(anyOf), ...flat(oneOf)]
   const members = new Members(walk)
@@ -71,10 +71,10 @@ function distinct(schemas: readonly JsonObject[]): readonly JsonObject[] {
   })
 }
 
-function followed(schema: JsonObject, walk: Walk, depth: number): JsonObject {
+function followRef(schema: JsonObject, walk: Walk, depth: number): JsonObject {
   if (depth <= 0) return {}
   const { $ref: pointer } = schema
-  if (typeof pointer !== 'string') return flattened(schema, walk, depth - 1)
+  if (typeof pointer !== 'string') return flattenSchema(schema, walk, depth - 1)
   const place = `${depth} ${pointer}`
   const known = walk.read.get(place)
   if (known !== undefined) return known
@@ -86,7 +86,9 @@ function followed(schema: JsonObject, walk: Walk, depth: number): JsonObject {
 }
 
 function behind(target: JsonObject, walk: Walk, depth: number): JsonObject {
-  return typeof target['$ref'] === 'string' ? followed(target, walk, depth) : flattened(target, walk, depth)
+  return typeof target['$ref'] === 'string'
+    ? followRef(target, walk, depth)
+    : flattenSchema(target, walk, depth)
 }
 
 /** The members of all alternatives by their names; a member of several may match any of them. */

@@ -78,7 +78,7 @@ function wantedThinking(question: ThinkingQuestion): Thinking {
     return off(traits)
   }
   const byBudget = traits.thinking === 'budget' || (traits.takesBudget && reasoning.maxTokens !== undefined)
-  return byBudget ? budgeted(question, reasoning) : adaptive(question, reasoning)
+  return byBudget ? budgetedThinking(question, reasoning) : adaptive(question, reasoning)
 }
 
 function off(traits: ModelTraits): Thinking {
@@ -121,7 +121,7 @@ function effortOf(reasoning: Reasoning, traits: ModelTraits, warn: Warn): Effort
   return granted
 }
 
-function budgeted({ traits, maxTokens, warn }: ThinkingQuestion, reasoning: Reasoning): Thinking {
+function budgetedThinking({ traits, maxTokens, warn }: ThinkingQuestion, reasoning: Reasoning): Thinking {
   // The budget must be smaller than max_tokens, so a short answer leaves no room for thinking.
   if (maxTokens <= smallestBudget) {
     warn('reasoning', `Thinking needs max_tokens above ${smallestBudget}; the model does not think.`)

@@ -52,10 +52,10 @@ export function withBoundedSearch(body: JsonObject, searches: number | undefined
     isObject(tool) && nonEmpty(tool.type)?.startsWith('web_search_') === true
   if (tools.some(isSearch) !== (searches !== undefined)) return undefined
   if (searches === undefined) return body
-  const bounded = (tool: JsonObject): JsonObject => ({
+  const boundUses = (tool: JsonObject): JsonObject => ({
     ...Object.fromEntries(toolFields.flatMap((field) => (tool[field] == null ? [] : [[field, tool[field]]]))),
     type: toolType,
     max_uses: typeof tool.max_uses === 'number' ? Math.min(tool.max_uses, searches) : searches,
   })
-  return { ...body, tools: tools.map((tool) => (isSearch(tool) ? bounded(tool) : tool)) }
+  return { ...body, tools: tools.map((tool) => (isSearch(tool) ? boundUses(tool) : tool)) }
 }

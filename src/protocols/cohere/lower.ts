@@ -2,9 +2,9 @@
 
 import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import {
-  defined,
+  withoutUndefined,
   functionTool,
-  narrowed,
+  allowedFunctions,
   type ToolOffer,
   toolOffer,
   passedOn,
@@ -52,7 +52,7 @@ export function lower(request: ChatRequest, target: Target<CohereQuirks>): Lower
 
 function toolsOf(request: ChatRequest, offer: ToolOffer, warn: Warn): JsonObject {
   const { choice } = offer
-  const tools = narrowed(offer)
+  const tools = allowedFunctions(offer)
   if (tools.length === 0) return {}
   if (request.parallelToolCalls === false) {
     warn('parallel_tool_calls', 'This model may always call several tools at once; dropped.')
@@ -87,7 +87,7 @@ function samplingOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
     warn(param, `The provider takes ${least} to ${most}; ${sent} is sent.`)
     return sent
   }
-  return defined({
+  return withoutUndefined({
     temperature: within('temperature', temperature, 0, 1),
     p: within('top_p', sampling.topP, 0.01, 0.99),
     k: sampling.topK,

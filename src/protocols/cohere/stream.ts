@@ -131,7 +131,7 @@ function stepEvent(state: CohereState, event: unknown): Step {
   }
   const step = entryOf(steps, type)
   if (step === undefined) return [state, []]
-  return step(state, event) ?? failed(state, `${type} cannot be read`)
+  return step(state, event) ?? failWith(state, `${type} cannot be read`)
 }
 
 /** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
@@ -234,7 +234,7 @@ function lastBase(state: CohereState): number {
 // ---- calls ------------------------------------------------------------------------------------------------
 
 function startCall(state: CohereState, index: number, started: CallStart): Step {
-  if (started.name === '') return failed(state, 'a tool call has no name')
+  if (started.name === '') return failWith(state, 'a tool call has no name')
   const call = state.calls.length
   const id = callIdOf(started.id, state.callIds, () => mintedId(state.seed, call))
   state.calls.push(index)
@@ -288,7 +288,7 @@ function finish(state: CohereState, end: WireEnd): Step {
   const native = end.finish_reason ?? undefined
   const usage = usageOf(end.usage)
   const counted: ChatEvent[] = usage === undefined ? [] : [{ kind: 'usage', usage }]
-  if (native === undefined) return failed(state, 'the answer ended without a finish reason')
+  if (native === undefined) return failWith(state, 'the answer ended without a finish reason')
   if (native === 'ERROR' || native === 'TIMEOUT') {
     const error = faultOfFinish(native, end.error ?? undefined, end.error_type ?? undefined)
     return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
@@ -320,6 +320,6 @@ function finish(state: CohereState, end: WireEnd): Step {
   ]
 }
 
-function failed(state: CohereState, message: string): Step {
+function failWith(state: CohereState, message: string): Step {
   return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
 }

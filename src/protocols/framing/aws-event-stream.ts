@@ -1,7 +1,7 @@
 // Decodes Amazon's binary event stream (`application/vnd.amazon.eventstream`), verifying both checksums.
 // A message is: total length, headers length, checksum of these two; headers; payload; checksum of all before.
 
-import { bounded, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
+import { boundFrame, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
 
 /** Prefix of the name of a frame that is an exception, followed by its type. Its data is `{"message": …}`. */
 export const exceptionPrefix = 'exception:'
@@ -101,7 +101,7 @@ function frameOf(headers: ReadonlyMap<string, string>, data: string): Frame | un
     }
     default: {
       const event = headers.get(':event-type')
-      return event === undefined ? undefined : bounded({ event, data })
+      return event === undefined ? undefined : boundFrame({ event, data })
     }
   }
 }

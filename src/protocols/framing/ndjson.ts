@@ -1,6 +1,6 @@
 // Decodes newline-delimited JSON, one frame per line.
 
-import { bounded, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
+import { boundFrame, type Frame, maxFrameCharacters, OversizedFrame } from './sse.ts'
 
 /** Decodes the bytes of a body, cut anywhere, to frames. Keeps what is unfinished until the next call. */
 export class NdjsonDecoder {
@@ -34,7 +34,7 @@ export class NdjsonDecoder {
       this.#pieces = []
       this.#length = 0
       this.#bound(data.length)
-      return data === '' ? [] : [bounded({ event: undefined, data })]
+      return data === '' ? [] : [boundFrame({ event: undefined, data })]
     })
     this.#blank = frames.length > 0 ? 0 : this.#blank + text.length
     this.#bound(this.#blank)

@@ -59,7 +59,7 @@ export class SseDecoder {
   constructor(maxCharacters: number = maxFrameCharacters) {
     this.#maxCharacters = maxCharacters
     this.#parser = createParser({
-      onEvent: ({ event, data }) => this.#frames.push(bounded({ event, data })),
+      onEvent: ({ event, data }) => this.#frames.push(boundFrame({ event, data })),
       onError: ({ type, field, value }) => {
         if (type === 'max-buffer-size-exceeded')
           throw new OversizedFrame(`an event has more than ${maxCharacters} characters`)
@@ -121,7 +121,7 @@ export function endOfEvent(text: string, from: number): number {
 }
 
 /** Returns the frame. Throws for JSON whose shape is not safe to parse. */
-export function bounded(frame: Frame): Frame {
+export function boundFrame(frame: Frame): Frame {
   const fault = shapeFault(frame.data)
   if (fault !== undefined) throw new OversizedFrame(`an event ${fault}`)
   return frame

@@ -27,7 +27,7 @@ export class TextRuns {
     counts?: readonly string[],
   ): TextTemplate | undefined {
     const template = TextTemplate.learn(frame, opening, counts)
-    this.#template = template && unescaped(template.learnt) === text ? template : undefined
+    this.#template = template && unescapeText(template.learnt) === text ? template : undefined
     this.#choice = choice
     return this.#template
   }
@@ -46,7 +46,7 @@ export class TextRuns {
     const written = texts.map(canonical)
     // The parser reports what is no JSON.
     if (!written.every((text) => text !== undefined)) return undefined
-    return { choice, texts: written, content: unescaped(written.join('')), counts, end }
+    return { choice, texts: written, content: unescapeText(written.join('')), counts, end }
   }
 }
 
@@ -58,6 +58,6 @@ function canonical(body: string): string | undefined {
 }
 
 /** The text of a JSON string's body, which is JSON. */
-function unescaped(body: string): string {
+function unescapeText(body: string): string {
   return body.includes('\\') ? String(parseJson(`"${body}"`)) : body
 }

@@ -38,7 +38,7 @@ export class TextEvent {
   }
 
   /** One event for each text; `texts` are bodies of JSON strings. */
-  written(texts: readonly string[]): string {
+  write(texts: readonly string[]): string {
     return this.before + texts.join(this.#between) + this.after
   }
 }

@@ -59,7 +59,7 @@ export function carriedBy(detail: ReasoningDetail): Carried | undefined {
   const match = /^gemini:(thought|text|part|image(\d{1,6})):(\d{1,12}):(\d{1,12}):(\d{1,6})$/.exec(
     detail.id ?? '',
   )
-  if (detail.type === 'reasoning.text') return thought(detail, match)
+  if (detail.type === 'reasoning.text') return carriedThought(detail, match)
   if (match === null || detail.type !== 'reasoning.encrypted' || !detail.data) return undefined
   const place = placeIn(match)
   if (match[2] !== undefined) {
@@ -71,7 +71,7 @@ export function carriedBy(detail: ReasoningDetail): Carried | undefined {
 }
 
 /** A signed thought is returned whole. From elsewhere it may lack a position: then it goes first. */
-function thought(detail: ReasoningDetail, match: RegExpExecArray | null): Carried | undefined {
+function carriedThought(detail: ReasoningDetail, match: RegExpExecArray | null): Carried | undefined {
   if (!detail.signature) return undefined
   const place = match === null ? { start: 0, end: 0, calls: 0 } : placeIn(match)
   return {

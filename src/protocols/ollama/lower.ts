@@ -4,10 +4,10 @@ import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../
 import { isObject } from '../json.ts'
 import {
   argumentsObject,
-  defined,
+  withoutUndefined,
   functionTool,
   isPlain,
-  narrowed,
+  allowedFunctions,
   toolOffer,
   passedOn,
   plainReasoning,
@@ -135,7 +135,7 @@ function imageData(part: ContentPart, param: string): string {
 function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
   const offer = toolOffer(request)
   const { choice } = offer
-  const tools = narrowed(offer)
+  const tools = allowedFunctions(offer)
   // `none` means offering no tools; Ollama cannot force a call.
   if (tools.length === 0 || choice === 'none') return {}
   if (choice === 'required')
@@ -170,7 +170,7 @@ function optionsOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
   if (sampling.topLogprobs !== undefined && sampling.logprobs !== true) {
     warn('top_logprobs', 'Without logprobs it has no effect.')
   }
-  return defined({
+  return withoutUndefined({
     temperature,
     top_p: topP,
     top_k: topK,

@@ -96,14 +96,14 @@ function envelopeOf(body: unknown): Envelope | undefined {
   if (typeof outer === 'string' && outer !== '') return envelope({ message: outer })
   if (!isObject(outer)) return undefined
   if (typeof outer.error === 'string') return envelope({ ...outer, message: outer.error })
-  if (isObject(outer.error)) return nested(outer.error) ?? envelope(outer.error)
+  if (isObject(outer.error)) return nestedEnvelope(outer.error) ?? envelope(outer.error)
   if (Array.isArray(outer.error)) return envelopeOf(outer.error)
   if (Array.isArray(outer.errors)) return envelopeOf(outer.errors)
-  return nested(outer)
+  return nestedEnvelope(outer)
 }
 
 /** An error whose words may be another error: Mistral puts FastAPI's list into `message`, as JSON or as its text. */
-function nested(error: JsonObject): Envelope | undefined {
+function nestedEnvelope(error: JsonObject): Envelope | undefined {
   const { message } = error
   const inner = typeof message === 'string' && message.startsWith('{') ? parseJson(message) : message
   const nested = isObject(inner) ? envelopeOf(inner) : undefined

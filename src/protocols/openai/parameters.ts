@@ -50,7 +50,7 @@ function lowerFields(rest: JsonObject, target: ParameterTarget): LoweredFields {
     if (inRest ? !drops.includes(name) : passes.includes(name)) fields[name] = value
     else if (inRest && !asksNothing(name, value))
       warnings.push(leftOut(name, `the provider ${target.provider}`))
-    else if (!inRest) warnings.push(unpriced(name, target.provider))
+    else if (!inRest) warnings.push(unpricedWarning(name, target.provider))
   }
   return { fields, warnings }
 }
@@ -60,7 +60,7 @@ function isRestField(name: string): name is (typeof restFields)[number] {
 }
 
 /** The warning for a field that is not known to be free of charge. */
-function unpriced(name: string, provider: string): Warning {
+function unpricedWarning(name: string, provider: string): Warning {
   const message = `'${name}' was left out: it is not among the fields that ${provider} is sent, which change no price.`
   return { param: name, message }
 }
@@ -151,10 +151,10 @@ export function shownTools(
   { allowedTools }: Pick<MessageQuirks, 'allowedTools'>,
 ): readonly FunctionTool[] {
   if (toolChoice?.kind !== 'allowed' || allowedTools) return tools
-  return named(tools, toolChoice.names)
+  return functionsNamed(tools, toolChoice.names)
 }
 
-function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
+function functionsNamed(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
   return tools.filter((tool) => names.includes(tool.name))
 }
 

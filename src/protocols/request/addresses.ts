@@ -38,11 +38,11 @@ export interface FoundAddress {
 }
 
 export interface AddressVisitor {
-  found(address: FoundAddress): void
+  onFound(address: FoundAddress): void
   /** The id of something that a provider keeps. */
-  kept(param: string): void
+  onKept(param: string): void
   /** A member without a description that names a destination of requests or holds an address; it has been taken out. */
-  dropped(param: string): void
+  onDropped(param: string): void
 }
 
 /**
@@ -111,7 +111,7 @@ function visitObject(
       ((maySteer && value !== null && namesDestination(member)) || isUnasked(value))
     ) {
       delete object[member]
-      visitor.dropped(param)
+      visitor.onDropped(param)
     } else visitMember(object, member, known, param, visitor)
   }
 }
@@ -135,8 +135,8 @@ function visitMember(
     if (place !== 'reference' && place !== 'data' && !expected) return
     if (place === 'data' && isData(value)) return
     if (isAddress(value, expected || place === 'data'))
-      visitor.found(addressIn(holder as Record<string | number, Json>, member, value, param))
-    else if (place === 'reference') visitor.kept(param)
+      visitor.onFound(addressIn(holder as Record<string | number, Json>, member, value, param))
+    else if (place === 'reference') visitor.onKept(param)
   } else if (Array.isArray(value)) {
     for (let at = 0; at < value.length; at++) {
       const each = value[at]!

@@ -68,7 +68,7 @@ export class Approvals {
   }
 
   /** The call that a request asked about; undefined if it has been run already. */
-  asked(requestId: unknown): AskedCall | undefined {
+  askedCall(requestId: unknown): AskedCall | undefined {
     return this.#asked.get(String(requestId))
   }
 }

@@ -88,10 +88,10 @@ function toolsOfConfiguration(configuration: Json | undefined): JsonObject {
 function toolsOfSet({ default_config: usual, configs }: JsonObject, param: string): JsonObject {
   if (configs != null && !isObject(configs)) throw invalidParam(param, 'configs must be an object.')
   const entries = Object.entries(configs ?? {})
-  const named = (enabled: boolean) =>
+  const namesOf = (enabled: boolean) =>
     entries.filter(([, config]) => isObject(config) && config.enabled === enabled).map(([name]) => name)
   const allByDefault = !isObject(usual) || usual.enabled !== false
-  return allByDefault ? { disallowed_tools: named(false) } : { allowed_tools: named(true) }
+  return allByDefault ? { disallowed_tools: namesOf(false) } : { allowed_tools: namesOf(true) }
 }
 
 // ---- shown to others -------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ export class GoogleTokens {
 
   /** Continues if the caller that started it aborts: others may be waiting for it. */
   #begin(id: string, key: string, scope: string): Promise<Cached> {
-    const exchange = exchanged(key, scope)
+    const exchange = exchangeKey(key, scope)
       .then(({ token, lastsMs }) => {
         const { day, elapsed } = this.#clocks
         const fresh = { token, times: { day: day() + lastsMs, elapsed: elapsed() + lastsMs } }
@@ -95,7 +95,7 @@ export class GoogleTokens {
 }
 
 /** A fresh token, and how long it may be used, milliseconds. */
-async function exchanged(key: string, scope: string): Promise<{ token: string; lastsMs: number }> {
+async function exchangeKey(key: string, scope: string): Promise<{ token: string; lastsMs: number }> {
   const account = accountIn(key)
   const { SignJWT } = await import('jose')
   const assertion = await new SignJWT({ scope })

@@ -88,7 +88,7 @@ function takes(schema: Json | undefined, property: string): boolean {
   return typeof properties === 'object' && properties !== null && property in properties
 }
 
-export function structured(request: SimRequest): Plan {
+export function structuredPlan(request: SimRequest): Plan {
   const instance = request.schema === undefined ? { answer: request.prompt } : instanceOf(request.schema)
   return { reasoning: '', text: JSON.stringify(instance), calls: [] }
 }
@@ -177,7 +177,7 @@ function cutToLimits(plan: Plan, request: SimRequest) {
     return taken
   }
   const reasoning = take(plan.reasoning)
-  const content = plan.text === null ? null : take(stopped(plan.text, request.stop))
+  const content = plan.text === null ? null : take(cutAtStop(plan.text, request.stop))
   // A call is made whole or not at all: incomplete arguments are useless.
   const calls: { name: string; pieces: Pieces }[] = []
   for (const call of plan.calls) {
@@ -201,7 +201,7 @@ function mostTokens({ maxTokens, n, logprobs }: SimRequest): number {
 }
 
 /** The text up to the first stop string, which is not part of the answer. */
-function stopped(text: string, stops: readonly string[]): string {
+function cutAtStop(text: string, stops: readonly string[]): string {
   const found = stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0)
   return found.length === 0 ? text : text.slice(0, Math.min(...found))
 }

@@ -17,7 +17,7 @@ const body = z.looseObject({
  * Throws Refusal for a bad one.
  */
 export function embed(text: string): Iterator<string, undefined> {
-  return answerTo(parsed(text))
+  return answerTo(parseBody(text))
 }
 
 function* answerTo({ model, input, dimensions }: z.infer<typeof body>): Generator<string, undefined> {
@@ -32,7 +32,7 @@ function* answerTo({ model, input, dimensions }: z.infer<typeof body>): Generato
   yield `],"model":${JSON.stringify(model)},"usage":${JSON.stringify(usage)}}`
 }
 
-function parsed(text: string): z.infer<typeof body> {
+function parseBody(text: string): z.infer<typeof body> {
   try {
     return body.parse(JSON.parse(text))
   } catch {

@@ -97,7 +97,7 @@ export function transcript(
   closing.push('data: [DONE]\n\n')
 
   const deltas = choices.map((choice) => deltasOf(choice, envelope))
-  return { opening: opening.join(''), middle: interleaved(deltas, frame), closing: closing.join('') }
+  return { opening: opening.join(''), middle: interleaveFrames(deltas, frame), closing: closing.join('') }
 }
 
 interface Delta {
@@ -106,7 +106,7 @@ interface Delta {
 }
 
 /** One delta of each choice in turn, until all are done. */
-function* interleaved(
+function* interleaveFrames(
   choices: readonly Iterator<Delta>[],
   frame: (index: number, delta: string, logprobs: string, finish: string) => string,
 ): Generator<string, undefined> {

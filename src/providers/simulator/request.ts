@@ -165,7 +165,7 @@ export interface SimRequest {
 
 /** Reads a chat body. Throws Refusal for an invalid one, with the field in `param`. */
 export function readRequest(text: string): SimRequest {
-  const body = validated(text)
+  const body = validateBody(text)
   checkToolTurns(body.messages)
   const choice = toolChoiceOf(body)
   const prompt = promptCount(body)
@@ -198,7 +198,7 @@ export function readRequest(text: string): SimRequest {
   }
 }
 
-function validated(text: string): Body {
+function validateBody(text: string): Body {
   let raw: unknown
   try {
     raw = JSON.parse(text)
@@ -238,13 +238,13 @@ function checkToolTurns(messages: readonly Message[]): void {
       }
       continue
     }
-    if (open.size > 0) throw unanswered(open, at)
+    if (open.size > 0) throw unansweredRefusal(open, at)
     open = new Set(each.role === 'assistant' ? each.tool_calls?.map((call) => call.id) : [])
   }
-  if (open.size > 0) throw unanswered(open, messages.length)
+  if (open.size > 0) throw unansweredRefusal(open, messages.length)
 }
 
-function unanswered(open: ReadonlySet<string>, at: number): Refusal {
+function unansweredRefusal(open: ReadonlySet<string>, at: number): Refusal {
   const ids = [...open].join(', ')
   return new Refusal(
     `Tool calls without a result: ${ids}.`,

@@ -51,9 +51,10 @@ function fill(given: Json | undefined, place: Place): Json {
   if (isSpent(place)) return null
   if (!isObject(given) || place.depth > deepest) return sampleText({}, place)
   const schema = flatten(given, place)
-  if (schema['const'] !== undefined) return paid(schema['const'], place)
+  if (schema['const'] !== undefined) return spendOn(schema['const'], place)
   const choices = schema['enum']
-  if (Array.isArray(choices) && choices.length > 0) return paid(choices[place.item % choices.length]!, place)
+  if (Array.isArray(choices) && choices.length > 0)
+    return spendOn(choices[place.item % choices.length]!, place)
   return makers[typeOf(schema)](schema, place)
 }
 
@@ -66,7 +67,7 @@ function spend({ budget }: Place, work: number): void {
 }
 
 /** The value, if the instance has room for it. */
-function paid(value: Json, place: Place): Json {
+function spendOn(value: Json, place: Place): Json {
   spend(place, typeof value === 'string' ? value.length : JSON.stringify(value).length)
   return isSpent(place) ? null : value
 }
@@ -228,10 +229,13 @@ function sampleText(schema: JsonObject, place: Place): Json {
   const pattern = typeof schema['pattern'] === 'string' ? schema['pattern'] : ''
   spend(place, pattern.length)
   const matching = pattern === '' || isSpent(place) ? undefined : sampleOf(pattern)
-  if (matching !== undefined) return paid(matching, place)
+  if (matching !== undefined) return spendOn(matching, place)
   const text = place.item === 0 ? `sample ${place.name}` : `sample ${place.name} ${place.item + 1}`
   const least = Math.min(numberAt(schema, 'minLength') ?? 0, mostCharacters)
-  return paid(text.padEnd(least, '.').slice(0, numberAt(schema, 'maxLength') ?? text.length + least), place)
+  return spendOn(
+    text.padEnd(least, '.').slice(0, numberAt(schema, 'maxLength') ?? text.length + least),
+    place,
+  )
 }
 
 /** The smallest allowed number from 1 up, or the largest allowed one if that is less than 1. */

@@ -1,7 +1,7 @@
 // The `sim` provider: a deterministic stand-in for a model, inside the executable, speaking real chat completions.
 // It lets Weir be tried without a key or the internet, and it misbehaves on request.
 
-import { answer, callTools, echo, long, type Plan, reason, slow, structured } from './answer.ts'
+import { answer, callTools, echo, long, type Plan, reason, slow, structuredPlan } from './answer.ts'
 import { type Envelope, transcript, type Transcript, wholeBody } from './frames.ts'
 import { embed } from './embeddings.ts'
 import { readRequest, Refusal, type SimRequest } from './request.ts'
@@ -36,7 +36,7 @@ const prompt: Delivery = { kind: 'prompt' }
 const behaviours: Readonly<Record<string, Behaviour>> = {
   tools: { compose: callTools, delivery: prompt },
   'search:free': { compose: callTools, delivery: prompt },
-  json: { compose: structured, delivery: prompt },
+  json: { compose: structuredPlan, delivery: prompt },
   reason: { compose: reason, delivery: prompt },
   long: { compose: long, delivery: prompt },
   slow: { compose: slow, delivery: { kind: 'paced' } },
@@ -77,7 +77,7 @@ const behaviours: Readonly<Record<string, Behaviour>> = {
 /** The behaviours of other models: the first row that applies. */
 const adaptations: readonly { fits: (request: SimRequest) => boolean; behaviour: Behaviour }[] = [
   { fits: (request) => request.toolsForced, behaviour: { compose: callTools, delivery: prompt } },
-  { fits: (request) => request.format === 'json', behaviour: { compose: structured, delivery: prompt } },
+  { fits: (request) => request.format === 'json', behaviour: { compose: structuredPlan, delivery: prompt } },
   { fits: () => true, behaviour: { compose: echo, delivery: prompt } },
 ]
 
@@ -146,7 +146,7 @@ async function deliver(request: SimRequest, seed: string, signal: AbortSignal): 
   }
   const { choices, usage } = answer(compose(request), request, seed)
   if (request.stream)
-    return streamed(transcript(envelope, choices, usage), delivery, request.pace.delayMs, signal)
+    return streamScript(transcript(envelope, choices, usage), delivery, request.pace.delayMs, signal)
   const body = wholeBody(envelope, choices, usage)
   if (delivery.kind === 'cut') return jsonResponse(200, body.slice(0, Math.floor(body.length / 2)))
   if (delivery.kind === 'paced') await pause(request.pace.delayMs * request.pace.frames, signal)
@@ -156,12 +156,17 @@ async function deliver(request: SimRequest, seed: string, signal: AbortSignal): 
 /** The number of frames made at a time: short answers are one string, long ones are made as they are read. */
 const framesAtATime = 64
 
-function streamed(script: Transcript, delivery: Delivery, delayMs: number, signal: AbortSignal): Response {
+function streamScript(
+  script: Transcript,
+  delivery: Delivery,
+  delayMs: number,
+  signal: AbortSignal,
+): Response {
   if (delivery.kind === 'cut') return eventResponse(script.opening + batch(script, delivery.afterFrames).text)
-  if (delivery.kind === 'paced') return eventResponse(paced(script, delayMs, signal))
+  if (delivery.kind === 'paced') return eventResponse(paceFrames(script, delayMs, signal))
   const first = batch(script, framesAtATime)
   const start = script.opening + first.text
-  return eventResponse(first.done ? start + script.closing : continued(start, script))
+  return eventResponse(first.done ? start + script.closing : continueStream(start, script))
 }
 
 /** At most `count` next frames of the middle, and whether they are its last. */
@@ -175,7 +180,7 @@ function batch({ middle }: Transcript, size: number): { text: string; done: bool
   return { text, done: false }
 }
 
-function continued(start: string, script: Transcript): ReadableStream<Uint8Array> {
+function continueStream(start: string, script: Transcript): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   return new ReadableStream<Uint8Array>(
     {
@@ -191,7 +196,7 @@ function continued(start: string, script: Transcript): ReadableStream<Uint8Array
 }
 
 /** One frame after each pause. A disconnect or the signal ends the pause. */
-function paced(script: Transcript, delayMs: number, signal: AbortSignal): ReadableStream<Uint8Array> {
+function paceFrames(script: Transcript, delayMs: number, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   const left = new AbortController()
   const either = AbortSignal.any([signal, left.signal])

@@ -60,7 +60,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   const identity = identityParts(parts)
   const mcp = mcpOf(config, store, clock)
   const probes = new Probes(steadyClock(clock), (offer) => {
-    serving.parts.chat.health.recovered(offer)
+    serving.parts.chat.health.onRecovered(offer)
     parts.workers?.offerRecovered(offer)
   })
   const shared: Shared = {

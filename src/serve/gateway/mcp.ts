@@ -43,7 +43,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
   const settings = mcpSettings(config)
   const { egress } = settings
-  const authorized = (serverUrl: string) => ({ serverUrl, egress, now })
+  const authorizationOf = (serverUrl: string) => ({ serverUrl, egress, now })
   /** `changed` gives the new state for the present one: both an authorisation and a refresh take time. */
   const keep = async (
     account: string,
@@ -63,7 +63,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const key = `${account} ${record.name}`
     const running = refreshing.get(key)
     if (running) return running
-    const fresh = freshToken(authorized(record.url), kept)
+    const fresh = freshToken(authorizationOf(record.url), kept)
       .then(async ({ token, kept: refreshed }) => {
         if (refreshed)
           await keep(account, record, (present) =>
@@ -78,7 +78,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     return fresh
   }
 
-  const registered = async (account: string, name: string): Promise<McpServer> => {
+  const registeredServer = async (account: string, name: string): Promise<McpServer> => {
     const record = await servers.find(account, name)
     const { url, secrets } = record
     const headers = new Headers(secrets.headers)
@@ -107,7 +107,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
       const before: OAuthKept = record.secrets.oauth ?? {}
       const headers = new Headers(record.secrets.headers)
       headers.delete('authorization')
-      const server = { ...authorized(record.url), headers }
+      const server = { ...authorizationOf(record.url), headers }
       const { url, kept } = await beginAuthorization(server, before, { ...asked, state })
       await keep(account, record, (present) => ({ ...present, ...kept }))
       return url
@@ -115,7 +115,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     async end({ account, ...brought }) {
       const name = brought.state.split('.')[0]!
       const record = await servers.find(account, name)
-      const kept = await endAuthorization(authorized(record.url), record.secrets.oauth ?? {}, brought)
+      const kept = await endAuthorization(authorizationOf(record.url), record.secrets.oauth ?? {}, brought)
       await keep(account, record, () => kept)
       return name
     },
@@ -125,9 +125,13 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     servers,
     authorization,
     probe: async (account, name) =>
-      probeServer(await registered(account, name), settings, AbortSignal.timeout(config.timeouts.tool_ms)),
-    open: mcpSources({ ...settings, registered }),
-    registered,
+      probeServer(
+        await registeredServer(account, name),
+        settings,
+        AbortSignal.timeout(config.timeouts.tool_ms),
+      ),
+    open: mcpSources({ ...settings, registered: registeredServer }),
+    registered: registeredServer,
     noteRefusal,
   }
 }

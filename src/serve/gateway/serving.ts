@@ -48,7 +48,7 @@ export interface CallStore {
   readonly identities: Pick<IdentityStore, 'touchSession'>
   readonly ledger: CallLedger
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
-  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'sizeOf' | 'conversation'>
+  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
   readonly signatures: SignatureMemory
   readonly ended: EndedCalls
 }
@@ -118,7 +118,7 @@ export function servingOf(source: ServingSource): Serving {
     keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const listeners = [
-    calls.ended.bind(calls),
+    calls.onEnded.bind(calls),
     ({ key, promptTokens, completionTokens }: EndedCall) =>
       limiter.spentTokens(key, promptTokens + completionTokens),
   ]
@@ -207,7 +207,7 @@ export function servingOf(source: ServingSource): Serving {
   return {
     parts,
     memory,
-    accountsChanged: () => callers.changed(),
+    accountsChanged: () => callers.onChanged(),
     drain: () => {
       draining = true
     },

@@ -59,11 +59,11 @@ export function keepNotifying(
   { everyMs, watchMs }: { readonly everyMs: number; readonly watchMs: number },
   log: Pick<Log, 'warn'>,
 ): { stop(): void } {
-  const failed = (error: unknown) =>
+  const onFailure = (error: unknown) =>
     log.warn('webhooks could not be served; the next round tries again', { error })
   // A hanging address must not block others: a round begins whether or not the last is over, with one message per
   // address at a time.
-  const sending = setInterval(() => void sender.sendDue().catch(failed), everyMs)
+  const sending = setInterval(() => void sender.sendDue().catch(onFailure), everyMs)
   let looking = false
   const watching = setInterval(() => {
     if (looking) return
@@ -71,7 +71,7 @@ export function keepNotifying(
     watch
       .look()
       .then(() => sender.sweep())
-      .catch(failed)
+      .catch(onFailure)
       .finally(() => (looking = false))
   }, watchMs)
   for (const timer of [sending, watching]) timer.unref()

@@ -36,11 +36,11 @@ export async function forward(parts: ForwardParts, request: Request): Promise<Re
   if (Number(headers.get('content-length') ?? 0) > maxBodyBytes) throw tooLarge({ maxBodyBytes })
   let answer: Response | undefined
   // While its body arrives a connection may be idle no longer than any. Then the ledger's process has its own limits.
-  const arrived = () => {
+  const onArrival = () => {
     if (answer === undefined) parts.allowIdle(request, 0)
   }
-  const { body, fault } = passedOn(request, maxBodyBytes, arrived)
-  if (!body) arrived()
+  const { body, fault } = passedOn(request, maxBodyBytes, onArrival)
+  if (!body) onArrival()
   try {
     const options = {
       unix: parts.socket,

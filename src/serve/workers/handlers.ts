@@ -75,7 +75,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       findResponse: (viewer, id) => responses.find(viewer, id),
       sizeOfResponse: (viewer, id) => responses.sizeOf(viewer, id),
       conversation: (viewer, id, maxBytes) => responses.conversation(viewer, id, maxBytes),
-      storedBytes: async (account) => (await responses.stored(account)).bytes(),
+      storedBytes: async (account) => (await responses.storedBytes(account)).bytes(),
       recallSignature: async (key) => signatures.recall(key),
       rememberSignature: (key, signature) => signatures.remember(key, signature),
 
@@ -89,7 +89,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
       },
       limitHeaders: (caller) => limiter.headers(caller),
       probeTurn: (offer) => shared.probes.turn(offer),
-      offerRecovered: (offer) => shared.probes.recovered(offer),
+      offerRecovered: (offer) => shared.probes.onRecovered(offer),
       spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
       async mcpServer(account, name) {
         const { url, headers, refused } = await shared.mcp.registered(account, name)

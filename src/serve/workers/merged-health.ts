@@ -16,10 +16,10 @@ export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
   const states = seen.map(({ state }) => state).toSorted((a, b) => worst[b] - worst[a])
   const coolUntil = Math.max(0, ...seen.map((each) => each.coolUntil ?? 0))
   const errors = seen.flatMap(({ lastError }) => (lastError === null ? [] : [lastError]))
-  const p50Ms = weighed(seen, ({ p50Ms: ms }) => ms)
+  const p50Ms = weightedMean(seen, ({ p50Ms: ms }) => ms)
   return {
     state: states[0] ?? 'healthy',
-    successRate: weighed(seen, ({ successRate }) => successRate),
+    successRate: weightedMean(seen, ({ successRate }) => successRate),
     p50Ms: p50Ms === null ? null : Math.round(p50Ms),
     answers,
     coolUntil: coolUntil === 0 ? null : coolUntil,
@@ -29,7 +29,7 @@ export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
 }
 
 /** The mean of a figure over the reports that have it, weighted by answers; null if none has. */
-function weighed(
+function weightedMean(
   seen: readonly ProviderHealth[],
   figure: (health: ProviderHealth) => number | null,
 ): number | null {

@@ -132,11 +132,11 @@ export class WorkerPool {
     const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
     const holdDurable = (number: number) => this.#alive.get(owner)?.link.notify('holdDurable', number)
     const ledger = ledgerHandlers({ store, shared, holdDurable })
-    const failed = (what: string, error: unknown) =>
+    const onFailure = (what: string, error: unknown) =>
       log.error('a message of a worker failed', { what, error })
     let worker: WorkerProcess
     try {
-      worker = await spawnWorker({ env, handlers: ledger.handlers, failed })
+      worker = await spawnWorker({ env, handlers: ledger.handlers, failed: onFailure })
     } catch (error) {
       log.error('a worker could not be started', { error })
       return started(asError(error))

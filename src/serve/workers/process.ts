@@ -44,7 +44,7 @@ export async function spawnWorker({ env, handlers, failed }: SpawnParts): Promis
   void closed.promise.then(() => child.kill('SIGKILL'))
   const ended = Promise.all([child.exited, closed.promise]).then(async () => {
     // A handler may be waiting for another server, such as that of a token. Clean-up does not wait for it.
-    await settledWithin(settleMs, link.settled())
+    await settledWithin(settleMs, link.whenSettled())
     return String(child.signalCode ?? `exit code ${child.exitCode}`)
   })
   return { pid: child.pid, link, ended, kill: () => child.kill('SIGKILL') }

@@ -75,7 +75,7 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
     limiter: remoteLimiter(link, inFlight, limits),
     probes: {
       turn: (offer) => link.request('probeTurn', offer),
-      recovered: (offer) => link.notify('offerRecovered', offer),
+      onRecovered: (offer) => link.notify('offerRecovered', offer),
     },
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },
     mcpServer: async (account, name) => {
@@ -152,7 +152,7 @@ function remoteResponses(link: LedgerLink): CallStore['responses'] {
       sent.set(account, bytes)
       return link.request('keepResponse', command)
     },
-    async stored(account) {
+    async storedBytes(account) {
       // The answer includes what was sent before the request.
       const before = sent.get(account) ?? 0
       const bytes = await link.request('storedBytes', account)

@@ -57,7 +57,7 @@ export function createWorkerGateway(given: WorkerParts): WorkerGateway {
       const provider = live.providers.get(id)
       return provider && parts.chat.health.report(provider, account)
     },
-    offerRecovered: (offer) => parts.chat.health.recovered(offer),
+    offerRecovered: (offer) => parts.chat.health.onRecovered(offer),
     memory,
     accountsChanged,
     drain,

@@ -73,12 +73,12 @@ export class CommitQueue {
     )
     const sync = transactions.sync && (() => transactions.sync!())
     this.#durability = new Durability(sync, {
-      ended: () => {
+      hasEnded: () => {
         this.#clearSpill()
         this.#goOn()
         return this.#gathering.isUnderWay
       },
-      failed: lost ?? uncaught,
+      onFailed: lost ?? uncaught,
     })
   }
 
@@ -259,7 +259,7 @@ export class CommitQueue {
     }
     const [first] = group
     if (first && group.length === 1 && this.#syncsItself(first)) {
-      this.#durability.timed(() => this.#transactions.commitDurably!(work))
+      this.#durability.timeCommit(() => this.#transactions.commitDurably!(work))
       return deliver(first)
     }
     const commit = () => this.#transactions.commit(needs, work)
@@ -405,7 +405,7 @@ export class CommitQueue {
 
   #retryQueue(): Awaitable<void> {
     if (this.#committing) return this.#committing
-    const touched = () =>
+    const touchedAccounts = () =>
       whenDone(
         () => this.#transactions.commit([], () => this.#transactions.touch()),
         () => {
@@ -418,7 +418,7 @@ export class CommitQueue {
         },
       )
     return whenDone(
-      () => this.#alone(touched),
+      () => this.#alone(touchedAccounts),
       () =>
         whenDone(
           () => this.#drain(),

@@ -19,9 +19,9 @@ export interface DurabilityEvents {
    * Called after each sync, when its answers are given. It says whether a commit follows in this turn: then the next
    * sync waits for it, until `go` at the latest.
    */
-  ended(): boolean
+  hasEnded(): boolean
   /** A sync has failed: the process has to end. */
-  failed(error: unknown): void
+  onFailed(error: unknown): void
 }
 
 const already = Promise.resolve()
@@ -81,7 +81,7 @@ export class Durability {
   }
 
   /** Runs a commit that syncs by itself, and so all that was committed before. Notes how long that takes. */
-  timed(commit: () => void): void {
+  timeCommit(commit: () => void): void {
     const since = performance.now()
     commit()
     this.#took(performance.now() - since)
@@ -96,7 +96,7 @@ export class Durability {
   /** A sync has failed, one of these or a commit's own. */
   lose(error: unknown): void {
     this.#lost = true
-    this.#events.failed(error)
+    this.#events.onFailed(error)
   }
 
   /** Runs `answer` when everything that is committed by now is durable: at once where commits are. */
@@ -159,7 +159,7 @@ export class Durability {
     this.#took(performance.now() - this.#since)
     this.#syncing = undefined
     answer(batch)
-    if (!this.#events.ended()) this.go()
+    if (!this.#events.hasEnded()) this.go()
   }
 }
 

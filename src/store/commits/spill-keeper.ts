@@ -26,19 +26,19 @@ export class SpillKeeper {
     for (const entry of queue) {
       if (entry.kept || entry.record === null) continue
       this.#used = true
-      if (!succeeded(() => target.append(entry.record))) break
+      if (!succeeds(() => target.append(entry.record))) break
       entry.kept = true
     }
-    succeeded(() => target.sync())
+    succeeds(() => target.sync())
   }
 
   /** To be called when nothing of it is anywhere but on the disk. */
   clear(): void {
-    if (succeeded(() => this.#target?.clear())) this.#used = false
+    if (succeeds(() => this.#target?.clear())) this.#used = false
   }
 }
 
-function succeeded(write: () => void): boolean {
+function succeeds(write: () => void): boolean {
   try {
     write()
     return true

@@ -67,10 +67,10 @@ export class McpConnection {
    */
   static async open(server: McpServer, egress: McpEgress, signal: AbortSignal): Promise<McpConnection> {
     try {
-      return await connected(server, egress, signal, streamableHttp)
+      return await connect(server, egress, signal, streamableHttp)
     } catch (error) {
       if (!(error instanceof McpFault) || !oldStatuses.has(error.status ?? 0)) throw error
-      const old = await connected(server, egress, signal, serverSentEvents).catch(() => undefined)
+      const old = await connect(server, egress, signal, serverSentEvents).catch(() => undefined)
       signal.throwIfAborted()
       // If neither works, the answer to the newer protocol says more.
       if (!old) throw error
@@ -194,7 +194,7 @@ const serverSentEvents: MakeTransport = (library, { url, headers }, exchange) =>
   })
 }
 
-async function connected(
+async function connect(
   server: McpServer,
   egress: McpEgress,
   signal: AbortSignal,

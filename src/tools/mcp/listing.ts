@@ -66,7 +66,7 @@ export function fingerprint(label: string, url: string, tool: ListedTool): strin
   const { name, description, inputSchema } = tool
   // A query may hold a token, which changes while the server stays the same.
   const { origin, pathname } = new URL(url)
-  const text = JSON.stringify([label, origin, pathname, name, description, sorted(inputSchema)])
+  const text = JSON.stringify([label, origin, pathname, name, description, sortKeys(inputSchema)])
   return createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 
@@ -86,7 +86,7 @@ function toolOf({ name, description, inputSchema, annotations }: RawTool): Liste
     isObject(annotations) && JSON.stringify(annotations).length <= most.annotations ? annotations : null
   return {
     name,
-    description: typeof description === 'string' ? described(description) : '',
+    description: typeof description === 'string' ? describeTool(description) : '',
     // A tool without arguments may omit both; providers require them.
     inputSchema: { type: 'object', properties: {}, ...(inputSchema as JsonObject) },
     annotations: shown,
@@ -94,7 +94,7 @@ function toolOf({ name, description, inputSchema, annotations }: RawTool): Liste
   }
 }
 
-function described(text: string): string {
+function describeTool(text: string): string {
   const shown = text.length <= most.description ? text : `${text.slice(0, most.description)}…`
   return shown.toWellFormed()
 }
@@ -143,9 +143,9 @@ function isObject(value: unknown): value is JsonObject {
 }
 
 /** Servers may list a schema's members in a different order each time. */
-function sorted(value: Json): Json {
-  if (Array.isArray(value)) return value.map(sorted)
+function sortKeys(value: Json): Json {
+  if (Array.isArray(value)) return value.map(sortKeys)
   if (!isObject(value) || isRaw(value)) return value
   const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(members.map(([key, each]) => [key, sorted(each as Json)]))
+  return Object.fromEntries(members.map(([key, each]) => [key, sortKeys(each as Json)]))
 }

@@ -42,7 +42,7 @@ export async function beginAuthorization(
   // The authorisation server is discovered anew each time.
   const { discovery: _, begun: _begun, ...known } = before
   const client = new StoredClient(known, asked)
-  const outcome = await authorised(server, client, { forceReauthorization: true, ...wanted })
+  const outcome = await authorise(server, client, { forceReauthorization: true, ...wanted })
   const { target, verifier } = client
   if (outcome !== 'REDIRECT' || target === undefined || verifier === undefined) {
     throw notAuthorised('the server asks for no authorisation')
@@ -77,7 +77,7 @@ export async function endAuthorization(
   }
   const client = new StoredClient({ ...begun, ...(given && { given }) }, begun)
   const options = { authorizationCode: code, ...(iss === undefined ? {} : { iss }) }
-  if ((await authorised(server, client, options)) !== 'AUTHORIZED')
+  if ((await authorise(server, client, options)) !== 'AUTHORIZED')
     throw notAuthorised('the server gave no token')
   return { ...client.kept, tokensAt: server.now() }
 }
@@ -96,7 +96,7 @@ export async function freshToken(
   if (lasts && !refused) return { token: tokens.access_token, kept: undefined }
   if (next === undefined) throw notAuthorised('its token has expired: authorise it again')
   const client = new StoredClient(before, { redirectUrl: 'http://localhost/', state: '' })
-  const outcome = await authorised(server, client, {})
+  const outcome = await authorise(server, client, {})
   const fresh = client.kept.tokens
   if (outcome !== 'AUTHORIZED' || !fresh) throw notAuthorised('its token has expired: authorise it again')
   // A refresh does not extend the scope: what was missing is still missing.
@@ -131,13 +131,13 @@ async function challengeOf(
   egress: McpEgress,
 ): Promise<Challenge | undefined> {
   let challenge: Challenge | undefined
-  const refused = (of: Challenge) => {
+  const onChallenge = (of: Challenge) => {
     challenge ??= of
   }
   const signal = AbortSignal.timeout(longestProbeMs)
   let connection: McpConnection | undefined
   try {
-    connection = await McpConnection.open({ ...server, refused }, egress, signal)
+    connection = await McpConnection.open({ ...server, refused: onChallenge }, egress, signal)
     // Some let anybody connect.
     await connection.listTools(signal)
   } catch (error) {
@@ -149,7 +149,7 @@ async function challengeOf(
   return challenge
 }
 
-async function authorised(
+async function authorise(
   { serverUrl, egress }: Authorized,
   client: StoredClient,
   options: Partial<AuthOptions>,

@@ -22,12 +22,12 @@ export async function probeServer(
 ): Promise<McpProbe> {
   let connection: McpConnection | undefined
   let needsAuthorization = false
-  const refused = async (challenge: Challenge) => {
+  const onChallenge = async (challenge: Challenge) => {
     needsAuthorization ||= asksForAuthorization(challenge)
     await server.refused?.(challenge)
   }
   try {
-    connection = await McpConnection.open({ ...server, refused }, settings.egress, signal)
+    connection = await McpConnection.open({ ...server, refused: onChallenge }, settings.egress, signal)
     const { tools, error } = listingOf(await connection.listTools(signal), () => true, settings.mostTools)
     return { tools: tools.map(({ name }) => name), error, needsAuthorization }
   } catch (error) {

@@ -35,7 +35,7 @@ const exactText = 'weir/structured-content'
 /** A message of a server on its way to the library, so that `callResult` can tell long integers exactly. */
 export function withExactText(message: string): string {
   if (!message.includes('"structuredContent"') || !hasLongInteger(message)) return message
-  const read = parsed(message)
+  const read = parseMessage(message)
   const { result } = read
   if (typeof result?.structuredContent !== 'object') return message
   const _meta = { ...result._meta, [exactText]: JSON.stringify(result.structuredContent) }
@@ -43,7 +43,7 @@ export function withExactText(message: string): string {
 }
 
 /** The library complains of what is no JSON. */
-function parsed(message: string): { readonly result?: CallToolResult } {
+function parseMessage(message: string): { readonly result?: CallToolResult } {
   try {
     return { ...(parseExact(message) as object) }
   } catch {

@@ -102,13 +102,13 @@ export class ServerTools {
   async #run(tool: ListedTool, argumentsText: string, context: ToolContext): Promise<ToolResult> {
     context.signal.throwIfAborted()
     const args = argumentsOf(argumentsText)
-    if (!args) return failed('invalid_arguments', 'The arguments of the call are not a JSON object.')
+    if (!args) return failedResult('invalid_arguments', 'The arguments of the call are not a JSON object.')
     try {
       return this.#result(tool, await this.#called(tool, args, context))
     } catch (error) {
       context.signal.throwIfAborted()
       const why = error instanceof Error ? error.message : 'the server did not answer'
-      return failed('mcp_server_failed', `The tool could not be run: ${sentence(why)}`)
+      return failedResult('mcp_server_failed', `The tool could not be run: ${sentence(why)}`)
     }
   }
 
@@ -200,7 +200,7 @@ function argumentsOf(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function failed(code: string, message: string): ToolResult {
+function failedResult(code: string, message: string): ToolResult {
   return { text: message, failure: { code, message }, cost: 0n, searches: 0 }
 }
 

@@ -31,7 +31,7 @@ export function mcpSources(settings: McpSettings): ToolSources['mcp'] {
     const budget = budgets.get(caller) ?? new ByteBudget(settings.callBytes)
     budgets.set(caller, budget)
     const egress = { ...settings.egress, budget }
-    const checked = named(declaration, () => checkedDeclaration(declaration))
+    const checked = checkNamed(declaration, () => checkedDeclaration(declaration))
     return new McpSource(
       { ...settings, egress },
       checked,
@@ -111,7 +111,7 @@ function fieldOf({ param, names }: McpDeclaration, field: string): string {
 }
 
 /** Errors name fields as the client wrote them. */
-function named<T>(declaration: McpDeclaration, check: () => T): T {
+function checkNamed<T>(declaration: McpDeclaration, check: () => T): T {
   try {
     return check()
   } catch (error) {

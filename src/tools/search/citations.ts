@@ -69,7 +69,7 @@ function placesOf(text: string, known: ReadonlyMap<string, Source>): Place[] {
 function lengthsOf(run: string, linked: boolean): number[] {
   const ascii = run.search(/[^\x21-\x7e]/)
   const runs = ascii < 0 ? [run] : [run, run.slice(0, ascii)]
-  return runs.map((each) => (linked ? closedBy(each) : trimmed(each)))
+  return runs.map((each) => (linked ? closedBy(each) : trimEnd(each)))
 }
 
 /** Up to the bracket that closes the link; brackets inside the address are balanced. */
@@ -79,11 +79,11 @@ function closedBy(run: string): number {
     if (run[at] === '(') open++
     else if (run[at] === ')' && --open < 0) return at
   }
-  return trimmed(run)
+  return trimEnd(run)
 }
 
 /** Without trailing punctuation; a closing bracket is kept if the address opens it. */
-function trimmed(run: string): number {
+function trimEnd(run: string): number {
   let open = run.split('(').length - run.split(')').length
   let end = run.length
   for (; end > 0; end--) {

@@ -2,6 +2,6 @@
 
 import type { ToolResult } from '../../conversation/gateway-tools.ts'
 
-export function failed(code: string, message: string): ToolResult {
+export function failedResult(code: string, message: string): ToolResult {
   return { text: `Error: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
 }

@@ -60,7 +60,7 @@ export function openSearch(settings: SearchSettings): WebSearch {
   return {
     backend: configured,
     open: (declaration, _declared, caller) => {
-      const backend = chosen(declaration, caller, configured, sim)
+      const backend = chooseBackend(declaration, caller, configured, sim)
       const { allowedDomains, blockedDomains, param, domainsParam = param, contextSize } = declaration
       const allows = domainFilter(allowedDomains, blockedDomains, domainsParam)
       const tool = searchTool({
@@ -93,7 +93,7 @@ function backendOf(settings: SearchSettings): SearchBackend | undefined {
   return hostedBackend(rows[backend], { baseUrl, apiKey, price: pricePerSearch, timeoutMs, rim })
 }
 
-function chosen(
+function chooseBackend(
   { engine, param }: WebSearchDeclaration,
   { mode }: ToolCaller,
   configured: SearchBackend | undefined,
@@ -106,14 +106,14 @@ function chosen(
   }
   if (mode === 'test' || engine === 'sim') return sim
   if (configured === undefined) {
-    throw refused(
+    throw refusalOf(
       param,
       'Web search is not set up on this gateway, and the provider of this model has none that can be used: the ' +
         'operator sets search.backend to searxng, tavily, brave, exa or sim. Test keys search an offline index.',
     )
   }
   if (engine === 'auto' || engine === configured.id) return configured
-  throw refused(
+  throw refusalOf(
     param,
     engine === 'native'
       ? `The provider of this model has no web search of its own that can be used here: leave engine out to search with ${configured.id}.`
@@ -121,7 +121,7 @@ function chosen(
   )
 }
 
-function refused(param: string, message: string): GatewayError {
+function refusalOf(param: string, message: string): GatewayError {
   return new GatewayError('unsupported_parameter', { message, param })
 }
 

@@ -36,7 +36,7 @@ function sourceText(
   characters: number,
 ): string {
   const date = publishedAt === undefined ? [] : [`> Published: ${oneLine(publishedAt, 40)}`]
-  const body = quoted(bounded(visible(text), characters))
+  const body = quoteText(boundText(visible(text), characters))
   return [
     `[${number}] ${url}`,
     `> Title: ${oneLine(title, titleCharacters)}`,
@@ -49,11 +49,11 @@ function sourceText(
 export function pageText(url: string, title: string, content: string): string {
   return [
     `The page ${url}. ${notInstructions}`,
-    [`> Title: ${oneLine(title, titleCharacters)}`, quoted(visible(content))].join('\n'),
+    [`> Title: ${oneLine(title, titleCharacters)}`, quoteText(visible(content))].join('\n'),
   ].join('\n\n')
 }
 
-function quoted(text: string): string {
+function quoteText(text: string): string {
   return text
     .split(/\r\n|[\n\r\u2028\u2029\u0085\v\f]/)
     .filter((line, at, lines) => line.trim() !== '' || lines[at - 1]?.trim() !== '')
@@ -64,7 +64,7 @@ function quoted(text: string): string {
 
 /** Without line breaks and invisible characters, cut to so many characters. */
 export function oneLine(text: string, characters: number): string {
-  return bounded(visible(text).replace(/\s+/g, ' ').trim(), characters)
+  return boundText(visible(text).replace(/\s+/g, ' ').trim(), characters)
 }
 
 /** Without characters that people do not see but models read: controls, invisible and bidirectional ones, tags. */
@@ -77,7 +77,7 @@ export function visible(text: string): string {
 }
 
 /** Cut without splitting a surrogate pair. */
-export function bounded(text: string, characters: number): string {
+export function boundText(text: string, characters: number): string {
   if (text.length <= characters) return text
   return `${text
     .slice(0, characters - 1)

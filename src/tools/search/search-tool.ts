@@ -11,9 +11,9 @@ import {
   type SearchResult,
 } from './backends/backend.ts'
 import { hostsOf } from './domains.ts'
-import { failed } from './failed.ts'
+import { failedResult } from './failed.ts'
 import { pageKey } from './page-key.ts'
-import { bounded, resultsText, visible } from './results-text.ts'
+import { boundText, resultsText, visible } from './results-text.ts'
 
 export interface SearchToolOptions {
   readonly backend: SearchBackend
@@ -64,11 +64,14 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
       context.signal.throwIfAborted()
       const read = argumentsOf(argumentsText)
       if (!read)
-        return failed('invalid_arguments', 'The arguments must be JSON with a "query" that is not empty.')
-      const query = bounded(visible(read.query), queryCharacters)
+        return failedResult(
+          'invalid_arguments',
+          'The arguments must be JSON with a "query" that is not empty.',
+        )
+      const query = boundText(visible(read.query), queryCharacters)
       if (request.maxUses !== undefined && uses >= request.maxUses)
         return {
-          ...failed(
+          ...failedResult(
             'max_uses_exceeded',
             `All ${request.maxUses} searches of this call are used: answer without.`,
           ),
@@ -76,12 +79,12 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
         }
       // Counted before the answer: calls of one round run concurrently.
       uses++
-      return searched(options, query, read.recency ?? undefined, context)
+      return runSearch(options, query, read.recency ?? undefined, context)
     },
   }
 }
 
-async function searched(
+async function runSearch(
   { backend, request, recency: oldest, maxResults, allows, onFault }: SearchToolOptions,
   query: string,
   recency: Recency | undefined,
@@ -113,7 +116,7 @@ async function searched(
       sources: kept.map(({ url, title, text, publishedAt }) => ({
         url,
         title: title === '' ? url : title,
-        snippet: bounded(text, 300),
+        snippet: boundText(text, 300),
         ...(publishedAt === undefined ? {} : { publishedAt }),
       })),
       action: actionOf(query, kept),
@@ -125,7 +128,7 @@ async function searched(
       : error
     if (!(fault instanceof SearchFault)) throw fault
     onFault(fault)
-    return { ...failed(fault.code, fault.message), action: actionOf(query, []) }
+    return { ...failedResult(fault.code, fault.message), action: actionOf(query, []) }
   }
 }
 
@@ -172,7 +175,7 @@ function descriptionOf({ location, allowedDomains }: WebSearchDeclaration): stri
   return [
     'Searches the web and returns numbered sources with addresses and excerpts.',
     'Use it for what is recent, or what you are not sure of, and cite sources as markdown links.',
-    ...(place.length > 0 ? [`The user is in ${bounded(visible(place.join(', ')), 200)}.`] : []),
+    ...(place.length > 0 ? [`The user is in ${boundText(visible(place.join(', ')), 200)}.`] : []),
     ...(allowedDomains.length > 0
       ? [`Only pages of these sites are found: ${allowedDomains.slice(0, 20).join(', ')}.`]
       : []),

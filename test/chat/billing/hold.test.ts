@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { openHold } from '../../../src/chat/billing/open-hold.ts'
 import { StreamWatch } from '../../../src/chat/billing/stream-watch.ts'
-import { finished, type Outcome, unserved } from '../../../src/chat/outcome.ts'
+import { outcomeOf, type Outcome, unservedOutcome } from '../../../src/chat/outcome.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
@@ -70,7 +70,7 @@ function saying(text: string, more: Partial<Progress> = {}): Progress {
 }
 
 const usage = { ...noUsage, input: 10, output: 5 }
-const whole: Outcome = finished({
+const whole: Outcome = outcomeOf({
   usage,
   delivered: saying('Hello.').delivered,
   finishReason: 'stop',
@@ -299,7 +299,7 @@ describe('a hold', () => {
       const hold = await lab.open()
       await hold.endLastRound(whole)
       expect([hold.spent, hold.owes]).toEqual([0n, true])
-      await hold.settle(unserved('client-gone', undefined), () => undefined)
+      await hold.settle(unservedOutcome('client-gone', undefined), () => undefined)
       expect([await lab.state(), await lab.left()]).toEqual(['settled', rich - 20_000_000n])
     },
   )

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import {
-  measured,
+  measurePrompt,
   promptBound,
   promptCount,
   promptGuess,
@@ -188,7 +188,7 @@ describe('the bound of a prompt', () => {
     ['a document by id', { type: 'document', source: { type: 'file', file_id: 'file_1' } }, false],
   ])('with %s', (_, part, holds) => {
     const body = bodyWith([part])
-    expect(measured(ofChat(body), bytesOf(body)).isUnsized).toBe(!holds)
+    expect(measurePrompt(ofChat(body), bytesOf(body)).isUnsized).toBe(!holds)
   })
 })
 

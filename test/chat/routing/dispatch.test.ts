@@ -42,8 +42,8 @@ function house(script: Script, candidates = Object.keys(script).map((id) => cand
         account: 'acct',
         budget,
         disconnect: client.signal,
-        failed,
-        served,
+        onFailed: failed,
+        onServed: served,
         pause,
       },
       attempt,
@@ -140,8 +140,8 @@ describe('one call', () => {
       health,
       account: 'acct',
       disconnect: client.signal,
-      failed,
-      served,
+      onFailed: failed,
+      onServed: served,
     }
     const budget = new RetryBudget(the.clock)
     const error = await dispatch({ ...search, budget, pause: async () => {} }, async ({ provider }) => {
@@ -287,8 +287,8 @@ describe('many calls', () => {
             account: 'acct',
             budget: new RetryBudget(the.clock),
             disconnect: the.client.signal,
-            failed: () => undefined,
-            served: () => undefined,
+            onFailed: () => undefined,
+            onServed: () => undefined,
             pause: async () => undefined,
           },
           async ({ provider }) => {

@@ -58,7 +58,7 @@ describe('whose faults close an offer to whom', () => {
   function standingAfter(faults: Readonly<Record<string, number>>) {
     const health = new Health(stillClock())
     for (const [account, times] of Object.entries(faults))
-      for (let at = 0; at < times; at++) health.failed(one, faultOf('timeout'), 1, account)
+      for (let at = 0; at < times; at++) health.onFailed(one, faultOf('timeout'), 1, account)
     return { ofAnother: health.standing(one, 'another'), ofFirst: health.standing(one, 'first') }
   }
 
@@ -75,8 +75,8 @@ describe('whose faults close an offer to whom', () => {
 
   test('an answer to anybody opens it to all', () => {
     const health = new Health(stillClock())
-    for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('timeout'), 1, 'first')
-    health.answered(one, 1)
+    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('timeout'), 1, 'first')
+    health.onAnswer(one, 1)
     expect(health.standing(one, 'first')).toBe('healthy')
   })
 })
@@ -86,7 +86,7 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a', { keys: ['k1', 'k2'] })
-    health.failed(one, faultOf('quota'), 1, 'acct')
+    health.onFailed(one, faultOf('quota'), 1, 'acct')
     expect(health.standing(one, 'acct')).toBe('cooling')
     expect(health.standing({ ...one, offer: { ...one.offer, upstream: 'other' } }, 'acct')).toBe('cooling')
     expect(health.standing({ ...one, key: 'k2' }, 'acct')).toBe('healthy')
@@ -95,7 +95,7 @@ describe('the health of all', () => {
       coolUntil: clock() + 60_000,
       troubles: [{ key: 1, upstream: null, standing: 'cooling' }],
     })
-    health.failed({ ...one, key: 'k2' }, faultOf('credentials'), 1, 'acct')
+    health.onFailed({ ...one, key: 'k2' }, faultOf('credentials'), 1, 'acct')
     expect(health.report(one.provider, 'acct').state).toBe('unavailable')
     clock.pass(60_000)
     expect(health.report(one.provider, 'acct')).toMatchObject({ state: 'healthy', coolUntil: null })
@@ -106,7 +106,7 @@ describe('the health of all', () => {
     const health = new Health(clock)
     const one = candidateOf('a')
     expect(health.report(one.provider, 'acct').lastError).toBeNull()
-    health.failed(one, faultOf('broken', { status: 500, message: 'words of the provider' }), 5, 'acct')
+    health.onFailed(one, faultOf('broken', { status: 500, message: 'words of the provider' }), 5, 'acct')
     const seen = health.report(one.provider, 'acct')
     expect(seen).toMatchObject({
       state: 'degraded',
@@ -116,7 +116,7 @@ describe('the health of all', () => {
     })
     expect(JSON.stringify(seen)).not.toContain('words of the provider')
     // A request that is wrong says nothing of the provider, and its words are not for others.
-    health.failed(one, faultOf('invalid-request', { message: 'a quoted prompt' }), 5, 'acct')
+    health.onFailed(one, faultOf('invalid-request', { message: 'a quoted prompt' }), 5, 'acct')
     expect(health.report(one.provider, 'acct')).toMatchObject({
       state: 'healthy',
       troubles: [],
@@ -128,7 +128,7 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
-    for (let n = 0; n < faultsToOpen; n++) health.failed(one, faultOf('timeout'), 5, 'acct')
+    for (let n = 0; n < faultsToOpen; n++) health.onFailed(one, faultOf('timeout'), 5, 'acct')
     const breaker = () => health.report(one.provider, 'acct').troubles[0]?.breaker
     expect(breaker()).toBe('open')
     clock.pass(probeEveryMs)
@@ -140,8 +140,8 @@ describe('the health of all', () => {
   test('reports the share of good answers and their median time', () => {
     const health = new Health(stillClock())
     const one = candidateOf('a')
-    for (const ms of [10, 20, 30, 40, 50]) health.answered(one, ms)
-    health.failed(one, faultOf('broken'), 999, 'acct')
+    for (const ms of [10, 20, 30, 40, 50]) health.onAnswer(one, ms)
+    health.onFailed(one, faultOf('broken'), 999, 'acct')
     expect(health.report(one.provider, 'acct')).toMatchObject({ successRate: 5 / 6, p50Ms: 30, answers: 6 })
     expect(health.report(candidateOf('b').provider, 'acct')).toMatchObject({ successRate: null, p50Ms: null })
   })
@@ -150,7 +150,7 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
-    for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('cut'), 1, 'acct')
+    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('cut'), 1, 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
       if (await health.probe(one)) probes += 1
@@ -164,11 +164,11 @@ describe('processes of one gateway', () => {
   test('share the probe of a second, and the answer to it opens the way to all', async () => {
     const clock = stillClock()
     const all: Health[] = []
-    const shared = new Probes(clock, (offer) => all.forEach((health) => health.recovered(offer)))
+    const shared = new Probes(clock, (offer) => all.forEach((health) => health.onRecovered(offer)))
     all.push(...Array.from({ length: 4 }, () => new Health(clock, shared)))
     const one = candidateOf('a')
     for (const health of all)
-      for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('overloaded'), 1, 'acct')
+      for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('overloaded'), 1, 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
       for (const health of all) if (await health.probe(one)) probes += 1
@@ -176,7 +176,7 @@ describe('processes of one gateway', () => {
     }
     expect(probes).toBe(9)
     expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('open'))
-    all[2]!.answered(one, 5)
+    all[2]!.onAnswer(one, 5)
     expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('healthy'))
   })
 })

@@ -6,7 +6,7 @@ import { offAbort, onAbort } from '../../../src/chat/streaming/on-abort.ts'
 test('each listener is called once when the signal aborts, unless it was taken away before', () => {
   const stopping = new AbortController()
   const called: string[] = []
-  const listener = (name: string) => ({ place: -1, aborted: () => void called.push(name) })
+  const listener = (name: string) => ({ place: -1, onAbort: () => void called.push(name) })
   const [one, other, gone] = [listener('one'), listener('other'), listener('gone')]
   for (const each of [one, other, gone]) onAbort(stopping.signal, each)
   offAbort(stopping.signal, gone)
@@ -19,10 +19,10 @@ test('each listener is called once when the signal aborts, unless it was taken a
 test('a listener may take others away while they are called', () => {
   const stopping = new AbortController()
   const called: string[] = []
-  const second = { place: -1, aborted: () => void called.push('second') }
+  const second = { place: -1, onAbort: () => void called.push('second') }
   const first = {
     place: -1,
-    aborted() {
+    onAbort() {
       called.push('first')
       offAbort(stopping.signal, second)
     },

@@ -66,7 +66,7 @@ function running(
     reader: {
       readMany: () =>
         read === chunks ? afterwards(abort.signal) : (read++, { done: false, value: [chunk] }),
-      came: () => undefined,
+      onRead: () => undefined,
       cancel: () => Promise.resolve(),
     },
     head: [],

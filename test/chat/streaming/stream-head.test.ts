@@ -23,7 +23,7 @@ async function headOf(...pieces: readonly string[]) {
       const piece = left.shift()
       return piece === undefined ? { done: true } : { done: false, value: [Buffer.from(piece)] }
     },
-    came: () => undefined,
+    onRead: () => undefined,
     cancel: () => Promise.resolve(),
   }
   const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), {

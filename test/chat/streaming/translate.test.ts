@@ -133,8 +133,8 @@ describe('a source', () => {
     const one = new EventChannel(sourceParts(), (content) => sink.event(content))
     expect([...atOnce(one.push(Buffer.from(wholeStream))), ...one.end(), ...atOnce(one.finish())]).toEqual([])
     expect(one.progress.finished).toBe(true)
-    expect(textOf(atOnce(sink.written()))).toContain('The river')
-    expect(atOnce(sink.written())).toEqual([])
+    expect(textOf(atOnce(sink.takeWritten()))).toContain('The river')
+    expect(atOnce(sink.takeWritten())).toEqual([])
   })
 })
 

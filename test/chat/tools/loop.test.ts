@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { failed } from '../../../src/tools/run-tool.ts'
+import { failedResult } from '../../../src/tools/run-tool.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 
 const search = { type: 'web_search' }
@@ -199,7 +199,7 @@ describe.each([
     const given: string[] = []
     const tool = toolOf((json) => {
       given.push(json)
-      return Promise.resolve(failed('invalid_arguments', 'No JSON.'))
+      return Promise.resolve(failedResult('invalid_arguments', 'No JSON.'))
     })
     const wrong = { calls: [{ name: 'web_search', arguments: '{"query": rivers' }] }
     await using lab = await toolLab({ turns: [wrong, answer], tools: [tool] })

@@ -12,7 +12,7 @@ function setUp(mostBytes = 1_024 * kB) {
   /** An answer of so many bytes in one go, from the request to its end. */
   const answer = async (offer: string, bytes: number) => {
     const arrival = await arrivals.turn(offer, 'a')
-    arrival.comes(stream)
+    arrival.onResponse(stream)
     if (bytes > 4 * kB) arrival.grows(bytes)
     arrival.end()
   }
@@ -79,7 +79,7 @@ describe('answers that come faster than they are worked through', () => {
     // They are small: nobody waits any longer than for the answers that are on their way.
     for (const turn of asked) {
       const arrival = await turn
-      arrival.comes(stream)
+      arrival.onResponse(stream)
       arrival.end()
     }
     expect(arrivals.bytes).toBeCloseTo(0)
@@ -107,7 +107,7 @@ describe('answers that come faster than they are worked through', () => {
     const { arrivals } = setUp()
     const arrival = await arrivals.turn('m', 'a')
     expect(arrivals.bytes).toBe(128 * kB)
-    arrival.comes(stream)
+    arrival.onResponse(stream)
     expect(arrivals.bytes).toBe(256 * kB)
     arrival.end()
     arrival.end()
@@ -117,7 +117,7 @@ describe('answers that come faster than they are worked through', () => {
     arrival.end()
     expect(arrivals.bytes).toBe(0)
     const whole = await arrivals.turn('m', 'a')
-    whole.comes(new Response(null, { headers: { 'content-length': '700000' } }))
+    whole.onResponse(new Response(null, { headers: { 'content-length': '700000' } }))
     expect(arrivals.bytes).toBe(700_000)
     whole.end()
     expect(arrivals.bytes).toBe(0)
@@ -129,7 +129,7 @@ describe('answers that come faster than they are worked through', () => {
     while (!(arrivals.turn('bursting', 'a') instanceof Promise));
     clock.ms += 250
     const after = await arrivals.turn('bursting', 'a')
-    after.comes(stream)
+    after.onResponse(stream)
     after.grows(200 * kB)
     after.awaits()
     clock.ms += 100

@@ -1,7 +1,7 @@
 // Why a provider refused a request, however much it writes about it: its status decides, and its code is found.
 
 import { describe, expect, test } from 'bun:test'
-import { completed, ErrorText, errorText } from '../../../src/chat/upstream/error-body.ts'
+import { completeJson, ErrorText, errorText } from '../../../src/chat/upstream/error-body.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
 
 const read = (body: string, piece = 1_000) => {
@@ -63,7 +63,7 @@ test.each<[string, string]>([
   ['{"error":{"ok":tru', '{"error":{"ok":tru'],
   ['{"whole":true}', '{"whole":true}'],
 ])('what came of %s is completed', (text, whole) => {
-  expect(completed(text)).toBe(whole)
+  expect(completeJson(text)).toBe(whole)
 })
 
 test('what came before a connection broke is read', async () => {

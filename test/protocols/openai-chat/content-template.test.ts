@@ -19,7 +19,7 @@ test('any text is carried over as the same JSON string', () => {
     fc.property(fc.string({ unit: 'binary', minLength: 1 }), (text) => {
       const found = template.textOf(theirs(text))
       expect(found).toBeDefined()
-      expect(JSON.parse(template.mended(found!))).toEqual(JSON.parse(ours(text)))
+      expect(JSON.parse(template.mend(found!))).toEqual(JSON.parse(ours(text)))
     }),
   )
 })

@@ -157,13 +157,13 @@ describe('across the link', () => {
 
   test('what an account has stored counts on while an answer is made', async () => {
     const { responses } = workerOf('worker').remote.store
-    const before = await responses.stored('anna')
+    const before = await responses.storedBytes('anna')
     expect(before.bytes()).toBe(0)
     const response = { id: 'resp_1', account: 'anna', call: 'a', expiresAt: leaseUntil }
     const texts = { input: ['[]'], answer: ['{"id":', '"resp_1"}'] }
     await responses.keep({ ...response, conversation: undefined, previous: undefined, ...texts })
     expect(before.bytes()).toBe(17)
-    expect((await responses.stored('anna')).bytes()).toBe(17)
+    expect((await responses.storedBytes('anna')).bytes()).toBe(17)
   })
 
   test('a request has left once for all that count it', async () => {

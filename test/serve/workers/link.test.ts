@@ -4,10 +4,10 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/errors.ts'
 import { FrameReader, frameOf } from '../../../src/serve/workers/link/frames.ts'
-import { packed, unpacked } from '../../../src/serve/workers/link/values.ts'
+import { packValue, unpackValue } from '../../../src/serve/workers/link/values.ts'
 import { joined } from './pair.ts'
 
-const acrossJson = (value: unknown) => unpacked(JSON.parse(JSON.stringify(packed(value))))
+const acrossJson = (value: unknown) => unpackValue(JSON.parse(JSON.stringify(packValue(value))))
 
 describe('values', () => {
   test('cross as they are: text, numbers, bigint, bytes, undefined in lists, names such as __proto__', () => {
@@ -51,7 +51,7 @@ describe('values', () => {
     ['a map', new Map()],
     ['a symbol', Symbol('x')],
   ])('%s is refused: the other side could not have it', (_, value) => {
-    expect(() => packed({ value })).toThrow(TypeError)
+    expect(() => packValue({ value })).toThrow(TypeError)
   })
 })
 
@@ -187,7 +187,7 @@ describe('a link', () => {
     for (let number = 0; number < 100; number++) ours.notify('note', number)
     ours.end()
     expect(await done).toBe('store_unavailable')
-    await theirs.settled()
+    await theirs.whenSettled()
     expect(heard).toEqual([...Array.from({ length: 100 }, (_, number) => number), -1])
   })
 

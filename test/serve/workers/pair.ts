@@ -33,8 +33,8 @@ export function joined<A extends Handlers<A>, B extends Handlers<B>>(
   }
   const ended = { ours: false, theirs: false }
   const cut = () => {
-    ours.closed()
-    theirs.closed()
+    ours.onClose()
+    theirs.onClose()
   }
   const wire = (side: 'ours' | 'theirs') => {
     let busy = false
@@ -47,8 +47,8 @@ export function joined<A extends Handlers<A>, B extends Handlers<B>>(
         busy = true
         later(() => {
           busy = false
-          to().received(taken)
-          from().drained()
+          to().onBytes(taken)
+          from().onDrain()
         })
         return taken.length
       },

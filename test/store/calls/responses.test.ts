@@ -100,7 +100,7 @@ describe('a response', () => {
     expect(await store.conversations.find('anna', 'conv_here')).toMatchObject({ lastResponse: 'resp_a' })
     for (const id of ['resp_b', 'resp_c']) expect(await store.responses.find(anna, id)).toBeUndefined()
     const { size } = (await store.responses.find(anna, 'resp_a'))!
-    expect((await store.responses.stored('anna')).bytes()).toBe(size)
+    expect((await store.responses.storedBytes('anna')).bytes()).toBe(size)
   })
 
   test('is no other account’s, and cannot be deleted by one', async () => {
@@ -297,7 +297,7 @@ describe('a conversation', () => {
     await answered(store, 'b', { previous: 'resp_a' })
     now = noon + 40 * day
     await store.responses.deleteConversation('anna', 'resp_b')
-    expect((await store.responses.stored('anna')).bytes()).toBe(0)
+    expect((await store.responses.storedBytes('anna')).bytes()).toBe(0)
   })
 
   test('lives as long as its last response', async () => {
@@ -391,9 +391,9 @@ test('all that an account has is forgotten, and nothing of another', async () =>
   const store = await open(freshDir())
   for (let nth = 0; nth < 45; nth += 1) await answered(store, `a${nth}`)
   expect(await store.responses.forgetAccount('bert')).toBe(0)
-  expect((await store.responses.stored('anna')).bytes()).toBeGreaterThan(0)
+  expect((await store.responses.storedBytes('anna')).bytes()).toBeGreaterThan(0)
   expect(await store.responses.forgetAccount('anna')).toBe(45)
-  expect((await store.responses.stored('anna')).bytes()).toBe(0)
+  expect((await store.responses.storedBytes('anna')).bytes()).toBe(0)
   expect(await store.responses.find(anna, 'resp_a0')).toBeUndefined()
 })
 
@@ -419,17 +419,17 @@ test('what an account has stored is added up, and what it deletes or outlives is
     const { input, answer } = keepOf(call)
     return Buffer.byteLength([...input, ...answer].join(''))
   }
-  expect((await store.responses.stored('anna')).bytes()).toBe(0)
+  expect((await store.responses.storedBytes('anna')).bytes()).toBe(0)
   await answered(store, 'a')
   await answered(store, 'b')
-  expect((await store.responses.stored('anna')).bytes()).toBe(sizeOf('a') + sizeOf('b'))
-  expect((await store.responses.stored('bert')).bytes()).toBe(0)
+  expect((await store.responses.storedBytes('anna')).bytes()).toBe(sizeOf('a') + sizeOf('b'))
+  expect((await store.responses.storedBytes('bert')).bytes()).toBe(0)
   const other = await openStore(dataDir, { clock: () => now })
   opened.push(other)
-  expect((await other.responses.stored('anna')).bytes()).toBe(sizeOf('a') + sizeOf('b'))
+  expect((await other.responses.storedBytes('anna')).bytes()).toBe(sizeOf('a') + sizeOf('b'))
   await store.responses.delete(anna, 'resp_a')
-  expect((await store.responses.stored('anna')).bytes()).toBe(sizeOf('b'))
+  expect((await store.responses.storedBytes('anna')).bytes()).toBe(sizeOf('b'))
   now += 40 * day
   await store.responses.sweep(now)
-  expect((await store.responses.stored('anna')).bytes()).toBe(0)
+  expect((await store.responses.storedBytes('anna')).bytes()).toBe(0)
 })

@@ -167,7 +167,7 @@ describe('usage by day', () => {
       database.run('BEGIN')
       days.write()
       database.run('COMMIT')
-      days.committed()
+      days.onCommitted()
     }
     days.add(of(1n))
     commit()

@@ -111,7 +111,7 @@ describe('the head of the chain', () => {
       () => noon,
       ({ tx }) => void written.push(tx),
     )
-    for (let tx = 1; tx <= 1000; tx++) heads.committed({ tx, hash: new Uint8Array(32) })
+    for (let tx = 1; tx <= 1000; tx++) heads.onCommitted({ tx, hash: new Uint8Array(32) })
     expect(written).toEqual([256])
     expect(readAnchors(path)).toMatchObject([{ tx: 256 }])
     expect(heads.behind).toBe(true)

@@ -21,13 +21,13 @@ export type BilledAs = z.infer<typeof billedAsSchema>[number]
  */
 export function withBilledAs(rows: readonly CatalogRow[], decided: readonly BilledAs[]): CatalogRow[] {
   const byId = new Map(rows.map((row) => [row.id, row]))
-  const priced = (id: string) => {
+  const isPriced = (id: string) => {
     const row = byId.get(id)
     if (row?.price === undefined) throw new Error(`billed-as.json: ${id} is not sold`)
     return { ...row, price: row.price }
   }
   for (const { model, billed_as, from } of decided) {
-    const [row, target] = [priced(model), priced(billed_as)]
+    const [row, target] = [isPriced(model), isPriced(billed_as)]
     const { price, later_prices: later = [] } = target
     const begun = later.filter((each) => each.from <= from).at(-1)?.price ?? price
     if (Bun.deepEquals(row.price, begun))

@@ -49,7 +49,7 @@ export async function genaiPrices(on: string): Promise<Source> {
           reasoning: undefined,
           temperature: undefined,
           price: spec.price,
-          laterPrices: announced(model.prices, on),
+          laterPrices: laterPricesOf(model.prices, on),
           withdrawn: model.deprecated === true,
           refusal: refusal ?? spec.refusal,
         }
@@ -77,7 +77,7 @@ function inForce(prices: ConditionalPrice[] | ModelPrice, on: string) {
 }
 
 /** The prices that begin after a day, without those that hold at some hours only. */
-function announced(prices: ConditionalPrice[] | ModelPrice, on: string): SourceModel['laterPrices'] {
+function laterPricesOf(prices: ConditionalPrice[] | ModelPrice, on: string): SourceModel['laterPrices'] {
   if (!Array.isArray(prices)) return []
   return prices
     .filter(({ constraint }) => startOf(constraint) > on)

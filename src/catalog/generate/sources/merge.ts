@@ -103,7 +103,7 @@ function pairUp(
   const listed = new Map(pi.map((model) => [model.names[0]!, model]))
   const names = new Set(listed.keys())
   if (provider.sellsGenaiOnly)
-    for (const [name, model] of byName) if (sold(provider, name, model)) names.add(name)
+    for (const [name, model] of byName) if (isSold(provider, name, model)) names.add(name)
   return [...names]
     .filter((name) => !name.endsWith(':batch') && !notForChat.test(name))
     .toSorted()
@@ -113,7 +113,7 @@ function pairUp(
 // Of the other names of a model only dated ones and `-latest` are ids for certain; the rest are spellings seen in logs.
 const dated = /-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest)$/
 
-function sold(provider: CoveredProvider, name: string, model: SourceModel): boolean {
+function isSold(provider: CoveredProvider, name: string, model: SourceModel): boolean {
   if (model.withdrawn || provider.skip?.test(name)) return false
   if (name === model.names[0]) return true
   // gpt-5-1-2025-11-13 is how some clients write gpt-5.1-2025-11-13; the provider does not know it.

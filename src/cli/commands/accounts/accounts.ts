@@ -91,7 +91,7 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
 
 /** Refuses the account's calls with `account_suspended` from now on. Repeating it changes nothing. */
 export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changed(context, invocation, 'account.suspend', (accounts, id) =>
+  const account = await changeAccount(context, invocation, 'account.suspend', (accounts, id) =>
     accounts.suspend(id),
   )
   const text = `suspended ${account.email}: its calls are refused, its credit stays`
@@ -100,7 +100,9 @@ export async function suspendAccount(context: Context, invocation: Invocation): 
 
 /** Serves the calls of a suspended account again. */
 export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changed(context, invocation, 'account.resume', (accounts, id) => accounts.resume(id))
+  const account = await changeAccount(context, invocation, 'account.resume', (accounts, id) =>
+    accounts.resume(id),
+  )
   print(context, { json: accountView(account), text: `resumed ${account.email}` })
 }
 
@@ -134,7 +136,7 @@ export async function setAccount(context: Context, invocation: Invocation): Prom
   print(context, { json: { ...accountView(account), credit_line: line }, text: `${account.email} ${said}` })
 }
 
-function changed(
+function changeAccount(
   context: Context,
   invocation: Invocation,
   what: string,

@@ -70,13 +70,13 @@ function corrections(group: Command, io: Io): void {
 
 function requests(weir: Command, io: Io): void {
   const group = weir.command('requests').description('read the request log: what became of every call')
-  const filtered = (command: Command) =>
+  const withFilters = (command: Command) =>
     command
       .option('--account <account>', 'only calls of this account: its id or e-mail address')
       .option('--key <id>', 'only calls with the key of this id')
       .option('--model <model>', 'only calls that asked for this model')
       .option('--code <code>', 'only calls that ended with this error code')
-  const list = filtered(group.command('list').description('list calls, the newest first'))
+  const list = withFilters(group.command('list').description('list calls, the newest first'))
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .option('--limit <number>', 'how many to list (50)')
@@ -87,7 +87,7 @@ function requests(weir: Command, io: Io): void {
     .description('show one call with its receipt: every attempt, and why it failed')
     .argument('<id>', 'the request id that its answer, its error or the log named')
   ready(show, io, async (...given) => (await import('./requests.ts')).showRequest(...given))
-  const tail = filtered(group.command('tail').description('print calls as they end, until interrupted'))
+  const tail = withFilters(group.command('tail').description('print calls as they end, until interrupted'))
   ready(tail, io, async (...given) => (await import('./requests.ts')).tailRequests(...given))
   const usage = weir
     .command('usage')

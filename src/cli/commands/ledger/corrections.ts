@@ -1,6 +1,6 @@
 // `weir credits refund|adjust|expire|debts`: corrections by an operator, each once for its id and each in the journal.
 
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, renderBalance } from './balance.ts'
@@ -89,7 +89,7 @@ function signedAmountOfUsd(text: string): Pico {
 /** Books the expiry of every expired lot; a running server does this a few times a minute. */
 export async function expireCredit(context: Context): Promise<void> {
   const accounts = await withStore(context, async ({ ledger }) => ledger.expire(context.io.clock()))
-  print(context, { json: { accounts }, text: `credit of ${counted(accounts, 'account')} has expired` })
+  print(context, { json: { accounts }, text: `credit of ${plural(accounts, 'account')} has expired` })
 }
 
 /** Accounts that owe something: refunds beyond their credit, until the next top-up. */

@@ -1,6 +1,6 @@
 // `weir ledger audit [--day D]`
 
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../../credits/ledger/ledger.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
@@ -77,11 +77,11 @@ async function auditOneDay(context: Context, day: number): Promise<void> {
 }
 
 function coveredBy({ journal, journalEntries, calls }: DayAudit): string {
-  const ended = `${counted(calls, 'call')} ended`
+  const ended = `${plural(calls, 'call')} ended`
   if (!journal) return `no journal entries, ${ended}`
   const { firstTransaction, lastTransaction, givenHash, headHash } = journal
   return (
-    `${counted(journalEntries, 'journal entry', 'journal entries')}, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
+    `${plural(journalEntries, 'journal entry', 'journal entries')}, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
     `from hash ${givenHash}, taken as given, to head ${headHash}`
   )
 }

@@ -2,7 +2,7 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { reconcile, type Reconciliation } from '../../../credits/ledger/reconcile.ts'
 import {
@@ -28,8 +28,8 @@ export async function reconcileLedger(context: Context, invocation: Invocation):
   const provider = invocation.option('provider') ?? ''
   const file = resolve(context.io.cwd, invocation.args[0] ?? '')
   const map = columnMap(invocation.option('map'))
-  const since = bound(invocation, 'since') ?? -Infinity
-  const until = bound(invocation, 'until') ?? Infinity
+  const since = boundOption(invocation, 'since') ?? -Infinity
+  const until = boundOption(invocation, 'until') ?? Infinity
   const usage = readExport(file, map)
   const calls = await withStore(context, ({ reports }) => reports.callsOf(provider))
   const found = reconcile(
@@ -39,7 +39,7 @@ export async function reconcileLedger(context: Context, invocation: Invocation):
   print(context, { json: viewOf(provider, usage, found), text: render(provider, usage, found) })
 }
 
-function bound(invocation: Invocation, name: string): number | undefined {
+function boundOption(invocation: Invocation, name: string): number | undefined {
   const text = invocation.option(name)
   return text === undefined ? undefined : momentOf(`--${name}`, text)
 }
@@ -160,23 +160,23 @@ function render(provider: string, usage: UsageExport, found: Reconciliation): st
       ? []
       : [`${usage.rounded === 1 ? '1 cost was' : `${usage.rounded} costs were`} rounded to a picodollar`]
   return [
-    `${provider} bills ${formatUsd(found.billed)} USD on ${counted(usage.lines.length, 'line')}; ${formatUsd(found.booked)} USD are booked`,
+    `${provider} bills ${formatUsd(found.billed)} USD on ${plural(usage.lines.length, 'line')}; ${formatUsd(found.booked)} USD are booked`,
     `drift ${toTheCent(found.drift)} USD, exactly ${found.drift} ${found.drift === 1n ? 'picodollar' : 'picodollars'}`,
     ...rounding,
     sums,
-    ...listed(
+    ...listLines(
       'differ',
       drifts,
       (drift) =>
         `${drift.upstreamId}: billed ${formatUsd(drift.billed)}, booked ${formatUsd(drift.booked)}` +
         `${drift.estimated ? ' (estimated)' : ''} ${drift.calls.join(' ')}`,
     ),
-    ...listed(
+    ...listLines(
       'billed, not booked',
       billedOnly.lines,
       ({ upstreamId, cost }) => `${upstreamId === '' ? '(no id)' : upstreamId}: ${formatUsd(cost)}`,
     ),
-    ...listed(
+    ...listLines(
       'booked, not billed',
       bookedOnly.calls,
       (call) => `${call.upstreamId}: ${formatUsd(call.charged + call.absorbed)} ${call.call}`,
@@ -184,7 +184,7 @@ function render(provider: string, usage: UsageExport, found: Reconciliation): st
   ].join('\n')
 }
 
-function listed<T>(heading: string, items: readonly T[], line: (item: T) => string): string[] {
+function listLines<T>(heading: string, items: readonly T[], line: (item: T) => string): string[] {
   if (items.length === 0) return []
   const more =
     items.length > namedInText ? [`  and ${items.length - namedInText} more (--json names all)`] : []

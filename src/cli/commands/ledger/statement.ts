@@ -55,11 +55,11 @@ export async function monthlyStatement(context: Context, invocation: Invocation)
       entries: historyView(lines),
     }
   })
-  const text = csv ? historyCsv(view.entries) : html ? page(view) : rendered(view)
+  const text = csv ? historyCsv(view.entries) : html ? page(view) : renderStatement(view)
   print(context, { json: view, text })
 }
 
-function rendered(view: StatementView): string {
+function renderStatement(view: StatementView): string {
   const totals = Object.entries(view.totals).map(([kind, amount]) => `${kind} ${amount}`)
   const sums = [
     `opening ${view.opening}`,
@@ -77,7 +77,7 @@ function owedText({ owed, credit_line: line }: StatementView): string {
 /** A self-contained page without scripts, for printing in a browser. */
 function page(view: StatementView): string {
   const cells = (values: readonly string[], tag = 'td') =>
-    `<tr>${values.map((value) => `<${tag}>${escaped(value)}</${tag}>`).join('')}</tr>`
+    `<tr>${values.map((value) => `<${tag}>${escapeHtml(value)}</${tag}>`).join('')}</tr>`
   const totals = Object.entries(view.totals).map(([kind, amount]) => cells([kind, amount]))
   const entries = view.entries.map(({ at, kind, pool, usd, balance, call, source, lot }) =>
     cells([at, kind, pool, usd, balance, call ?? source ?? lot ?? 'debt']),
@@ -85,20 +85,20 @@ function page(view: StatementView): string {
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<title>Statement ${escaped(view.month)}, ${escaped(view.email)}</title>
+<title>Statement ${escapeHtml(view.month)}, ${escapeHtml(view.email)}</title>
 <style>
   body { font: 12px/1.5 system-ui, sans-serif; margin: 2em; color: #111 }
   table { border-collapse: collapse; width: 100%; margin: 1em 0 }
   th, td { text-align: left; padding: 2px 8px; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums }
   thead { display: table-header-group } tr { break-inside: avoid }
 </style>
-<h1>Statement for ${escaped(view.month)}</h1>
-<p>${escaped(view.email)} (${escaped(view.account)}). Amounts in US dollars; what is owed is negative.</p>
+<h1>Statement for ${escapeHtml(view.month)}</h1>
+<p>${escapeHtml(view.email)} (${escapeHtml(view.account)}). Amounts in US dollars; what is owed is negative.</p>
 <table><tbody>${cells(['Opening', view.opening])}${totals.join('')}${cells(['Closing', view.closing])}${cells(['Owed', owedText(view)])}</tbody></table>
 <table><thead>${cells(['When', 'What', 'Pool', 'USD', 'Balance', 'For'], 'th')}</thead><tbody>${entries.join('\n')}</tbody></table>
 </html>`
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }

@@ -65,7 +65,7 @@ function csvEntries(text: string): { columns: readonly string[]; entries: Entry[
 
 /** A list, an object with a list in `data`, or one object per line. */
 function jsonEntries(text: string): { columns: readonly string[]; entries: Entry[] } {
-  const whole = parsed(text)
+  const whole = parseJson(text)
   const list = Array.isArray(whole) ? whole : listIn(whole)
   const numbered: [where: string, value: unknown][] =
     list === undefined ? jsonLines(text) : list.map((value, at) => [`entry ${at + 1}`, value])
@@ -78,7 +78,7 @@ function jsonEntries(text: string): { columns: readonly string[]; entries: Entry
   return { columns: [...columns], entries }
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {

@@ -1,7 +1,7 @@
 // `weir usage`: number and cost of calls, by UTC day.
 
 import { GatewayError } from '../../../errors.ts'
-import { parsed } from '../../../http/intake/query.ts'
+import { parseQuery } from '../../../http/intake/query.ts'
 import {
   adminUsageParameters,
   usageQuery,
@@ -33,7 +33,7 @@ function parametersOf(context: Context, invocation: Invocation) {
   const given = options.map((name) => [name, invocation.option(name)] as const)
   const named = Object.fromEntries(given.filter(([, value]) => value !== undefined))
   try {
-    return usageQuery(parsed(adminUsageParameters, named), context.io.clock())
+    return usageQuery(parseQuery(adminUsageParameters, named), context.io.clock())
   } catch (error) {
     if (error instanceof GatewayError) throw usageFault(`--${error.message}`)
     throw error

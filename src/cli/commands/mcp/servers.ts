@@ -32,7 +32,7 @@ export async function addServer(context: Context, invocation: Invocation): Promi
 
 export async function listServers(context: Context, invocation: Invocation): Promise<void> {
   const records = await ofAccount(context, invocation, ({ servers, account }) => servers.list(account))
-  const rows = records.map(({ name, url, secrets }) => [name, url, sent(secrets)])
+  const rows = records.map(({ name, url, secrets }) => [name, url, secretNames(secrets)])
   const text = rows.length === 0 ? 'no servers' : table(['NAME', 'ADDRESS', 'IS SENT'], rows)
   print(context, { json: records.map(view), text })
 }
@@ -112,7 +112,7 @@ async function oauthOf({ io }: Context, invocation: Invocation) {
   return { oauth: { given: { client_id: id, ...(text !== undefined && { client_secret: text }) } } }
 }
 
-function sent(secrets: McpServerRecord['secrets']): string {
+function secretNames(secrets: McpServerRecord['secrets']): string {
   const { authorized, needsAuthorization } = authorizationOf(secrets)
   const token = authorized ? ['a token by OAuth'] : []
   const lacking = needsAuthorization ? ['(to be authorised in the console)'] : []

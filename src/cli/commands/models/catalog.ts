@@ -2,7 +2,7 @@
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { type FileChanges, fileChanges } from '../../../catalog/file-changes.ts'
 import { buildPrice, PriceRefused } from '../../../catalog/prices/price-spec.ts'
 import type { CatalogFile, CatalogRow } from '../../../catalog/row.ts'
@@ -45,7 +45,7 @@ export async function importCatalog(context: Context, invocation: Invocation): P
   writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
   // A rename replaces the old file atomically: a start meanwhile reads one or the other.
   renameSync(`${target}.new`, target)
-  const text = `${renderChanges(changes)}\n${counted(file.models.length, 'model')}, prices of ${file.date}: in use from the next start on`
+  const text = `${renderChanges(changes)}\n${plural(file.models.length, 'model')}, prices of ${file.date}: in use from the next start on`
   print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })
 }
 
@@ -62,7 +62,7 @@ export async function exportCatalog(context: Context, invocation: Invocation): P
   writeFileSync(path, text)
   print(context, {
     json: { file: path, date: file.date, models: file.models.length },
-    text: `wrote ${counted(file.models.length, 'model')}, prices of ${file.date}, to ${path}`,
+    text: `wrote ${plural(file.models.length, 'model')}, prices of ${file.date}, to ${path}`,
   })
 }
 

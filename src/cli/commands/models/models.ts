@@ -2,7 +2,7 @@
 
 import type { Model } from '../../../catalog/model.ts'
 import { modelObject } from '../../../catalog/wire/models.ts'
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { formatUsdPerMillion } from '../../../credits/money.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { isUsersChoice } from '../../gateway-address.ts'
@@ -41,7 +41,7 @@ export async function listModels(context: Context, invocation: Invocation): Prom
   })
   const heading = ['MODEL', 'INPUT USD/M', 'OUTPUT USD/M', 'CONTEXT', '']
   const which = servedBy ? ' that can be called now (--all lists the whole catalog)' : ''
-  const footer = `${counted(models.length, 'model')}${which}, prices of ${catalog.date}`
+  const footer = `${plural(models.length, 'model')}${which}, prices of ${catalog.date}`
   print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
 }
 

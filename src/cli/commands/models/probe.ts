@@ -94,7 +94,7 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
   const several = provider.keys.length > 1
   return Promise.all(
     provider.keys.map((key, at) =>
-      called(context, provider, key, model, several ? `${check} key ${at + 1}` : check),
+      callModel(context, provider, key, model, several ? `${check} key ${at + 1}` : check),
     ),
   )
 }
@@ -139,7 +139,7 @@ function priceOf(model: Model, provider: string): Pico {
   return rates.input + BigInt(outputTokens) * larger(rates.output, rates.reasoning) + perRequest
 }
 
-async function called(
+async function callModel(
   context: Context,
   row: ConfiguredProvider,
   key: string | undefined,
@@ -188,7 +188,7 @@ async function ending(
   } catch (error) {
     if (abort.signal.aborted && !(error instanceof UnreachableError))
       return wrong('timeout', `no answer from ${provider.baseUrl} within ${waitMs / 1000} s`)
-    return thrown(error, provider)
+    return endedByError(error, provider)
   } finally {
     clearTimeout(timer)
     abort.abort()
@@ -226,7 +226,7 @@ function read(
     if (missing && !namesModel(fault, target.model))
       return wrong(
         'model_unknown',
-        `HTTP ${status} ${quoted(fault)}: it knows no model ${target.model}, or ${checkAddress(provider)}`,
+        `HTTP ${status} ${quoteFault(fault)}: it knows no model ${target.model}, or ${checkAddress(provider)}`,
       )
     return faulty(fault, target.model)
   }
@@ -236,7 +236,10 @@ function read(
   }
   const result = collect(outbound.whole(parsed, target))
   if (result.fault?.kind === 'broken')
-    return wrong('not_the_protocol', `its answer is not of the protocol ${protocol}: ${quoted(result.fault)}`)
+    return wrong(
+      'not_the_protocol',
+      `its answer is not of the protocol ${protocol}: ${quoteFault(result.fault)}`,
+    )
   if (result.fault) return faulty(result.fault, target.model)
   return { kind: 'answered' }
 }
@@ -260,10 +263,10 @@ const problems: Readonly<Record<FaultKind, readonly [Problem, (model: string) =>
 function faulty(fault: Fault, model: string): Ended {
   const [problem, says] = problems[fault.kind]
   const status = fault.status === undefined ? '' : ` (HTTP ${fault.status})`
-  return wrong(problem, `${says(model)}${status}: ${quoted(fault)}`)
+  return wrong(problem, `${says(model)}${status}: ${quoteFault(fault)}`)
 }
 
-function thrown(error: unknown, provider: ConfiguredProvider): Ended {
+function endedByError(error: unknown, provider: ConfiguredProvider): Ended {
   if (error instanceof UnreachableError) {
     const { fault } = error
     if (fault.kind === 'timeout')
@@ -271,7 +274,8 @@ function thrown(error: unknown, provider: ConfiguredProvider): Ended {
         'timeout',
         `no connection to ${provider.baseUrl} comes about: a firewall, or a wrong address`,
       )
-    if (fault.kind === 'credentials') return wrong('key_refused', `no token for the key: ${quoted(fault)}`)
+    if (fault.kind === 'credentials')
+      return wrong('key_refused', `no token for the key: ${quoteFault(fault)}`)
     return wrong('unreachable', `${reasonOf(fault.providerCode)} at ${provider.baseUrl}`)
   }
   if (error instanceof GatewayError) return wrong('request_refused', error.message)
@@ -304,7 +308,7 @@ function namesModel({ message, providerCode }: Fault, model: string): boolean {
   return message.includes(model) || /model/i.test(`${message} ${providerCode ?? ''}`)
 }
 
-function quoted({ message }: Fault): string {
+function quoteFault({ message }: Fault): string {
   return JSON.stringify(message.slice(0, quotedCharacters))
 }
 

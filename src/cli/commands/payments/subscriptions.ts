@@ -39,13 +39,13 @@ export async function grantSubscription(context: Context, invocation: Invocation
     const account = (await accountOf(store, invocation.option('account') ?? '')).id
     const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
     const wanted = { subscription, source, account, product, period: dates, state: 'active' }
-    const message = checked(wanted)
+    const message = checkMessage(wanted)
     const taken = await refusedAsFailure(subscriptionsIn(context, store).take(message))
     await recordAct(context, store, 'subscription.grant', account, null, message)
     return taken
   })
   if (!period) throw new CommandFailure('nothing was granted')
-  print(context, { json: view(period), text: described(period) })
+  print(context, { json: view(period), text: describePeriod(period) })
 }
 
 export async function endSubscription(context: Context, invocation: Invocation): Promise<void> {
@@ -64,7 +64,7 @@ export async function endSubscription(context: Context, invocation: Invocation):
     })
     return ended
   })
-  print(context, { json: periods.map(view), text: periods.map(described).join('\n') })
+  print(context, { json: periods.map(view), text: periods.map(describePeriod).join('\n') })
 }
 
 export async function listSubscriptions(context: Context, invocation: Invocation): Promise<void> {
@@ -82,7 +82,7 @@ export async function listSubscriptions(context: Context, invocation: Invocation
   print(context, { json: periods.map(view), text })
 }
 
-function checked(wanted: object): SubscriptionMessage {
+function checkMessage(wanted: object): SubscriptionMessage {
   const { success, data, error } = subscriptionMessage.safeParse(wanted)
   if (success) return data
   const [issue] = error.issues
@@ -119,7 +119,7 @@ function view(row: Period) {
   }
 }
 
-function described(period: Period): string {
+function describePeriod(period: Period): string {
   const { subscription, product, state, to, lot, credit_usd: credit } = view(period)
   const granted = lot === null ? 'nothing granted, as it is over' : `${credit} USD`
   return `${subscription}: ${product} ${state} until ${to}, ${granted}`

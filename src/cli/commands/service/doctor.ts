@@ -3,7 +3,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fetchBounded } from '../../../bounded-body.ts'
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import type { Config } from '../../../config.ts'
 import type { Unpaid } from '../../../credits/ledger/statements.ts'
 import { formatUsd } from '../../../credits/money.ts'
@@ -93,7 +93,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
       unpaid: await store.reports.unpaid(since),
     }))
     const state = writable ? 'ok' : 'bad'
-    const detail = writable ? `${counted(accounts, 'account')}, ${sizeOfFile(path)}` : 'cannot be written'
+    const detail = writable ? `${plural(accounts, 'account')}, ${sizeOfFile(path)}` : 'cannot be written'
     const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
     return [sqlite, { check: 'database', state, detail }, ...facts]
   } catch (thrown) {
@@ -128,7 +128,7 @@ function retention({ config }: Context, { requests }: RetentionFacts): readonly 
 
 function inWords(ms: number): string {
   const [unit, name] = ms >= 86_400_000 ? [86_400_000, 'day'] : [1_000, 'second']
-  return counted(Math.round((ms / unit) * 10) / 10, name)
+  return plural(Math.round((ms / unit) * 10) / 10, name)
 }
 
 /** The database file and its write-ahead log. */
@@ -140,7 +140,7 @@ function sizeOfFile(path: string): string {
 
 /** A size in the unit in which it is not 0.0: `40 kB`, `1.2 MB`. */
 function sizeOf(bytes: number): string {
-  if (bytes < 1_000) return counted(bytes, 'byte')
+  if (bytes < 1_000) return plural(bytes, 'byte')
   if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} kB`
   return bytes < 1_000_000_000 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`
 }
@@ -151,11 +151,11 @@ const unpaidDays = 30
 function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
   const amounts = [
     ...(absorbedCalls > 0
-      ? [`${formatUsd(absorbed)} USD of ${counted(absorbedCalls, 'call')} are borne by the operator`]
+      ? [`${formatUsd(absorbed)} USD of ${plural(absorbedCalls, 'call')} are borne by the operator`]
       : []),
     ...(overLimitCalls > 0
       ? [
-          `${counted(overLimitCalls, 'call')} took ${overLimitCalls === 1 ? 'its' : 'their'} key beyond its limit`,
+          `${plural(overLimitCalls, 'call')} took ${overLimitCalls === 1 ? 'its' : 'their'} key beyond its limit`,
         ]
       : []),
   ]
@@ -231,10 +231,10 @@ function catalogFindings({ config, io }: Context): readonly Finding[] {
   const known = catalogInUse(config, io.clock)
   const sold = known.list()
   const ageDays = Math.floor((io.clock() - Date.parse(known.date)) / 86_400_000)
-  const detail = `${counted(sold.length, 'model')}, prices of ${known.date}`
+  const detail = `${plural(sold.length, 'model')}, prices of ${known.date}`
   const prices: Finding =
     ageDays > oldPricesDays
-      ? { check: 'catalog', state: 'warn', detail: `${detail}, ${counted(ageDays, 'day')} old` }
+      ? { check: 'catalog', state: 'warn', detail: `${detail}, ${plural(ageDays, 'day')} old` }
       : { check: 'catalog', state: 'ok', detail }
   // Only models of providers with a key: thousands of others would hide these.
   const ours = known.unpriced.filter(({ id }) => config.providers[id.slice(0, id.indexOf('/'))] !== undefined)

@@ -47,7 +47,7 @@ interface Unit {
 }
 
 function unitOf({ executable, user, config, dataDir, lowPort, shutdownSeconds }: Unit): string {
-  const named = config === undefined ? '' : ` --config ${quoted(config)}`
+  const named = config === undefined ? '' : ` --config ${quoteWord(config)}`
   const data =
     dataDir === undefined
       ? 'StateDirectory=weir\nStateDirectoryMode=0700'
@@ -63,7 +63,7 @@ User=${user}
 ConfigurationDirectory=weir
 WorkingDirectory=/etc/weir
 ${data}
-ExecStart=${quoted(executable)} serve${named} --data-dir ${quoted(dataDir ?? '/var/lib/weir')}
+ExecStart=${quoteWord(executable)} serve${named} --data-dir ${quoteWord(dataDir ?? '/var/lib/weir')}
 # Provider keys, a NAME=value in each line; may be absent.
 EnvironmentFile=-/etc/weir/weir.env
 Restart=on-failure
@@ -103,7 +103,7 @@ WantedBy=multi-user.target
 }
 
 /** An argument of ExecStart, in which systemd replaces $ as well. */
-function quoted(word: string): string {
+function quoteWord(word: string): string {
   return quotedPath(word.replace(/\$/g, '$$$$'))
 }
 

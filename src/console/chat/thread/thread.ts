@@ -161,7 +161,7 @@ export function after(answer: Answer, event: StreamEvent): Answer {
     case 'response.output_item.done':
       return event.item ? withItem(answer, event.item) : answer
     case 'response.output_text.annotation.added':
-      return { ...answer, sources: cited(answer.sources, event.annotation) }
+      return { ...answer, sources: withCitation(answer.sources, event.annotation) }
     case 'response.completed':
     case 'response.incomplete':
     case 'response.failed':
@@ -204,7 +204,7 @@ function requestOf(item: Item): ApprovalRequest | undefined {
 }
 
 /** The sources with one more, if it is a page and not among them. */
-function cited(sources: readonly Source[], annotation: Annotation | undefined): readonly Source[] {
+function withCitation(sources: readonly Source[], annotation: Annotation | undefined): readonly Source[] {
   const { type, url = '', title } = annotation ?? {}
   if (type !== 'url_citation' || !/^https?:\/\//i.test(url) || !URL.canParse(url)) return sources
   return sources.some((known) => known.url === url) ? sources : [...sources, { url, title: title || url }]
@@ -242,7 +242,7 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
     sources: output
       .flatMap(partsOf)
       .flatMap(({ annotations = [] }) => annotations)
-      .reduce(cited, []),
+      .reduce(withCitation, []),
   }
   const asked = input.findLast((item) => item.role === 'user')
   return {

@@ -11,7 +11,7 @@ import { moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Fact, Failure, Loading, Note, PageHead, Section, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { elevated } from '../../ui/elevate.tsx'
+import { elevate } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
 import { useAct } from '../../ui/use-act.ts'
@@ -151,7 +151,7 @@ function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onC
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const refund = async (given: FormData) => {
     const amount = textOf(given, 'amount') ?? rest
-    await elevated(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
+    await elevate(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
     await client.invalidateQueries({ queryKey: ['admin'] })
     onClose()
   }

@@ -5,11 +5,11 @@ import { useState } from 'react'
 import { call, CallError } from '../../api/call.ts'
 import { newId } from '../../api/new-id.ts'
 import type { Page } from '../../api/wire.ts'
-import { counted, day, usd } from '../../strings/format.ts'
+import { countOf, day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { elevated } from '../../ui/elevate.tsx'
+import { elevate } from '../../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../../ui/form.tsx'
 import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
 import { useAct } from '../../ui/use-act.ts'
@@ -131,7 +131,7 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
       },
       state: 'active',
     }
-    await elevated(() => call('POST', 'admin/subscriptions', body))
+    await elevate(() => call('POST', 'admin/subscriptions', body))
     await client.invalidateQueries({ queryKey: ['admin'] })
     onClose()
   }
@@ -170,7 +170,7 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
               name="product"
               options={products.map(({ id, credit_usd: credit, months }) => [
                 id,
-                counted(months, '{name}, a month: {credit}', '{name}, {count} months: {credit}', {
+                countOf(months, '{name}, a month: {credit}', '{name}, {count} months: {credit}', {
                   name: id,
                   credit: usd(credit),
                 }),
@@ -223,7 +223,7 @@ function Ending({ period, onClose }: { period: Period; onClose: () => void }) {
   const end = (state: 'ended' | 'refunded') =>
     act(async () => {
       const body = { source, subscription, state }
-      await elevated(() => call('POST', 'admin/subscriptions/end', body))
+      await elevate(() => call('POST', 'admin/subscriptions/end', body))
       await client.invalidateQueries({ queryKey: ['admin'] })
       onClose()
     })

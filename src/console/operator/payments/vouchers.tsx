@@ -8,7 +8,7 @@ import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { elevated } from '../../ui/elevate.tsx'
+import { elevate } from '../../ui/elevate.tsx'
 import { textOf, TextField } from '../../ui/form.tsx'
 import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
 import { QueryState } from '../../ui/query-state.tsx'
@@ -110,7 +110,7 @@ function Making({ onClose }: { onClose: () => void }) {
       ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
     }
     try {
-      const { data } = await elevated(() =>
+      const { data } = await elevate(() =>
         call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
       )
       setCodes(data.map(({ code }) => code))

@@ -27,7 +27,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
     event.preventDefault()
     const rights = rightsIn(new FormData(event.currentTarget))
     void act(async () => {
-      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...given(rights), id }))
+      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...withoutUnset(rights), id }))
       else {
         const { mode: _, sees: __, ...changes } = rights
         const shown = more ? changes : { name: changes.name }
@@ -218,6 +218,6 @@ function rightsIn(form: FormData) {
   }
 }
 
-function given(rights: object): object {
+function withoutUnset(rights: object): object {
   return Object.fromEntries(Object.entries(rights).filter(([, value]) => value !== null))
 }

@@ -3,7 +3,7 @@
 import { useCredits } from '../../api/queries.ts'
 import type { Key } from '../../api/wire.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
-import { counted, moment, usd, usdShort } from '../../strings/format.ts'
+import { countOf, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Time, TimeIn } from '../../ui/basics.tsx'
 import { numeric, rightAligned, Table } from '../../ui/table.tsx'
@@ -132,16 +132,16 @@ export function KeyLimit({ keyRow }: { keyRow: Key }) {
   const bounds: readonly (readonly [string, string?])[] = [
     ...(models === null
       ? []
-      : [[counted(models.length, '{count} model', '{count} models'), models.join(', ')] as const]),
+      : [[countOf(models.length, '{count} model', '{count} models'), models.join(', ')] as const]),
     ...(requests === null
       ? []
-      : [[counted(requests, '{count} request a minute', '{count} requests a minute')] as const]),
+      : [[countOf(requests, '{count} request a minute', '{count} requests a minute')] as const]),
     ...(tokens === null
       ? []
-      : [[counted(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
+      : [[countOf(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
     ...(networks === null
       ? []
-      : [[counted(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),
+      : [[countOf(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),
   ]
   return (
     <>

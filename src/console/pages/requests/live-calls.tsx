@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'react'
 import { useQueryClient } from '@tanstack/react-query'
-import { ago, count, counted, milliseconds, usdShort } from '../../strings/format.ts'
+import { ago, count, countOf, milliseconds, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge } from '../../ui/basics.tsx'
 
@@ -55,7 +55,7 @@ export function LiveCalls() {
             )}
             {call.output_tokens !== null && (
               <span className="tabular-nums">
-                {counted(call.output_tokens, '{count} token', '{count} tokens')}
+                {countOf(call.output_tokens, '{count} token', '{count} tokens')}
                 {speedOf(call)}
               </span>
             )}

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { Link, useParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { Receipt, RequestWhole } from '../../api/wire.ts'
-import { count, counted, milliseconds, moment, usd } from '../../strings/format.ts'
+import { count, countOf, milliseconds, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
 import { csvLine } from '../../../csv.ts'
@@ -155,12 +155,12 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
         >
           <p className="font-medium">
             {wrong.length === 0
-              ? counted(
+              ? countOf(
                   steps.length,
                   'It adds up: {count} sum, computed in your browser without rounding.',
                   'It adds up: {count} sums, computed in your browser without rounding.',
                 )
-              : counted(
+              : countOf(
                   wrong.length,
                   'It does not add up: {count} sum is wrong. Please report this.',
                   'It does not add up: {count} sums are wrong. Please report this.',

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { Usage as UsageOf, UsageGroup } from '../../api/wire.ts'
-import { compact, count, counted, day, usd, usdShort } from '../../strings/format.ts'
+import { compact, count, countOf, day, usd, usdShort } from '../../strings/format.ts'
 import { decimal, sumOf } from '../../strings/exact.ts'
 import { t } from '../../strings/text.ts'
 import { Empty, PageHead, Section } from '../../ui/basics.tsx'
@@ -146,7 +146,7 @@ function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
       title: t('{day}: {amount}, {calls}', {
         day: day(at),
         amount: usd(decimal(sumOf(rows.map((row) => row.cost)))),
-        calls: counted(
+        calls: countOf(
           rows.reduce((sum, row) => sum + row.calls, 0),
           '{count} call',
           '{count} calls',
@@ -231,7 +231,7 @@ function Rest({ rest: { groups, data } }: { rest: NonNullable<UsageOf['rest']> }
     data.reduce((sum, row) => sum + pick(row), 0)
   return (
     <tr className="text-muted">
-      <td>{counted(groups, '{count} more, which the CSV has', '{count} more, which the CSV has')}</td>
+      <td>{countOf(groups, '{count} more, which the CSV has', '{count} more, which the CSV has')}</td>
       <td className="num">{count(total((row) => row.calls))}</td>
       <td className="num">{count(total((row) => row.errors))}</td>
       <td className="num">{count(total((row) => row.input_tokens))}</td>

@@ -43,14 +43,14 @@ export const liveRoutes: readonly ConsoleRoute[] = [
           !parts.ready() || !now || sessionFault(now, parts.now()) !== undefined || owner?.suspended !== false
         )
       }
-      const ended = () => {
+      const onEnd = () => {
         endWatch()
         parts.closeWhenIdle(request)
       }
       const events = liveEvents({
         callsNow: () => parts.callsOf(account.id),
         isOver,
-        ended,
+        ended: onEnd,
         signal: request.signal,
         log: parts.log,
       })

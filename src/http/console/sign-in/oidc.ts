@@ -11,7 +11,7 @@ import type { HttpParts } from '../../parts.ts'
 import { type Asked, type ConsoleRoute, iso, ownRoute, publicRoute } from '../route.ts'
 import type { IdentityView } from '../views.ts'
 import { emptyBody, unlinkBody } from '../wire.ts'
-import { entered } from './session.ts'
+import { enterSession } from './session.ts'
 import { usableWays } from './usable-ways.ts'
 
 export const oidcRoutes: readonly ConsoleRoute[] = [
@@ -47,7 +47,7 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
       body: emptyBody,
     },
     async ({ parts, account, visitor }) => {
-      const { url, cookie } = await begun(parts, visitor, account.id)
+      const { url, cookie } = await beginSignIn(parts, visitor, account.id)
       return Response.json({ url }, { headers: { 'set-cookie': cookie } })
     },
   ),
@@ -80,12 +80,12 @@ function stateCookie(site: CookieSite): string {
 
 async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Response> {
   if (signedIn) return redirect('/console/settings', [])
-  const { url, cookie } = await begun(parts, visitor, null)
+  const { url, cookie } = await beginSignIn(parts, visitor, null)
   return redirect(url, [cookie])
 }
 
 /** Where to send the browser, and the cookie with its state. Throws `not_found` without single sign-on. */
-async function begun(
+async function beginSignIn(
   { identities, oidc, site }: HttpParts,
   visitor: Visitor,
   linkTo: string | null,
@@ -103,7 +103,7 @@ async function callback(asked: Asked<undefined>): Promise<Response> {
   const state = cookieOf(request.headers, stateCookie(site))
   const back = new URL(request.url).searchParams
   const { account, linked } = await oidc.finish(back, state, signedIn?.account)
-  const answer = await entered(asked, await identities.open(account, visitor))
+  const answer = await enterSession(asked, await identities.open(account, visitor))
   await parts.freeCredit.ensure(account)
   const page = linked ? '/console/settings' : '/console'
   return redirect(page, [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])

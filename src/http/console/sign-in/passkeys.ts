@@ -3,7 +3,7 @@
 import type { Passkey } from '../../../accounts/identity/identity-store.ts'
 import { GatewayError } from '../../../errors.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute, publicRoute } from '../route.ts'
-import { entered } from './session.ts'
+import { enterSession } from './session.ts'
 import { usableWays } from './usable-ways.ts'
 import { emptyBody, passkeyBody, provePasskeyBody, renamePasskeyBody } from '../wire.ts'
 import type { PasskeyView } from '../views.ts'
@@ -54,7 +54,7 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
     async (asked) => {
       const { parts, body, visitor } = asked
       const account = await parts.passkeys.prove(body.response)
-      return entered(asked, await parts.identities.open(account, visitor))
+      return enterSession(asked, await parts.identities.open(account, visitor))
     },
   ),
   ownRoute(

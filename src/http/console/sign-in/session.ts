@@ -49,7 +49,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
     async ({ parts: { identities }, body, visitor }) => {
       await identities.signUp(body.email, body.password, visitor)
-      return accepted(identities.mails)
+      return acceptedAnswer(identities.mails)
     },
   ),
   publicRoute(
@@ -62,14 +62,14 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
     async (asked) => {
       const { parts, body, visitor } = asked
-      return entered(asked, await parts.identities.signIn(body.email, body.password, visitor))
+      return enterSession(asked, await parts.identities.signIn(body.email, body.password, visitor))
     },
   ),
   publicRoute(
     { method: 'POST', path: 'sign-out', summary: 'End this session', body: emptyBody },
     async ({ parts, signedIn }) => {
       if (signedIn) await parts.identities.endSession(signedIn.account, signedIn.session.id)
-      return left(parts)
+      return leaveSession(parts)
     },
   ),
   ownRoute(
@@ -83,7 +83,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     async (asked) => {
       const { parts, account, session, body, visitor } = asked
       const wanted = { password: body.password, current: body.current }
-      return entered(asked, await parts.identities.changePassword(account, session, wanted, visitor))
+      return enterSession(asked, await parts.identities.changePassword(account, session, wanted, visitor))
     },
   ),
   publicRoute(
@@ -96,7 +96,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
     ({ parts: { identities }, body }) => {
       identities.requestReset(body.email)
-      return accepted(identities.mails)
+      return acceptedAnswer(identities.mails)
     },
   ),
   publicRoute(
@@ -109,7 +109,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
     async (asked) => {
       const { parts, body, visitor } = asked
-      return entered(asked, await parts.identities.confirmReset(body.token, body.password, visitor))
+      return enterSession(asked, await parts.identities.confirmReset(body.token, body.password, visitor))
     },
   ),
   publicRoute(
@@ -132,7 +132,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       errors: ['invalid_ticket'],
       body: tokenBody,
     },
-    async (asked) => entered(asked, await asked.parts.identities.follow(asked.body.token, asked.visitor)),
+    async (asked) =>
+      enterSession(asked, await asked.parts.identities.follow(asked.body.token, asked.visitor)),
   ),
   ownRoute(
     {
@@ -147,7 +148,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       else {
         const proven = await parts.passkeys.prove(body.passkey)
         if (proven.id !== account.id) throw new GatewayError('wrong_credentials')
-        await parts.identities.elevated(session)
+        await parts.identities.requireElevated(session)
       }
       return sessionView(parts, await current(parts, session.id))
     },
@@ -178,18 +179,18 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
         })
       await parts.identities.remove(account)
       await parts.eraseContents(account.id)
-      return left(parts)
+      return leaveSession(parts)
     },
   ),
 ]
 
 /** The same answer for everybody: whether an account exists is not disclosed. */
-function accepted(mail: boolean) {
+function acceptedAnswer(mail: boolean) {
   return { status: 'accepted', mail }
 }
 
 /** Answers a sign-in with the session's cookie, and ends the session that it replaces. */
-export async function entered(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
+export async function enterSession(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
   const { parts, signedIn } = asked
   const { account, session, text } = opened
   const before = signedIn && (await parts.accounts.findSession(signedIn.session.id))
@@ -198,7 +199,7 @@ export async function entered(asked: Asked<unknown>, opened: OpenedSession): Pro
   return withCookie(parts, view, text, session.expiresAt - parts.now())
 }
 
-async function left(parts: HttpParts): Promise<Response> {
+async function leaveSession(parts: HttpParts): Promise<Response> {
   return withCookie(parts, await sessionView(parts, undefined), '', 0)
 }
 

@@ -150,7 +150,7 @@ async function firstAnswer(
 ): Promise<Response> {
   const cancels = json['on_disconnect'] === 'cancel'
   const keeper = new Keeper(parts, command)
-  const finish = () => finished(parts, command, keeper)
+  const finish = () => finishKept(parts, command, keeper)
   let response: Response
   try {
     response = await run(cancels ? request.signal : new AbortController().signal, keeper)
@@ -164,13 +164,13 @@ async function firstAnswer(
     return response
   }
   const onDisconnect = cancels ? 'cancel' : 'read-on'
-  return new Response(followed(body, { finish, disconnected: request.signal, onDisconnect }), {
+  return new Response(followBody(body, { finish, disconnected: request.signal, onDisconnect }), {
     status,
     headers,
   })
 }
 
-async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
+async function finishKept(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
   try {
     await parts.idempotency.finish(command)
     if (keeper.kept) pass('answer-kept', command.call)
@@ -231,7 +231,7 @@ interface Ends {
  * The body as it arrives, read to its end even if the client disconnects. It ends for the client after its key is
  * released, so that a client that has read a whole answer can request it again.
  */
-function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
+function followBody(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let ended: Promise<void> | undefined
   let clientGone = false

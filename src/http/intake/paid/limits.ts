@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
 import type { Awaitable } from '../../../awaitable.ts'
 import type { InFlight, Kind } from '../../../chat/in-flight.ts'
-import { counted } from '../../../counted.ts'
+import { plural } from '../../../counted.ts'
 import { GatewayError } from '../../../errors.ts'
 import { atMost } from '../../../lru.ts'
 
@@ -140,7 +140,7 @@ export class Limiter implements RequestLimiter {
     for (const { unit, rates, perMinute, name, needs } of applied) {
       const retryAfterMs = rates.waitMs(name, perMinute, needs)
       if (retryAfterMs === 0) continue
-      const message = `The limit of ${counted(perMinute, unit === 'requests' ? 'request' : 'token')} a minute is reached.`
+      const message = `The limit of ${plural(perMinute, unit === 'requests' ? 'request' : 'token')} a minute is reached.`
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
     }
     for (const { unit, rates, name } of applied) if (unit === 'requests') rates.spend(name, 1)
@@ -154,7 +154,7 @@ export class Limiter implements RequestLimiter {
     const own = places.of(account)
     if (fixed > 0 ? own < fixed : !places.isShareUsed(most, account)) return
     const why = fixed > 0 ? 'the most it may have' : 'its share: as many places are left for all others'
-    const message = `The account has ${counted(own, 'request')} in flight, ${why}.`
+    const message = `The account has ${plural(own, 'request')} in flight, ${why}.`
     throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
   }
 

@@ -85,7 +85,7 @@ export async function servePaid(
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
   const { request, caller, requestId } = paid
-  const noted: RefuseLater = async (thrown, ...failed) => {
+  const noteRefusal: RefuseLater = async (thrown, ...failed) => {
     note(parts, paid, thrown, await figuresOf(parts, paid, thrown))
     return refuse(thrown, ...failed)
   }
@@ -97,7 +97,7 @@ export async function servePaid(
     const chat = { ...parts.chat, stopping: running.signal }
     const kind = kindOf(parts, paid)
     return await idempotent(parts, paid, (signal, keeper) =>
-      withinLimits(parts, { caller, requestId, kind }, () => run(chat, signal, keeper), noted),
+      withinLimits(parts, { caller, requestId, kind }, () => run(chat, signal, keeper), noteRefusal),
     )
   } catch (thrown) {
     note(parts, paid, thrown)
@@ -139,5 +139,5 @@ function note(
   if (!(thrown instanceof GatewayError)) return
   const { request, arrivedAt } = call
   const asked = { caller, requestId, arrivedAt, request, keeper: undefined }
-  calls.refused(refusedCall(asked, thrown, now(), figures), thrown)
+  calls.onRefused(refusedCall(asked, thrown, now(), figures), thrown)
 }

@@ -13,7 +13,7 @@ import {
 import { inbound, modelId, withModel } from '../../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../../protocols/json.ts'
 import { refuseGemini } from './errors.ts'
-import { decoded } from '../../intake/model-in-path.ts'
+import { decodePath } from '../../intake/model-in-path.ts'
 import { refusedLater } from '../../intake/note-refusal.ts'
 import { readCall, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
@@ -35,7 +35,7 @@ const methods: Readonly<Record<string, Act>> = {
 
 /** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
 export async function callGemini(parts: PaidParts, call: Call): Promise<Response> {
-  const path = decoded(call.params['*']!)
+  const path = decodePath(call.params['*']!)
   const colon = path.lastIndexOf(':')
   const method = path.slice(colon + 1)
   if (colon < 0 || !Object.hasOwn(methods, method)) {
@@ -89,7 +89,7 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const asked = withModel(isObject(inner) ? inner : json, model, false)
   const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
-  const counted = async () => {
+  const countNow = async () => {
     const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
@@ -98,7 +98,7 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
   return withinLimits(
     parts,
     { caller, requestId, kind: kindOfCaller(caller) },
-    counted,
+    countNow,
     refusedLater(parts, call, caller, refuseGemini),
   )
 }
@@ -170,8 +170,8 @@ export function showGeminiModel(
   request: Request,
   rest: string,
 ): Promise<Response> {
-  const shown = () => Response.json(modelObject(parts.catalog.resolve(modelId(decoded(rest)))))
-  return freely(parts, request, () => ({ response: shown(), bytes: 0 }), 'x-goog-api-key')
+  const show = () => Response.json(modelObject(parts.catalog.resolve(modelId(decodePath(rest)))))
+  return freely(parts, request, () => ({ response: show(), bytes: 0 }), 'x-goog-api-key')
 }
 
 function modelObject({ id, name, contextLength, maxOutputTokens, outputModalities }: Model): JsonObject {

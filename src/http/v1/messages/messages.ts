@@ -16,7 +16,7 @@ import { kindOfCaller, withinLimits } from '../../intake/paid/within-limits.ts'
 const inShape = refusalIn(inbound.error)
 
 /** A refusal as Anthropic's clients read it. */
-export const refuseMessages: Refuse = (...failed) => identified(inShape(...failed))
+export const refuseMessages: Refuse = (...failed) => withRequestId(inShape(...failed))
 
 /** Its clients send the key as `x-api-key`, or as a bearer. */
 const byEitherKey: Identify = (parts, request) => authenticateEither(request.headers, parts)
@@ -52,7 +52,7 @@ async function serve(parts: PaidParts, call: Call): Promise<Response> {
   const asked = read instanceof Promise ? await read : read
   const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
   const chat = { request, caller, json, requestId, call: incoming }
-  return identified(await serveChat(parts, chat, refuseMessages))
+  return withRequestId(await serveChat(parts, chat, refuseMessages))
 }
 
 async function count(parts: PaidParts, call: Call): Promise<Response> {
@@ -61,24 +61,24 @@ async function count(parts: PaidParts, call: Call): Promise<Response> {
   const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
   const { model } = await parts.turns.run(() => checkedForCount(json))
-  const counted = async () => {
+  const countNow = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  return identified(
+  return withRequestId(
     await withinLimits(
       parts,
       { caller, requestId, kind: kindOfCaller(caller) },
-      counted,
+      countNow,
       refusedLater(parts, call, caller, refuseMessages),
     ),
   )
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */
-function identified(response: Response): Response {
+function withRequestId(response: Response): Response {
   const id = response.headers.get('x-request-id')
   if (id !== null) response.headers.set('request-id', id)
   return response

@@ -10,7 +10,7 @@ import type { Model } from '../../../catalog/model.ts'
 import { compressible } from '../../intake/compressed.ts'
 import { errorResponse, type Refuse } from '../../intake/error-response.ts'
 import { type FreeAnswer, type FreeReadParts, freely } from '../../intake/free-reads.ts'
-import { decoded } from '../../intake/model-in-path.ts'
+import { decodePath } from '../../intake/model-in-path.ts'
 import type { Route } from '../../route.ts'
 import type { HttpParts } from '../../parts.ts'
 import { refuseGemini } from '../gemini/errors.ts'
@@ -60,8 +60,8 @@ export function errorsForModels(request: Request): Refuse {
 
 function list(models: Models, request: Request): Promise<Response> {
   return freely(models, request, async () => {
-    const { answer, made } = listed(models, request)
-    const { response, bytes } = await tagged(request, answer)
+    const { answer, made } = listAnswer(models, request)
+    const { response, bytes } = await withEtag(request, answer)
     return { response, bytes: made ? Math.max(leastMade, answer.body.length) + bytes : bytes }
   })
 }
@@ -70,11 +70,11 @@ function list(models: Models, request: Request): Promise<Response> {
 const leastMade = 65_536
 
 function show(models: Models, request: Request, path: string): Promise<Response> {
-  return freely(models, request, () => tagged(request, answerOf(shown(models, request, path))))
+  return freely(models, request, () => withEtag(request, answerOf(modelJson(models, request, path))))
 }
 
-function shown({ catalog }: Models, request: Request, path: string): string {
-  const id = decoded(path)
+function modelJson({ catalog }: Models, request: Request, path: string): string {
+  const id = decodePath(path)
   if (!speaksMessages(request)) return JSON.stringify(modelObject(catalog.resolve(id)))
   // A name without a provider is Anthropic's own, as in the requests of this protocol.
   const model = catalog.resolve(id.includes('/') ? id : `anthropic/${id}`)
@@ -97,7 +97,7 @@ const keptCharacters = 8 * 1024 ** 2
 const kept = new WeakMap<readonly Model[], LRUCache<string, ListAnswer>>()
 
 /** The list, as it was made before or made now. */
-function listed(
+function listAnswer(
   { catalog, answering }: Models,
   request: Request,
 ): { readonly answer: ListAnswer; readonly made: boolean } {
@@ -174,7 +174,7 @@ function text(query: URLSearchParams, name: string): string | undefined {
   throw new GatewayError('invalid_request', { message: `${name} is too long.`, param: name })
 }
 
-async function tagged(request: Request, { body, etag }: ListAnswer): Promise<FreeAnswer> {
+async function withEtag(request: Request, { body, etag }: ListAnswer): Promise<FreeAnswer> {
   const headers = { 'cache-control': 'public, max-age=60', 'content-type': 'application/json' }
   if (etagMatches(request.headers.get('if-none-match'), etag)) {
     const { 'cache-control': cache } = headers

@@ -27,7 +27,7 @@ export async function countInputTokens(parts: PaidParts & ResponseParts, asked: 
     turn: storedTurn(parts, request, requestId, caller.account.id),
   })
   const { envelope, promptParts } = call.request
-  const counted = async () => {
+  const countNow = async () => {
     const input_tokens = await countTokens(parts.chat, caller, envelope.model, promptParts)
     // No call holds the request's place among those in flight: it ends here.
     parts.limiter.leave(requestId)
@@ -37,7 +37,7 @@ export async function countInputTokens(parts: PaidParts & ResponseParts, asked: 
   return withinLimits(
     parts,
     { caller, requestId, kind: kindOfCaller(caller) },
-    counted,
+    countNow,
     refusedLater(parts, asked, caller),
   )
 }

@@ -66,7 +66,7 @@ function conversationOf({ channel }: Caller, headers: Headers): string | undefin
 /** A call is answered also while the store cannot be read. */
 async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller: Caller) {
   try {
-    return await responses.stored(caller.account.id)
+    return await responses.storedBytes(caller.account.id)
   } catch {
     return undefined
   }

@@ -61,7 +61,7 @@ export class EventEncoder implements StreamEncoder {
       usage: { ...wireCounters(noUsage), cache_creation: null },
       ...this.#context.extra,
     }
-    return [named('message_start', { message })]
+    return [namedFrame('message_start', { message })]
   }
 
   event(event: ChatEvent): readonly Frame[] {
@@ -88,7 +88,7 @@ export class EventEncoder implements StreamEncoder {
     this.#textLength += content.length
     open.text += content
     open.event ??= new TextEvent(`event: content_block_delta\ndata: ${this.#beforeText()}"`, '"}}\n\n')
-    return open.event.written(texts)
+    return open.event.write(texts)
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
@@ -97,7 +97,7 @@ export class EventEncoder implements StreamEncoder {
     const finish = this.#called && reason === 'stop' ? 'tool_calls' : reason
     return [
       ...frames,
-      named('message_delta', {
+      namedFrame('message_delta', {
         delta: {
           stop_reason: stopReason(finish, this.#finish?.native),
           stop_sequence: this.#finish?.stopSequence ?? null,
@@ -106,7 +106,7 @@ export class EventEncoder implements StreamEncoder {
         // What stopped the answer is known only now.
         ...this.#context.extra,
       }),
-      named('message_stop', {}),
+      namedFrame('message_stop', {}),
     ]
   }
 
@@ -242,7 +242,7 @@ export class EventEncoder implements StreamEncoder {
     const frames = this.#close()
     this.#index += 1
     this.#open = block
-    return [...frames, named('content_block_start', { index: this.#index, content_block })]
+    return [...frames, namedFrame('content_block_start', { index: this.#index, content_block })]
   }
 
   #close(): Frame[] {
@@ -256,7 +256,7 @@ export class EventEncoder implements StreamEncoder {
   }
 
   #stop(): Frame[] {
-    return [named('content_block_stop', { index: this.#index })]
+    return [namedFrame('content_block_stop', { index: this.#index })]
   }
 
   /** Like `#delta`, for the most frequent frame: only the text has to be escaped. */
@@ -269,7 +269,7 @@ export class EventEncoder implements StreamEncoder {
   }
 
   #delta(delta: JsonObject): Frame {
-    return named('content_block_delta', { index: this.#index, delta })
+    return namedFrame('content_block_delta', { index: this.#index, delta })
   }
 }
 
@@ -283,6 +283,6 @@ function quotedIn(
 }
 
 /** The names on `event:` lines are required: client libraries dispatch on them. */
-function named(type: string, fields: JsonObject): Frame {
+function namedFrame(type: string, fields: JsonObject): Frame {
   return { event: type, data: JSON.stringify({ type, ...fields }) }
 }

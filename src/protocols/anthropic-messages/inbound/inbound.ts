@@ -22,7 +22,7 @@ import { fieldsOf, readGatewayTools, readRequest } from './read.ts'
 import { withoutOnline } from '../../request/gateway-declarations.ts'
 import { anywhere } from '../../request/gateway-fields.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
-import { checked, type MessagesRequest } from './schema.ts'
+import { checkRequest, type MessagesRequest } from './schema.ts'
 
 export const inbound: Inbound = {
   id: 'anthropic-messages',
@@ -46,7 +46,7 @@ export function modelId(name: string): string {
 }
 
 function parse(body: unknown): InboundRequest {
-  const request = checked(body)
+  const request = checkRequest(body)
   refuseProviderRun(request)
   const gatewayTools = readGatewayTools(request)
   return {

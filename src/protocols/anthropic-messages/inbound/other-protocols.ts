@@ -35,7 +35,7 @@ export function forOtherProtocols(request: ChatRequest): {
   request: ChatRequest
   warnings: readonly Warning[]
 } {
-  const labels = shortened(request.labels)
+  const labels = shortenLabels(request.labels)
   const describes = request.messages.some(({ content }) => content.some(isDescribed))
   if (labels === request.labels && isEmpty(request.rest) && !describes)
     return { request, warnings: noWarnings }
@@ -98,7 +98,7 @@ function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
 }
 
 /** A name that is too long for others is replaced by its digest, which still distinguishes users. */
-function shortened(labels: Labels): Labels {
+function shortenLabels(labels: Labels): Labels {
   const { user } = labels
   if (user === undefined || user.length <= longestUser) return labels
   return { ...labels, user: new Bun.CryptoHasher('sha256').update(user).digest('hex') }

@@ -107,7 +107,7 @@ export type ClientBlock = z.infer<typeof block>
 export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
-export function checked(body: unknown): MessagesRequest {
+export function checkRequest(body: unknown): MessagesRequest {
   if (isObject(body) && isPlainBody(body, required)) return body as MessagesRequest
   refuseThread(body)
   return checkedBy(messagesRequest, body)

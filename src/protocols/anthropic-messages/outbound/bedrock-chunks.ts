@@ -19,7 +19,7 @@ export function chunkParser(): StreamParser {
   return {
     push(frame) {
       if (ended) return []
-      if (!frame.event?.startsWith(exceptionPrefix)) return note(events.push(unwrapped(frame)))
+      if (!frame.event?.startsWith(exceptionPrefix)) return note(events.push(unwrapFrame(frame)))
       const fault = faultOfException(frame.event.slice(exceptionPrefix.length), frame.data)
       return note([{ kind: 'error', fault }])
     },
@@ -27,7 +27,7 @@ export function chunkParser(): StreamParser {
   }
 }
 
-function unwrapped(frame: Frame): Frame {
+function unwrapFrame(frame: Frame): Frame {
   const chunk = parseJson(frame.data)
   const bytes = isObject(chunk) && typeof chunk.bytes === 'string' ? chunk.bytes : ''
   return { event: undefined, data: Buffer.from(bytes, 'base64').toString('utf8') }

@@ -4,7 +4,7 @@ import type { ChatRequest, Json, JsonObject } from '../../../conversation/reques
 import { entryOf, isObject } from '../../json.ts'
 import {
   asksNothing,
-  defined,
+  withoutUndefined,
   isBlank,
   outputBoundOf,
   refuse,
@@ -143,7 +143,7 @@ function distribution(request: ChatRequest, traits: ModelTraits, thinking: Think
   if (asked.temperature !== undefined && clamped !== temperature) {
     warn('temperature', `The provider takes 0 to 1; ${clamped} is sent.`)
   }
-  return defined(asked)
+  return withoutUndefined(asked)
 }
 
 function stopsOf(request: ChatRequest, warn: Warn): JsonObject {

@@ -129,9 +129,9 @@ function stepEvent(state: ParserState, event: unknown): Step {
     case 'message_start': {
       const { message } = event as JsonObject
       if (!isObject(message)) return fail(state, 'message_start has no message')
-      const id = named(message.id)
+      const id = nameOf(message.id)
       const [next, counted] = withUsage({ ...state, seed: id || state.seed }, message.usage)
-      return [next, [{ kind: 'message-start', id, model: named(message.model) }, ...counted]]
+      return [next, [{ kind: 'message-start', id, model: nameOf(message.model) }, ...counted]]
     }
     case 'content_block_start': {
       const { index, content_block } = event as JsonObject
@@ -155,7 +155,7 @@ function stepEvent(state: ParserState, event: unknown): Step {
       const { delta, usage } = event as JsonObject
       const { stop_reason, stop_sequence, stop_details } = isObject(delta) ? delta : {}
       const [next, counted] = withUsage(state, usage)
-      const stopReason = named(stop_reason) ?? next.stopReason
+      const stopReason = nameOf(stop_reason) ?? next.stopReason
       const stopped = typeof stop_sequence === 'string' ? { stopSequence: stop_sequence } : {}
       return [{ ...next, stopReason, ...stopped }, [...refusal(stop_details), ...counted]]
     }
@@ -381,7 +381,7 @@ function isIndex(value: unknown): value is number {
 }
 
 /** A name or a word, where there is one. */
-function named(value: unknown): string | undefined {
+function nameOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
@@ -401,7 +401,7 @@ function openReasoning(state: ParserState, index: number): readonly [ParserState
 
 /** Why the model declined, where it says so. */
 function refusal(details: unknown): readonly ChatEvent[] {
-  const text = isObject(details) ? named(details.explanation) : undefined
+  const text = isObject(details) ? nameOf(details.explanation) : undefined
   return text ? [{ kind: 'refusal-delta', choice: 0, text }] : []
 }
 

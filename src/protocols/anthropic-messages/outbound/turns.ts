@@ -81,7 +81,7 @@ export function conversationOf(
   closeUserTurn()
   const last = messages.at(-1)
   const paused = last?.role === 'assistant' && last.paused === true
-  return finished(system, turns, prefill || paused, warn)
+  return finishConversation(system, turns, prefill || paused, warn)
 }
 
 function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
@@ -90,7 +90,7 @@ function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void 
   else turns.push({ role, content })
 }
 
-function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: Warn): Conversation {
+function finishConversation(system: JsonObject[], turns: Turn[], prefill: boolean, warn: Warn): Conversation {
   if (turns.length === 0) {
     if (system.length === 0) {
       throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
@@ -169,7 +169,7 @@ function resultBlock(
   param: string,
 ): JsonObject {
   const mark = message.content.findLast((part) => 'cache' in part && part.cache !== undefined)
-  const content = blocksOf(message.content, param).map(unmarked)
+  const content = blocksOf(message.content, param).map(unmarkBlock)
   const all = Array.isArray(before?.content) ? before.content : []
   // Appended in place: copying the list for every result of a call would be quadratic.
   for (const block of content) all.push(block)
@@ -183,7 +183,7 @@ function resultBlock(
   }
 }
 
-function unmarked(block: JsonObject): JsonObject {
+function unmarkBlock(block: JsonObject): JsonObject {
   const copy = { ...block }
   delete copy.cache_control
   return copy

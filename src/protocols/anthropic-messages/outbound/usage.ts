@@ -17,7 +17,7 @@ import type { WireCounters, WireUsage } from './schema.ts'
  * kept.
  */
 export function mergeUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
-  return { ...joined(before, after), ...keptCounters(before, after) }
+  return { ...joinUsage(before, after), ...keptCounters(before, after) }
 }
 
 const promptFields = [
@@ -35,7 +35,7 @@ const promptFields = [
 export function keptCounters(before: WireUsage | undefined, after: WireUsage): Partial<WireUsage> {
   if (before === undefined) return {}
   const earlier = spentOf(before)
-  const later = spentOf(joined(before, after))
+  const later = spentOf(joinUsage(before, after))
   const promptShrinks = promptOf(later) < promptOf(earlier)
   const completionShrinks = later.completion < earlier.completion
   const fields: (keyof WireUsage)[] = []
@@ -50,7 +50,7 @@ export function keptCounters(before: WireUsage | undefined, after: WireUsage): P
 }
 
 /** The fields of both. A split that is more than the later total would count what it has lost once more. */
-function joined(before: WireUsage | undefined, after: WireUsage): WireUsage {
+function joinUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
   const split = before?.cache_creation
   const written = counter(after.cache_creation_input_tokens)
   if (split === undefined || written === undefined || after.cache_creation !== undefined)

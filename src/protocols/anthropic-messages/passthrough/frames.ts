@@ -61,8 +61,8 @@ export class MessageFrames {
         this.#last = {
           ...this.#last,
           ...event,
-          delta: joined(this.#last.delta, event.delta),
-          usage: { ...joined(this.#last.usage, event.usage), ...this.#kept(event.usage) },
+          delta: joinCounts(this.#last.delta, event.delta),
+          usage: { ...joinCounts(this.#last.usage, event.usage), ...this.#kept(event.usage) },
         }
         return []
       case 'message_stop':
@@ -80,15 +80,15 @@ export class MessageFrames {
    */
   finish(bill: Bill, cutAt?: Usage): readonly Frame[] {
     const counted: JsonObject = cutAt === undefined ? {} : { output_tokens: completionTokens(cutAt) }
-    const usage = { ...joined(this.#last.usage, counted), ...costFields(bill) }
+    const usage = { ...joinCounts(this.#last.usage, counted), ...costFields(bill) }
     const cut: JsonObject =
       cutAt === undefined ? {} : { delta: { stop_reason: 'max_tokens', stop_sequence: null } }
     return [
       ...(cutAt === undefined || this.#block === undefined
         ? []
-        : [named({ type: 'content_block_stop', index: this.#block })]),
-      named({ ...this.#last, ...cut, type: 'message_delta', usage, ...this.#context.extra }),
-      named({ type: 'message_stop' }),
+        : [frameOf({ type: 'content_block_stop', index: this.#block })]),
+      frameOf({ ...this.#last, ...cut, type: 'message_delta', usage, ...this.#context.extra }),
+      frameOf({ type: 'message_stop' }),
     ]
   }
 
@@ -104,15 +104,15 @@ export class MessageFrames {
   #start(event: JsonObject): Frame {
     const message = isObject(event.message) ? event.message : {}
     this.#usage = readUsage(message.usage)
-    return named({ ...event, message: { ...message, model: this.#context.model, ...this.#context.extra } })
+    return frameOf({ ...event, message: { ...message, model: this.#context.model, ...this.#context.extra } })
   }
 }
 
 /** Merges later fields into earlier ones. */
-function joined(before: Json | undefined, after: Json | undefined): JsonObject {
+function joinCounts(before: Json | undefined, after: Json | undefined): JsonObject {
   return { ...(isObject(before) ? before : {}), ...(isObject(after) ? after : {}) }
 }
 
-function named(event: JsonObject): Frame {
+function frameOf(event: JsonObject): Frame {
   return { event: String(event.type), data: JSON.stringify(event) }
 }

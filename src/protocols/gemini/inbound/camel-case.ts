@@ -36,16 +36,16 @@ const kept = new Set(['max_cost', 'session_id', 'on_disconnect'])
 
 /** The body with the API's field names in camel case, also inside lists, and its lists as lists. */
 export function camelCased(body: JsonObject): JsonObject {
-  return renamed(body, request) as JsonObject
+  return renameKeys(body, request) as JsonObject
 }
 
 /** The same for a request for embeddings. */
 export function camelCasedEmbedding(body: JsonObject): JsonObject {
-  return renamed(body, embedding) as JsonObject
+  return renameKeys(body, embedding) as JsonObject
 }
 
-function renamed(value: Json, shape: Shape): Json {
-  if (Array.isArray(value)) return value.map((each) => renamed(each, shape))
+function renameKeys(value: Json, shape: Shape): Json {
+  if (Array.isArray(value)) return value.map((each) => renameKeys(each, shape))
   if (!isObject(value)) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, member]): [string, Json] => {
@@ -54,7 +54,7 @@ function renamed(value: Json, shape: Shape): Json {
         : name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
       const inner = Object.hasOwn(shape, field) ? shape[field] : undefined
       if (inner === undefined) return [field, member]
-      return [field, renamed(lists.has(field) && isObject(member) ? [member] : member, inner)]
+      return [field, renameKeys(lists.has(field) && isObject(member) ? [member] : member, inner)]
     }),
   )
 }

@@ -68,14 +68,14 @@ function requestsIn(
   body: JsonObject,
 ): Gateway & { readonly requests: readonly One[] } {
   if (method === 'batchEmbedContents') {
-    const { requests, provider, max_cost, strict, on_disconnect } = checked(batchEmbedContentsRequest, body)
+    const { requests, provider, max_cost, strict, on_disconnect } = checkBody(batchEmbedContentsRequest, body)
     return { requests, provider, max_cost, strict, on_disconnect }
   }
-  const { provider, max_cost, strict, on_disconnect, ...request } = checked(embedContentRequest, body)
+  const { provider, max_cost, strict, on_disconnect, ...request } = checkBody(embedContentRequest, body)
   return { requests: [request], provider, max_cost, strict, on_disconnect }
 }
 
-function checked<Checked>(schema: z.ZodType<Checked>, body: JsonObject): Checked {
+function checkBody<Checked>(schema: z.ZodType<Checked>, body: JsonObject): Checked {
   const { data, error } = safeParsed(schema, body)
   if (error) throw invalidRequest(error)
   return data

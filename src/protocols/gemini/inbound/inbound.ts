@@ -35,7 +35,7 @@ export const inbound: Inbound = {
   id: 'gemini',
   keepalive,
   addresses,
-  parse: (body) => parsed(body, isObject(body) && body['stream'] === true),
+  parse: (body) => parseRequest(body, isObject(body) && body['stream'] === true),
   whole,
   encoder: (context) => new GeminiEncoder(context),
   error: wireError,
@@ -56,7 +56,7 @@ export function withModel(body: JsonObject, model: string, stream: boolean): Jso
 }
 
 /** Takes the result of `withModel`. Throws `invalid_request` and `unsupported_parameter` with `param`. */
-function parsed(body: unknown, stream: boolean): InboundRequest {
+function parseRequest(body: unknown, stream: boolean): InboundRequest {
   if (!isObject(body)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
   }

@@ -35,7 +35,7 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   // Without functions a model may search all the same: the mode is theirs alone.
   const functions = search !== undefined && mode === 'NONE' ? [] : functionsOf(tools ?? [])
   const declared = [...functions, ...(search === undefined ? [] : [search.tool])]
-  const body = defined({
+  const body = withoutUndefined({
     model,
     messages,
     stream,
@@ -71,11 +71,11 @@ function droppedOf(request: GenerateContentRequest): Warning[] {
     ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
   ]
   return fields.map((param) =>
-    dropped(param, googleOnly.has(param) ? 'Only Google itself knows this field' : 'Unknown field'),
+    droppedWarning(param, googleOnly.has(param) ? 'Only Google itself knows this field' : 'Unknown field'),
   )
 }
 
-function dropped(param: string, why: string): Warning {
+function droppedWarning(param: string, why: string): Warning {
   return { param, message: `${why}; dropped.` }
 }
 
@@ -108,9 +108,9 @@ function searchOf(tools: Tools): Search | undefined {
   const param = `tools[${index}].${googleSearch == null ? 'googleSearchRetrieval' : 'googleSearch'}`
   const unread = unreadIn(googleSearch ?? {}, knownFields.googleSearch, `${param}.`)
   return {
-    tool: defined({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
+    tool: withoutUndefined({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
     param,
-    warnings: unread.map((field) => dropped(field, 'Only Google itself knows this field')),
+    warnings: unread.map((field) => droppedWarning(field, 'Only Google itself knows this field')),
   }
 }
 
@@ -127,7 +127,7 @@ function functionsOf(tools: Tools): JsonObject[] {
         const schema = parametersJsonSchema ?? (parameters == null ? undefined : jsonSchemaOf(parameters))
         return {
           type: 'function',
-          function: defined({ name, description, parameters: schema as JsonObject | undefined }),
+          function: withoutUndefined({ name, description, parameters: schema as JsonObject | undefined }),
         }
       },
     )
@@ -166,7 +166,7 @@ function nameOf({ function: definition }: JsonObject): Json {
 // ---- how to answer ----------------------------------------------------------------------------------------
 
 function configOf(config: Config): JsonObject {
-  return defined({
+  return withoutUndefined({
     temperature: config.temperature,
     top_p: config.topP,
     top_k: config.topK,
@@ -209,7 +209,7 @@ function reasoningOf(thinking: Config['thinkingConfig']): JsonObject | undefined
       param: 'generationConfig.thinkingConfig.thinkingLevel',
     })
   }
-  return defined({
+  return withoutUndefined({
     enabled: true,
     max_tokens: thinkingBudget != null && thinkingBudget > 0 ? thinkingBudget : undefined,
     effort: level !== undefined && levels.has(level) ? level : undefined,
@@ -224,7 +224,7 @@ function voiceOf(speech: Config['speechConfig']): JsonObject | undefined {
   return typeof voice === 'string' ? { voice, format: 'pcm16' } : undefined
 }
 
-function defined(
+function withoutUndefined(
   fields: Record<string, Json | undefined | null | readonly string[] | readonly JsonObject[]>,
 ): JsonObject {
   return Object.fromEntries(

@@ -62,7 +62,7 @@ class AnswerParser implements StreamParser {
     // Google sends no `[DONE]`, but gateways in front of it do.
     if (data === '[DONE]') this.#least = 1
     if (this.#over || data === '' || data === '[DONE]') return []
-    const value = parsed(data)
+    const value = parseJson(data)
     if (value === undefined) return [this.#failed(fault('broken', 'A frame of the stream is not JSON.'))]
     const events: ChatEvent[] = []
     this.#learn(frame, this.add(value, events), events)
@@ -228,7 +228,7 @@ function isOneText({ candidates = [] }: Chunk): boolean {
 }
 
 /** The parsed JSON; undefined if it is not JSON. The decoder has checked its shape. */
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return parseOpaque(text, opaqueInAnswers)
   } catch {

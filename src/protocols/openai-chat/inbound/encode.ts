@@ -118,7 +118,7 @@ export class ChunkEncoder implements StreamEncoder {
     const known = this.#choices.get(choice)
     if (known === undefined) return undefined
     known.textEvent ??= new TextEvent(`data: ${known.beforeText}"`, `"${this.#afterText}\n\n`)
-    return known.textEvent.written(texts)
+    return known.textEvent.write(texts)
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {

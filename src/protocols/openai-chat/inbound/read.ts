@@ -109,7 +109,7 @@ function roundsIn(message: WireAssistant, turn: AssistantMessage, approvals: App
   if (entries.length === 0) return [turn]
   const asked = entries
     .filter(({ type }) => type === 'mcp_approval_request')
-    .flatMap((request) => approvals.asked(request.id) ?? [])
+    .flatMap((request) => approvals.askedCall(request.id) ?? [])
   return withAsked(roundsOf(turn, entries), asked)
 }
 
@@ -243,7 +243,7 @@ function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' |
     if (value == null || field === '__proto__') continue
     const place = places.get(field)
     if (place === undefined) (rest ??= {})[field] = value as Json
-    else if (place.in === 'sampling') (sampling ??= {})[place.as] = field === 'stop' ? listed(value) : value
+    else if (place.in === 'sampling') (sampling ??= {})[place.as] = field === 'stop' ? listOf(value) : value
     else if (place.in === 'labels') (labels ??= {})[place.as] = value
   }
   return { sampling: sampling ?? noFields, labels: labels ?? noFields, rest: rest ?? noFields }
@@ -252,6 +252,6 @@ function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' |
 /** Most requests set few fields. */
 const noFields = Object.freeze({})
 
-function listed(stop: unknown): unknown {
+function listOf(stop: unknown): unknown {
   return typeof stop === 'string' ? [stop] : stop
 }

@@ -70,7 +70,7 @@ export function takeWholeChoice(
   entry: JsonObject,
   context: ChoiceContext,
 ): readonly [ChoiceState, readonly ChatEvent[]] {
-  const message = isObject(entry.message) ? numbered(entry.message) : null
+  const message = isObject(entry.message) ? numberCalls(entry.message) : null
   const [state, events] = takeChoice(emptyChoice, { ...entry, delta: null, message }, context)
   // An empty text is an answer; only null means that there is none.
   const said = message?.content === '' && state.calls.calls.length === 0
@@ -80,7 +80,7 @@ export function takeWholeChoice(
 }
 
 /** In a whole message each entry is a call of its own, whatever its id and `index`, which belongs to deltas. */
-function numbered(message: JsonObject): JsonObject {
+function numberCalls(message: JsonObject): JsonObject {
   const { tool_calls: calls } = message
   if (!Array.isArray(calls)) return message
   return {

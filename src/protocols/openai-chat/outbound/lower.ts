@@ -2,7 +2,7 @@
 
 import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
-import { joined, type LoweredRequest, type Warning } from '../../lowered-request.ts'
+import { joinWarnings, type LoweredRequest, type Warning } from '../../lowered-request.ts'
 import type { Target } from '../../protocol.ts'
 import { type OpenAIChatQuirks } from './quirks.ts'
 import { lowerMessages } from './messages.ts'
@@ -18,7 +18,7 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
   const reasoning = lowerReasoning(request, target)
   const format = lowerResponseFormat(request.responseFormat, target)
   const rest = lowerRest(request.rest, target)
-  const messages = lowerMessages(instructed(request.messages, format.instruction), target)
+  const messages = lowerMessages(withInstruction(request.messages, format.instruction), target)
   const body: JsonObject = {}
   Object.assign(body, rest.fields, sampling.fields, reasoning.fields)
   Object.assign(body, lowerTools(request, quirks), searchFields(request, quirks), format.fields)
@@ -30,12 +30,15 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
   body.stream = request.stream
   // Usage is always requested: without it a stream could only be charged by estimate.
   if (request.stream && quirks.streamOptions) body.stream_options = { include_usage: true }
-  const asked = joined(joined(sampling.warnings, reasoning.warnings), joined(format.warnings, rest.warnings))
+  const asked = joinWarnings(
+    joinWarnings(sampling.warnings, reasoning.warnings),
+    joinWarnings(format.warnings, rest.warnings),
+  )
   return {
     path: '/chat/completions',
     headers: noHeaders,
     body,
-    warnings: quirks.messageNames ? asked : joined(asked, lostNames(request.messages)),
+    warnings: quirks.messageNames ? asked : joinWarnings(asked, lostNames(request.messages)),
   }
 }
 
@@ -48,7 +51,7 @@ function lostNames(messages: readonly Message[]): readonly Warning[] {
 }
 
 /** The messages with another instruction after the leading system messages. */
-function instructed(messages: readonly Message[], instruction: string | undefined): readonly Message[] {
+function withInstruction(messages: readonly Message[], instruction: string | undefined): readonly Message[] {
   if (instruction === undefined) return messages
   const firstTurn = messages.findIndex((message) => message.role !== 'system' && message.role !== 'developer')
   const at = firstTurn < 0 ? messages.length : firstTurn

@@ -39,7 +39,9 @@ export function lowerMessages(messages: readonly Message[], context: MessageCont
       if (media.length > 0) (beside ??= []).push(...media)
     } else {
       const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
-      lowered.push(named({ role, content: lowerContent(message.content, context) }, message, context.quirks))
+      lowered.push(
+        withName({ role, content: lowerContent(message.content, context) }, message, context.quirks),
+      )
     }
   }
   if (beside !== undefined) lowered.push({ role: 'user', content: beside })
@@ -70,7 +72,7 @@ function lowerAssistant(
     ...reasoningEcho(message, content, context),
   }
   if (calls.length > 0) lowered.tool_calls = calls
-  return named(lowered, message, context.quirks)
+  return withName(lowered, message, context.quirks)
 }
 
 /** Earlier reasoning under the provider's name for it; anything it cannot read is left out. */
@@ -114,7 +116,7 @@ function mediaOf(message: ToolMessage, context: MessageContext): Json[] {
     .map((part) => lowerPart(part, context))
 }
 
-function named(
+function withName(
   lowered: JsonObject,
   { name }: { readonly name?: string },
   quirks: OpenAIChatQuirks,
@@ -292,11 +294,11 @@ function alternating(messages: readonly JsonObject[]): JsonObject[] {
     if (last === undefined || last[0]!.role !== turn.role || turn.role === 'tool') turns.push([turn])
     else last.push(turn)
   }
-  return turns.map(joined)
+  return turns.map(joinMessages)
 }
 
 /** Joined at once: merging one by one would be quadratic. */
-function joined(turn: readonly JsonObject[]): JsonObject {
+function joinMessages(turn: readonly JsonObject[]): JsonObject {
   const [first] = turn
   if (turn.length === 1) return first!
   const contents = turn.map(({ content }) => content)

@@ -82,13 +82,13 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
   if (state.over || data === '') return [state, []]
   if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks, 1)]
   const chunk = parseJson(data)
-  if (frame.event === 'error') return failed(state, faultOfErrorEvent(chunk ?? data), [])
+  if (frame.event === 'error') return failWith(state, faultOfErrorEvent(chunk ?? data), [])
   if (!isObject(chunk))
-    return failed(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
+    return failWith(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
 
   const reported = faultInside(chunk)
   // What the provider counted before its error is billed all the same.
-  if (reported) return failed(state, reported, usageEvents(chunk, quirks, state.tier))
+  if (reported) return failWith(state, reported, usageEvents(chunk, quirks, state.tier))
   return take(state, chunk, quirks)
 }
 
@@ -153,7 +153,7 @@ function conclude(state: StreamState, quirks: OpenAIChatQuirks, least: number): 
   return [...events, { kind: 'finish' }]
 }
 
-function failed(state: StreamState, fault: Fault, before: readonly ChatEvent[]): Step {
+function failWith(state: StreamState, fault: Fault, before: readonly ChatEvent[]): Step {
   return [{ ...state, over: true }, [...before, errorEvent(fault)]]
 }
 

@@ -27,7 +27,7 @@ export function splitThinking(state: ThinkState, piece: string): readonly [Think
     case 'start':
       return start(text)
     case 'opened':
-      return opened(text)
+      return openThink(text)
     case 'inside':
       return inside(text)
     case 'after':
@@ -42,7 +42,7 @@ export function endThinking(state: ThinkState): ThinkSplit {
 
 function start(text: string): readonly [ThinkState, ThinkSplit] {
   const visible = text.trimStart()
-  if (visible.startsWith(opening)) return opened(visible.slice(opening.length))
+  if (visible.startsWith(opening)) return openThink(visible.slice(opening.length))
   if (opening.startsWith(visible))
     return [
       { phase: 'start', held: text },
@@ -55,7 +55,7 @@ function start(text: string): readonly [ThinkState, ThinkSplit] {
 }
 
 /** Drops the line break after the opening tag, even if it comes in another piece. */
-function opened(text: string): readonly [ThinkState, ThinkSplit] {
+function openThink(text: string): readonly [ThinkState, ThinkSplit] {
   const visible = text.trimStart()
   return visible === ''
     ? [

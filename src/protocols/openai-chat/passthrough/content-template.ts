@@ -35,12 +35,12 @@ export class ContentTemplate {
   }
 
   /** Our frame with this text. */
-  mended(text: string): string {
+  mend(text: string): string {
     return this.#ours.with(text)
   }
 
   /** Our events with these texts. */
-  written(texts: readonly string[]): string {
-    return this.#ours.event.written(texts)
+  write(texts: readonly string[]): string {
+    return this.#ours.event.write(texts)
   }
 }

@@ -114,8 +114,8 @@ export class FrameRepair {
     const unburdened = isEmpty(this.#carried) && !this.#cites
     const text = unburdened ? this.#template?.textOf(frame.data) : undefined
     if (this.#template && text !== undefined) {
-      this.delivered.add(this.#templateChoice, 'output', unescaped(text))
-      return [{ event: undefined, data: this.#template.mended(text) }]
+      this.delivered.add(this.#templateChoice, 'output', unescapeText(text))
+      return [{ event: undefined, data: this.#template.mend(text) }]
     }
     const mended = this.#parsed(frame)
     // Fields carried over from frames before belong to this one alone: nothing may be learnt from it.
@@ -138,8 +138,8 @@ export class FrameRepair {
     if (!isEmpty(this.#carried)) return undefined
     const run = this.#template.run(events, at)
     if (!run) return undefined
-    this.delivered.add(this.#templateChoice, 'output', unescaped(run.content))
-    return { text: this.#template.written(run.texts), end: run.end }
+    this.delivered.add(this.#templateChoice, 'output', unescapeText(run.content))
+    return { text: this.#template.write(run.texts), end: run.end }
   }
 
   #parsed(frame: Frame): Frame[] {
@@ -324,7 +324,7 @@ function calledIn({ function: piece }: JsonObject): string {
 }
 
 /** The text of a JSON string's body; an escape that JSON does not know stays as it is. */
-function unescaped(body: string): string {
+function unescapeText(body: string): string {
   if (!body.includes('\\')) return body
   const text = parseJson(`"${body}"`)
   return typeof text === 'string' ? text : body

@@ -19,7 +19,7 @@ import {
   responsesRequest,
   type ResponsesRequest,
 } from './schema.ts'
-import { namespaced, unservedMembers } from './namespaces.ts'
+import { namespaceTool, unservedMembers } from './namespaces.ts'
 import { chosenName, functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
 
 /**
@@ -75,16 +75,16 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   const declares = readGatewayTools(request) !== undefined
   for (const [at, item] of ownItems(request).entries()) {
     if (!isKnown(item) || (isRun(item) && !declares))
-      drop(`input[${at}]`, `An item of type '${named(kindOf(item))}' was left out.`)
+      drop(`input[${at}]`, `An item of type '${withArticle(kindOf(item))}' was left out.`)
   }
   for (const [at, tool] of (request.tools ?? []).entries()) {
     const fate = fateOf('openai-responses', tool)
     if (fate === 'refused') throw toolRefused(tool.type, `tools[${at}].type`)
     const others = unservedMembers(tool)
-    if (fate === 'left-out' && namespaced(tool).length + others.length === 0)
-      drop(`tools[${at}]`, `A tool of type '${named(tool.type)}' was left out.`)
+    if (fate === 'left-out' && namespaceTool(tool).length + others.length === 0)
+      drop(`tools[${at}]`, `A tool of type '${withArticle(tool.type)}' was left out.`)
     for (const { type, at: member } of others)
-      drop(`tools[${at}].tools[${member}]`, `A tool of type '${named(type)}' was left out.`)
+      drop(`tools[${at}].tools[${member}]`, `A tool of type '${withArticle(type)}' was left out.`)
   }
   refuseUnservedChoice(request)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
@@ -110,7 +110,7 @@ function unreadMembers(request: ResponsesRequest): readonly string[] {
   return (['reasoning', 'text'] as const).flatMap((field) =>
     Object.entries(request[field] ?? {})
       .filter(([member, value]) => value != null && !readMembers[field].has(member))
-      .map(([member, value]) => ({ path: `${field}.${named(member)}`, value }))
+      .map(([member, value]) => ({ path: `${field}.${withArticle(member)}`, value }))
       .filter(({ path, value }) => withoutEffect[path] !== value)
       .map(({ path }) => path),
   )
@@ -134,7 +134,7 @@ function isGatewayChoice(request: ResponsesRequest): boolean {
 }
 
 /** A name from the client, cut to fit into a header. */
-function named(type: string): string {
+function withArticle(type: string): string {
   return type.slice(0, 64)
 }
 

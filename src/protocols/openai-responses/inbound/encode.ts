@@ -159,7 +159,7 @@ export class ResponseEncoder implements StreamEncoder {
   #take(event: Extract<ChatEvent, { choice: number }>): void {
     switch (event.kind) {
       case 'text-delta':
-        if (event.text === '') return this.#openMessage()?.told(event.message)
+        if (event.text === '') return this.#openMessage()?.startMessage(event.message)
         this.#message(event.message).text(event.text, this.#textLength)
         this.#textLength += event.text.length
         this.#sources = this.#sources.filter((source) => !this.#annotate(source))

@@ -58,7 +58,7 @@ export function responsesCall(
       keepalive: keepaliveComment,
       addresses,
       error: (error) => error,
-      kept: hooks.kept,
+      whenKept: hooks.kept,
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
       whole: (result, usage, bill, context) => wholeResponse(asked, result, usage, bill, context),
       encoder: (context) => new ResponseEncoder(asked, context),

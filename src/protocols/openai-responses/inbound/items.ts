@@ -81,7 +81,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
         assistant().toolCalls.push(readCall(item as CallItem))
         break
       case 'mcp_approval_request': {
-        const asked = approvals?.asked(item.id)
+        const asked = approvals?.askedCall(item.id)
         if (!asked?.result) break
         assistant().toolCalls.push(asked.call)
         assistant().results.push(asked.result)
@@ -89,7 +89,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
       }
       case 'mcp_approval_response': {
         const { approval_request_id: id } = item as Extract<KnownItem, { type: 'mcp_approval_response' }>
-        const asked = approvals?.asked(id)
+        const asked = approvals?.askedCall(id)
         // An approved call runs now, wherever it was requested.
         if (asked && !asked.result) assistant().toolCalls.push(asked.call)
         break

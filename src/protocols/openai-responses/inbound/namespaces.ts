@@ -22,10 +22,10 @@ export function offeredFunctions(
   const names = new FreeNames()
   const plain = tools.filter((tool): tool is FunctionToolItem => tool.type === 'function')
   for (const tool of plain) offered.set(tool.name, { name: tool.name, namespace: undefined, tool })
-  for (const { namespace, tool } of tools.flatMap(namespaced)) {
+  for (const { namespace, tool } of tools.flatMap(namespaceTool)) {
     const wanted = offeredName(tool.name, namespace)
     const isTaken = (offeredAs: string) => offered.has(offeredAs)
-    const nameOf = (copy: number) => shortened(`${wanted}_${copy}`)
+    const nameOf = (copy: number) => shortenName(`${wanted}_${copy}`)
     const free = isTaken(wanted) ? names.of(wanted, nameOf, isTaken) : wanted
     offered.set(free, { name: tool.name, namespace, tool: { ...tool, name: free } })
   }
@@ -35,11 +35,11 @@ export function offeredFunctions(
 /** The name that the model sees for a function in a namespace, unless another function has it. */
 export function offeredName(name: string, namespace: string | null | undefined): string {
   if (namespace == null || namespace === '') return name
-  return shortened(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
+  return shortenName(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
 }
 
 /** The functions of a namespace; empty for any other tool. */
-export function namespaced(tool: {
+export function namespaceTool(tool: {
   readonly type: string
 }): { readonly namespace: string; readonly tool: FunctionToolItem; readonly at: number }[] {
   return membersOf(tool).flatMap(({ member, at }) =>
@@ -66,7 +66,7 @@ function namespaceOf(tool: { readonly type: string; readonly name?: unknown }): 
 }
 
 /** Shortens long names so that different ones stay different. */
-function shortened(name: string): string {
+function shortenName(name: string): string {
   if (name.length <= longestName) return name
   const mark = createHash('sha256').update(name).digest('hex').slice(0, 8)
   return `${name.slice(0, longestName - mark.length - 1)}_${mark}`

@@ -54,14 +54,14 @@ export class ReasoningItem extends OutputItem {
   }
 
   json(status: ItemStatus = this.status): JsonObject {
-    const shown = (kind: ReasoningPart['kind'], type: string) =>
+    const visiblePart = (kind: ReasoningPart['kind'], type: string) =>
       this.#parts.filter((part) => part.kind === kind).map(({ text }): JsonObject => ({ type, text }))
-    const content = shown('text', 'reasoning_text')
+    const content = visiblePart('text', 'reasoning_text')
     return {
       id: this.id,
       type: 'reasoning',
       status,
-      summary: shown('summary', 'summary_text'),
+      summary: visiblePart('summary', 'summary_text'),
       ...(content.length === 0 ? {} : { content }),
       ...(this.#sealed === undefined ? {} : { encrypted_content: this.#sealed }),
     }

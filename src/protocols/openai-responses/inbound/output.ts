@@ -37,7 +37,7 @@ export class MessageItem extends OutputItem {
   }
 
   /** Takes the phase of this message, which may be known only after its text. */
-  told(message: TurnMessage = firstMessage): void {
+  startMessage(message: TurnMessage = firstMessage): void {
     if (this.isOf(message)) this.#message = message
   }
 

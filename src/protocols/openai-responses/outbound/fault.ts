@@ -19,16 +19,16 @@ const policyWords = /usage polic(y|ies)|flagged/i
 
 /** The fault for an answer with an error status. `body` may be JSON of any shape, HTML, or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  return refined(chatFaultOf(status, headers, body))
+  return refineFault(chatFaultOf(status, headers, body))
 }
 
 /** The fault of an `error` event, in either of its shapes, or of a failed response's `error`. */
 export function faultOfError(error: unknown): Fault {
-  return refined(faultOfErrorEvent(error))
+  return refineFault(faultOfErrorEvent(error))
 }
 
 /** The rules of chat completions come first; codes they do not know may be from this protocol. */
-function refined(fault: Fault): Fault {
+function refineFault(fault: Fault): Fault {
   if (fault.kind !== 'broken' && fault.kind !== 'invalid-request') return fault
   const code = fault.providerCode ?? ''
   if (code === 'invalid_prompt' && policyWords.test(fault.message))

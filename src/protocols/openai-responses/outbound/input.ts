@@ -77,12 +77,12 @@ function lowerAssistant(
   }
   const calls = message.toolCalls.map((call): JsonObject => ({
     type: 'function_call',
-    call_id: ids.opened(call.id),
+    call_id: ids.openCall(call.id),
     name: call.name,
     arguments: call.arguments,
   }))
   const carried = carriedItems(message.reasoning, context.quirks.reasoningFormat)
-  const placed = interleaved(inTurn(saidIn(message.content, context.quirks), calls), carried.items)
+  const placed = interleaveItems(inTurn(saidIn(message.content, context.quirks), calls), carried.items)
   if (!carried.complete || placed.lost) {
     warnings.push({
       param: `messages[${at}].reasoning_details`,
@@ -128,7 +128,7 @@ function inTurn(said: readonly SaidItem[], calls: readonly JsonObject[]): readon
 }
 
 /** Reasoning goes directly before the item it led to: the provider refuses reasoning without such an item. */
-function interleaved(
+function interleaveItems(
   items: readonly JsonObject[],
   carried: readonly CarriedItem[],
 ): { readonly items: JsonObject[]; readonly lost: boolean } {
@@ -166,7 +166,7 @@ function lowerResult(
     : message.content
   return {
     type: 'function_call_output',
-    call_id: ids.answered(message.toolCallId),
+    call_id: ids.answerCall(message.toolCallId),
     output: lowerOutput(content, at, context),
   }
 }
@@ -197,7 +197,7 @@ class CallIds {
   readonly #taken = new Set<string>()
   readonly #names = new FreeNames()
 
-  opened(id: string): string {
+  openCall(id: string): string {
     const isTaken = (written: string) => this.#taken.has(written)
     const written = isTaken(id) ? this.#names.of(id, (turn) => `${id}_${turn}`, isTaken) : id
     this.#taken.add(written)
@@ -205,7 +205,7 @@ class CallIds {
     return written
   }
 
-  answered(id: string): string {
+  answerCall(id: string): string {
     return this.#written.get(id) ?? id
   }
 }

@@ -253,7 +253,7 @@ export class Output {
   #text(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string') return
     const message = this.#message(position)
-    const part = this.#parts.begun(key, this.#textLength)
+    const part = this.#parts.beginPart(key, this.#textLength)
     part.streamed += text.length
     this.#textLength += text.length
     this.#events.push({ kind: 'text-delta', choice, text, ...markOf(message) })
@@ -269,13 +269,13 @@ export class Output {
   #refusal(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string' || text === '') return
     const message = this.#message(position)
-    this.#parts.begun(key, 0).streamed += text.length
+    this.#parts.beginPart(key, 0).streamed += text.length
     this.#events.push({ kind: 'refusal-delta', choice, text, ...markOf(message) })
   }
 
   /** The provider's offsets are within the part, ours within the text of all parts. */
   #annotation(key: string, raw: JsonObject): void {
-    const part = this.#parts.begun(key, this.#textLength)
+    const part = this.#parts.beginPart(key, this.#textLength)
     part.annotations += 1
     const annotation = urlCitation(raw, part.start)
     if (annotation) this.#events.push({ kind: 'annotation', choice, annotation })
@@ -285,14 +285,14 @@ export class Output {
     if (!Array.isArray(raw) || raw.length === 0) return
     const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
     if (content.length === 0) return
-    this.#parts.begun(key, 0).logprobs = true
+    this.#parts.beginPart(key, 0).logprobs = true
     this.#events.push({ kind: 'logprobs', choice, content, refusal: [] })
   }
 
   #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
     if (typeof text !== 'string' || text === '') return
     const isNew = !this.#parts.has(key)
-    const known = this.#parts.begun(key, this.#nextIndex)
+    const known = this.#parts.beginPart(key, this.#nextIndex)
     if (isNew) this.#nextIndex += 1
     known.streamed += text.length
     this.#events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: known.start } })

@@ -50,7 +50,7 @@ export class StreamedParts {
   }
 
   /** The part; a new one starts at `start`. */
-  begun(key: string, start: number): PartState {
+  beginPart(key: string, start: number): PartState {
     const known = this.#parts.get(key)
     if (known) return known
     const part = { ...freshPart, start }

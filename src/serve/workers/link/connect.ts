@@ -24,21 +24,21 @@ export async function connectLink<
     socket: {
       data(from: Bun.Socket, bytes: Uint8Array) {
         try {
-          link.received(bytes)
+          link.onBytes(bytes)
         } catch (error) {
           failed('a frame', error)
           from.terminate()
         }
       },
-      drain: () => link.drained(),
+      drain: () => link.onDrain(),
       close() {
-        link.closed()
+        link.onClose()
         closed()
       },
     },
   }
   // Bun accepts a descriptor, but its types do not.
   socket = await Bun.connect(options as unknown as Bun.UnixSocketOptions)
-  link.drained()
+  link.onDrain()
   return link
 }

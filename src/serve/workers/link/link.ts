@@ -2,7 +2,7 @@
 
 import { GatewayError, type ErrorCode, type ErrorDetails } from '../../../errors.ts'
 import { FrameReader, frameOf } from './frames.ts'
-import { packed, unpacked } from './values.ts'
+import { packValue, unpackValue } from './values.ts'
 import { ShortLivedMap } from '../../../short-lived.ts'
 
 /** The socket of a link. */
@@ -77,7 +77,7 @@ export class Link<
   ): Promise<Awaited<ReturnType<Requests[K]>>> {
     return new Promise((resolve, reject) => {
       if (this.#closed || this.#ending) {
-        reject(broken())
+        reject(linkError())
         return
       }
       const number = ++this.#last
@@ -97,13 +97,13 @@ export class Link<
   }
 
   /** To be called with received bytes. Throws if they are not frames; then the link must be closed. */
-  received(bytes: Uint8Array): void {
+  onBytes(bytes: Uint8Array): void {
     for (const content of this.#reader.take(bytes))
       for (const message of JSON.parse(content) as Message[]) this.#take(message)
   }
 
   /** To be called when the socket can take more bytes. */
-  drained(): void {
+  onDrain(): void {
     while (this.#unsent.length > 0) {
       const bytes = this.#unsent[0]!
       const taken = Math.max(0, this.#parts.wire.write(bytes))
@@ -118,15 +118,15 @@ export class Link<
   }
 
   /** To be called when the socket has closed. */
-  closed(): void {
+  onClose(): void {
     this.#closed = true
-    for (const number of this.#asked.keys()) this.#asked.take(number)?.reject(broken())
+    for (const number of this.#asked.keys()) this.#asked.take(number)?.reject(linkError())
     this.#unsent = []
     this.#outgoing = []
   }
 
   /** Resolves when all requests received so far have been handled. */
-  async settled(): Promise<void> {
+  async whenSettled(): Promise<void> {
     await Promise.all(this.#working.values())
   }
 
@@ -138,11 +138,11 @@ export class Link<
   }
 
   #take([number, what, value]: Message): void {
-    if (typeof what === 'string') this.#carryOut(number, what, unpacked(value) as unknown[])
+    if (typeof what === 'string') this.#carryOut(number, what, unpackValue(value) as unknown[])
     else {
       const asked = this.#asked.take(-number)
-      if (what) asked?.resolve(unpacked(value))
-      else asked?.reject(errorOf(unpacked(value) as SentError))
+      if (what) asked?.resolve(unpackValue(value))
+      else asked?.reject(errorOf(unpackValue(value) as SentError))
     }
   }
 
@@ -186,7 +186,7 @@ export class Link<
 
   #send([number, what, value]: Message): void {
     if (this.#closed) return
-    const text = JSON.stringify([number, what, packed(value)])
+    const text = JSON.stringify([number, what, packValue(value)])
     this.#outgoing.push(text)
     this.#outgoingCharacters += text.length
     if (this.#scheduled) return
@@ -210,12 +210,12 @@ export class Link<
     }
     this.#outgoing = []
     this.#outgoingCharacters = 0
-    this.drained()
+    this.onDrain()
   }
 }
 
 /** The client may try again: the process will be replaced. */
-function broken(): GatewayError {
+function linkError(): GatewayError {
   return new GatewayError('store_unavailable', { retryAfterMs: 1000 })
 }
 

@@ -7,7 +7,7 @@ const markCode = mark.charCodeAt(0)
  * A value for JSON: bigint, bytes and `undefined` are marked, strings that begin with the mark are escaped. Throws
  * TypeError for what cannot be restored: functions, class instances, numbers that are not finite.
  */
-export function packed(value: unknown): unknown {
+export function packValue(value: unknown): unknown {
   switch (typeof value) {
     case 'string':
       return value.charCodeAt(0) === markCode ? mark + value : value
@@ -28,7 +28,7 @@ export function packed(value: unknown): unknown {
 }
 
 function packedObject(value: object): unknown {
-  if (Array.isArray(value)) return value.map(packed)
+  if (Array.isArray(value)) return value.map(packValue)
   if (value instanceof Uint8Array)
     return `${mark}b${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}`
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -36,25 +36,25 @@ function packedObject(value: object): unknown {
     throw new TypeError('an instance of a class cannot be sent')
   // Without a prototype, `__proto__` is an ordinary name.
   const copy: Record<string, unknown> = Object.create(null)
-  for (const [name, each] of Object.entries(value)) copy[name] = packed(each)
+  for (const [name, each] of Object.entries(value)) copy[name] = packValue(each)
   return copy
 }
 
 /** The value that `packed` was given, from parsed JSON. Modifies `value`. */
-export function unpacked(value: unknown): unknown {
-  if (typeof value === 'string') return value.charCodeAt(0) === markCode ? unmarked(value) : value
+export function unpackValue(value: unknown): unknown {
+  if (typeof value === 'string') return value.charCodeAt(0) === markCode ? unmarkValue(value) : value
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) {
-    for (let at = 0; at < value.length; at++) value[at] = unpacked(value[at])
+    for (let at = 0; at < value.length; at++) value[at] = unpackValue(value[at])
     return value
   }
   const fields = value as Record<string, unknown>
   // JSON.parse makes own properties of all names, also of `__proto__`.
-  for (const name of Object.keys(fields)) fields[name] = unpacked(fields[name])
+  for (const name of Object.keys(fields)) fields[name] = unpackValue(fields[name])
   return fields
 }
 
-function unmarked(text: string): unknown {
+function unmarkValue(text: string): unknown {
   switch (text[1]) {
     case mark:
       return text.slice(1)

@@ -46,9 +46,9 @@ interface Found<T> {
 
 export interface AccountEvents {
   /** A key has got a successor. */
-  rotated(): void
+  onRotated(): void
   /** Accounts, keys or sessions may have changed, here or in the file. */
-  changed(): void
+  onChanged(): void
 }
 
 export class SqliteAccounts implements AccountStore {
@@ -79,7 +79,7 @@ export class SqliteAccounts implements AccountStore {
     const passwordAt = password === null ? null : now
     const account: Account = {
       id: `acct_${randomBytes(9).toString('hex')}`,
-      email: normalized(email),
+      email: normalizeEmail(email),
       createdAt: now,
       suspended: false,
       role,
@@ -136,7 +136,7 @@ export class SqliteAccounts implements AccountStore {
       return true
     })
     this.#drop(this.#keys)
-    this.#heard.rotated()
+    this.#heard.onRotated()
     return inserted
   }
 
@@ -264,7 +264,7 @@ export class SqliteAccounts implements AccountStore {
 
   readonly #readAccount = (idOrEmail: string): Account | undefined => {
     const row =
-      this.#sql().accountById.get(idOrEmail) ?? this.#sql().accountByEmail.get(normalized(idOrEmail))
+      this.#sql().accountById.get(idOrEmail) ?? this.#sql().accountByEmail.get(normalizeEmail(idOrEmail))
     return row ? accountOf(row) : undefined
   }
 
@@ -311,12 +311,12 @@ export class SqliteAccounts implements AccountStore {
     this.#accounts.clear()
     this.#keys.clear()
     this.#sessions.clear()
-    this.#heard.changed()
+    this.#heard.onChanged()
   }
 
   #drop(cache: { clear(): void }): void {
     cache.clear()
-    this.#heard.changed()
+    this.#heard.onChanged()
   }
 }
 
@@ -446,6 +446,6 @@ function keyValues(key: ApiKey) {
 }
 
 /** Addresses that differ only in case and blanks are the same. */
-function normalized(email: string): string {
+function normalizeEmail(email: string): string {
   return email.trim().toLowerCase()
 }

@@ -129,7 +129,7 @@ export class Anchors {
   }
 
   /** To be called after every commit with the head that it made durable. */
-  committed(head: Head): void {
+  onCommitted(head: Head): void {
     if (head.tx === this.#last || ++this.#commits < everyCommits) return
     if (performance.now() - this.#writtenAt >= everyMs) this.write(head)
   }

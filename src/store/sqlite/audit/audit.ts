@@ -357,7 +357,7 @@ export function auditFile(path: string): AuditReport {
       ...found,
       result(
         consumptionOrder,
-        computed(() => firstOutOfOrder(database)),
+        runCheck(() => firstOutOfOrder(database)),
       ),
     ]
     return {
@@ -378,10 +378,10 @@ export function result(name: string, detail: string | null): AuditReport['checks
 
 /** The first violation, or null. */
 export function firstBroken(database: Database, sql: string): string | null {
-  return computed(() => database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null)
+  return runCheck(() => database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null)
 }
 
-function computed(check: () => string | null): string | null {
+function runCheck(check: () => string | null): string | null {
   try {
     return check()
   } catch (error) {

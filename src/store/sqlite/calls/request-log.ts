@@ -99,7 +99,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     }
   }
 
-  committed(): void {
+  onCommitted(): void {
     if (this.#writing === 0) return
     this.#rows.splice(0, this.#writing)
     this.#due = this.#rows.length > 0 && this.#due

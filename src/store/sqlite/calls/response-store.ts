@@ -103,7 +103,7 @@ export class SqliteResponses implements ResponseStore {
     await Promise.all([row, ...written])
   }
 
-  stored(account: string): StoredBytes {
+  storedBytes(account: string): StoredBytes {
     return { bytes: () => this.#storedBytes(account) }
   }
 
@@ -200,8 +200,8 @@ export class SqliteResponses implements ResponseStore {
     let forgotten = 0
     let step = 0
     for (let gone = partsSweptAtOnce; gone === partsSweptAtOnce;) {
-      const removed = () => Number(this.#sql().removeSomeParts.run(account, partsSweptAtOnce).changes)
-      gone = await this.#group.admit(removed)
+      const removeSome = () => Number(this.#sql().removeSomeParts.run(account, partsSweptAtOnce).changes)
+      gone = await this.#group.admit(removeSome)
     }
     do {
       step = await this.#group.admit(() => {
@@ -235,7 +235,7 @@ export class SqliteResponses implements ResponseStore {
   /** undefined where it is deleted while its parts are read. */
   #responseOf(row: Row): Awaitable<WrittenResponse | undefined> {
     const { input, answer, parts } = row
-    return parts === null ? written(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
+    return parts === null ? writeParts(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
   }
 
   async #longResponseOf(row: Row, count: number): Promise<WrittenResponse | undefined> {
@@ -247,11 +247,11 @@ export class SqliteResponses implements ResponseStore {
       if (parts.length < to - from) return undefined
       for (const { of, text } of parts) texts[of].push(text)
     }
-    return written(row, texts.input, texts.answer)
+    return writeParts(row, texts.input, texts.answer)
   }
 }
 
-function written(
+function writeParts(
   { id, model, previous, size }: Row,
   input: readonly string[],
   answer: readonly string[],

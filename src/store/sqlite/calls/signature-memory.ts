@@ -70,7 +70,7 @@ export class SqliteSignatures implements BufferedRows {
     }
   }
 
-  committed(): void {
+  onCommitted(): void {
     this.#waiting.clear()
   }
 }

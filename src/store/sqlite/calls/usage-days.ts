@@ -90,7 +90,7 @@ export class UsageDays {
     for (const added of copies) this.#tried('usage_total', added)
   }
 
-  committed(): void {
+  onCommitted(): void {
     if (this.#done.size > 0) this.#kept = this.#kept.filter((kept) => !this.#done.has(kept))
     this.#done = new Set()
     for (const refused of this.#refused.splice(0)) {

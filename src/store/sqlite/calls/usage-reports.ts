@@ -76,7 +76,7 @@ export function* reportSteps(
 ): Generator<undefined, UsageReport> {
   const source = new UsageSource(database, query)
   try {
-    return source.hasManyGroups ? yield* source.ranked(most) : yield* source.small(most)
+    return source.hasManyGroups ? yield* source.rank(most) : yield* source.small(most)
   } finally {
     source.close()
   }
@@ -180,7 +180,7 @@ class UsageSource {
   }
 
   /** Ranks the groups first, so that only those are read that are shown. */
-  *ranked(most: number): Generator<undefined, UsageReport> {
+  *rank(most: number): Generator<undefined, UsageReport> {
     const { from, until } = this.#query
     const days = this.#account === undefined ? this.#daysOfAll() : this.#daysOf(this.#account, undefined)
     if (this.#isLong()) yield

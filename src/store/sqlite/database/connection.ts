@@ -56,11 +56,11 @@ export function openDatabase(dataDir: string, now: number): Database {
 export function unusable(dataDir: string, error: unknown): StoreOpenError {
   if (error instanceof StoreOpenError) return error
   const reason = error instanceof Error ? error.message : String(error)
-  if (isDamage(error)) return damaged(dataDir, reason, error)
+  if (isDamage(error)) return damagedError(dataDir, reason, error)
   return new StoreOpenError(`the data directory ${dataDir} cannot be used: ${reason}`, error)
 }
 
-function damaged(dataDir: string, reason: string, cause?: unknown): StoreOpenError {
+function damagedError(dataDir: string, reason: string, cause?: unknown): StoreOpenError {
   return new StoreOpenError(
     `the database in ${dataDir} is damaged: ${reason}. ` +
       `Restore a backup (what is there now is kept aside): weir restore FILE --force --data-dir ${dataDir}`,
@@ -78,14 +78,14 @@ function requireNotLost(dataDir: string): void {
   const reason =
     `it is empty, although ledger.anchors says that its ledger had ${last.tx} transactions at ${last.at} ` +
     '(to begin anew, move that file away, too)'
-  throw damaged(dataDir, reason)
+  throw damagedError(dataDir, reason)
 }
 
 /** Refuses a database whose file has lost its end. For a server alone: a command may run beside one that writes. */
 export function requireWhole(dataDir: string): void {
   const path = databasePath(dataDir)
   const missing = existsSync(path) ? missingPages(path) : 0
-  if (missing > 0) throw damaged(dataDir, `its file was cut short, ${missing} pages are missing`)
+  if (missing > 0) throw damagedError(dataDir, `its file was cut short, ${missing} pages are missing`)
 }
 
 /** A second, read-only connection to the same file: what it reads in one transaction is one moment. */

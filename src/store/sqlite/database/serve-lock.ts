@@ -26,14 +26,14 @@ export function takeServeLock(dataDir: string, now: number): ServeLock {
   const path = join(dataDir, 'serve.lock')
   const movedAside = isNoDatabase(path) ? setAside(path, now) : null
   try {
-    return locked(path, movedAside)
+    return takeLock(path, movedAside)
   } catch (error) {
     if (!isDamage(error)) throw error
-    return locked(path, setAside(path, now))
+    return takeLock(path, setAside(path, now))
   }
 }
 
-function locked(path: string, movedAside: string | null): ServeLock {
+function takeLock(path: string, movedAside: string | null): ServeLock {
   const lock = new Database(path, { create: true, readwrite: true })
   try {
     lock.run('PRAGMA busy_timeout = 0')

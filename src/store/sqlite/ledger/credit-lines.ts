@@ -22,7 +22,7 @@ export class CreditLines implements LineWrites {
     this.#put.run(account, most, now)
   }
 
-  spent(account: string, amount: Pico): void {
+  onSpent(account: string, amount: Pico): void {
     this.#spent.run(amount, account)
   }
 }

@@ -10,7 +10,7 @@ import type { LogSync } from '../database/log-sync.ts'
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
 export interface BufferedRows {
   write(): void
-  committed(): void
+  onCommitted(): void
 }
 
 export interface LedgerParts extends QueueEvents {

@@ -72,7 +72,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       },
       time,
       commands: group,
-      written: { admit: (need, run) => group.admit(need, () => written(tables, run)) },
+      written: { admit: (need, run) => group.admit(need, () => writeAll(tables, run)) },
       isDead: parts.isDead,
       isRunning: parts.isRunning,
       expiring: (now) => reading(() => sql.expiring.all(now)).map(({ account }) => account),
@@ -84,7 +84,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
 
   /** A command that shares the commits and reads the tables: it finds calls, and leaves them, as the last one has. */
   admit<T>(run: () => T): Promise<T> {
-    return this.group.admit({}, () => written(this.#tables, run))
+    return this.group.admit({}, () => writeAll(this.#tables, run))
   }
 
   /** A command that is kept and retried while this process lives, in its order among the ends of calls. */
@@ -242,10 +242,10 @@ function tablesOf(parts: LedgerParts): Tables {
       prices.write()
       for (const rows of parts.bufferedRows) rows.write()
     },
-    committed: () => {
-      parts.usage.committed()
-      prices.committed()
-      for (const rows of parts.bufferedRows) rows.committed()
+    onCommitted: () => {
+      parts.usage.onCommitted()
+      prices.onCommitted()
+      for (const rows of parts.bufferedRows) rows.onCommitted()
     },
     // The journal goes on while the sync runs.
     durable: () => {
@@ -288,7 +288,7 @@ function write({ journal, calls }: Pick<Tables, 'journal' | 'calls'>): void {
 }
 
 /** Runs what reads the tables, when all that the group has done is in them. */
-function written<T>(tables: Pick<Tables, 'journal' | 'calls'>, run: () => T): T {
+function writeAll<T>(tables: Pick<Tables, 'journal' | 'calls'>, run: () => T): T {
   write(tables)
   const value = run()
   write(tables)

@@ -26,7 +26,7 @@ export class PriceRecords {
     for (const price of this.#pending) this.#insert.run(...price, this.#clock())
   }
 
-  committed(): void {
+  onCommitted(): void {
     this.#pending = []
   }
 }

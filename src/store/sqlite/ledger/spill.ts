@@ -59,7 +59,7 @@ export class SpillFile implements SpillTarget {
     for (;;) {
       const text = recordAt(all, this.#end)
       if (text === undefined) break
-      records.push(decoded(text))
+      records.push(decodeRecord(text))
       this.#end += headerBytes + Buffer.byteLength(text)
     }
     if (!isBlank(all.subarray(this.#end, this.#end + headerBytes))) this.#setRestAside()
@@ -88,7 +88,7 @@ export class SpillFile implements SpillTarget {
 
   /** Adds a record; when the file is full the record stays in memory alone. Throws when it cannot be written. */
   append(record: unknown): void {
-    const text = encoded(record)
+    const text = encodeRecord(record)
     const body = Buffer.from(header(text) + text)
     // Every stream reports progress every few seconds: half of the file is left to the ends of calls.
     const room = isProgress(record) ? this.#bytes / 2 : this.#bytes
@@ -158,13 +158,13 @@ function recordAt(all: Buffer, at: number): string | undefined {
 }
 
 /** JSON in which an amount is `{"$pico":"<decimal>"}`. */
-function encoded(record: unknown): string {
+function encodeRecord(record: unknown): string {
   return JSON.stringify(record, (_key, value: unknown) =>
     typeof value === 'bigint' ? { $pico: `${value}` } : value,
   )
 }
 
-function decoded(text: string): unknown {
+function decodeRecord(text: string): unknown {
   return JSON.parse(text, (_key, value: unknown) =>
     typeof value === 'object' && value !== null && '$pico' in value ? BigInt(String(value.$pico)) : value,
   )

@@ -12,7 +12,7 @@ export interface GroupHooks {
   begin(): void
   /** In the transaction, after the last: writes what the commands have changed in memory. */
   finish(): void
-  committed(): void
+  onCommitted(): void
   /** After COMMIT; to be called when that commit and all before it are durable. */
   durable(): () => void
   /** Whether at most one call is open, as far as memory knows. */
@@ -75,7 +75,7 @@ export class SqliteTransactions implements Transactions {
       const value = run()
       this.#hooks.finish()
       this.#commit.run()
-      this.#hooks.committed()
+      this.#hooks.onCommitted()
       return value
     } catch (error) {
       // SQLite itself rolls back when the disk is full.

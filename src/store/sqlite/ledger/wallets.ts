@@ -135,11 +135,11 @@ export class Wallets implements WalletSet<CachedWallet> {
     wallet.creditLine = most
   }
 
-  opened(entry: CachedWallet, call: string): void {
+  onOpened(entry: CachedWallet, call: string): void {
     this.#accountOfCall.set(call, entry.wallet.account)
   }
 
-  ended(call: string): void {
+  onEnded(call: string): void {
     this.#accountOfCall.delete(call)
   }
 

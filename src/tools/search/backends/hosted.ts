@@ -62,7 +62,7 @@ export function hostedBackend(row: HostedBackend, settings: HostedSettings): Sea
     search: async (query, signal) => {
       const asked = { ...query, count: Math.min(query.count, row.mostResults) }
       const text = await answerOf(row, settings, asked, signal)
-      const answer = row.read(parsed(row, text))
+      const answer = row.read(parseAnswer(row, text))
       if (!answer) throw new SearchFault('search_unusable_answer', `${row.id} answered without results`)
       const { cost } = answer
       const credible = cost !== undefined && cost >= 0n && cost <= mostPrice
@@ -133,7 +133,7 @@ function refusal(row: HostedBackend, status: number, text: string): SearchFault 
   return new SearchFault(code, `${row.id} answers with HTTP ${status}: ${JSON.stringify(words)}`)
 }
 
-function parsed(row: HostedBackend, text: string): unknown {
+function parseAnswer(row: HostedBackend, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {

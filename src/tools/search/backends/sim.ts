@@ -53,7 +53,7 @@ function rankedBy(question: string, pages: readonly SimPage[]): SimPage[] {
 }
 
 function scoreOf(page: SimPage, words: ReadonlySet<string>): number {
-  const { title, text } = indexed().get(page)!
+  const { title, text } = indexPages().get(page)!
   let score = 0
   for (const word of words) {
     const rarity = Math.log(simPages.length / (documents().get(word) ?? simPages.length))
@@ -72,7 +72,7 @@ let index: ReadonlyMap<SimPage, IndexedPage> | undefined
 let frequency: ReadonlyMap<string, number> | undefined
 
 /** Built on the first search: most gateways never run one here. */
-function indexed(): ReadonlyMap<SimPage, IndexedPage> {
+function indexPages(): ReadonlyMap<SimPage, IndexedPage> {
   return (index ??= new Map(
     simPages.map((page) => [
       page,
@@ -85,7 +85,7 @@ function indexed(): ReadonlyMap<SimPage, IndexedPage> {
 function documents(): ReadonlyMap<string, number> {
   if (frequency) return frequency
   const counts = new Map<string, number>()
-  for (const { title, text } of indexed().values())
+  for (const { title, text } of indexPages().values())
     for (const word of new Set([...title, ...text])) counts.set(word, (counts.get(word) ?? 0) + 1)
   return (frequency = counts)
 }

@@ -55,7 +55,7 @@ export async function fetchPage(
       : 'of an unknown type'
     throw new PageFault('page_not_text', `The page is ${type}: only web pages and text can be read.`)
   }
-  return { url: fetched.url, kind, text: decoded(fetched, kind) }
+  return { url: fetched.url, kind, text: decodePage(fetched, kind) }
 }
 
 const textTypes = /^(text\/(?!rtf)|application\/([\w.-]+\+)?(json|xml|yaml|javascript|x-ndjson)$)/
@@ -73,7 +73,7 @@ function kindOf({ mediaType, bytes }: Fetched): Page['kind'] | undefined {
 }
 
 /** By the header, the byte order mark or the page itself, in browsers' order of precedence. */
-function decoded({ bytes, charset }: Fetched, kind: Page['kind']): string {
+function decodePage({ bytes, charset }: Fetched, kind: Page['kind']): string {
   const start = new TextDecoder('latin1').decode(bytes.subarray(0, 1_024))
   const mark = start.startsWith('ï»¿')
     ? 'utf-8'

@@ -5,8 +5,8 @@ import type { ToolResult, WebSearchDeclaration } from '../../../conversation/gat
 import type { EgressOptions } from '../../../egress/egress.ts'
 import type { GatewayTool, ToolContext } from '../../tool.ts'
 import { simPageAt } from '../backends/sim.ts'
-import { failed } from '../failed.ts'
-import { bounded, oneLine, pageText } from '../results-text.ts'
+import { failedResult } from '../failed.ts'
+import { boundText, oneLine, pageText } from '../results-text.ts'
 import { fetchPage, PageFault, type PageLimits } from './fetch-page.ts'
 import { type PageReader, UnreadablePage } from './page-reader.ts'
 
@@ -50,22 +50,25 @@ export function openPageTool(options: OpenPageOptions): GatewayTool {
       context.signal.throwIfAborted()
       const url = urlIn(argumentsText)
       if (url === undefined)
-        return failed('invalid_arguments', 'The arguments must be JSON with a "url" that is a full address.')
+        return failedResult(
+          'invalid_arguments',
+          'The arguments must be JSON with a "url" that is a full address.',
+        )
       const action = { type: 'open_page', url }
       try {
-        return { ...(await opened(url, options, context)), action }
+        return { ...(await openUrl(url, options, context)), action }
       } catch (error) {
         context.signal.throwIfAborted()
-        if (error instanceof PageFault) return { ...failed(error.code, error.message), action }
+        if (error instanceof PageFault) return { ...failedResult(error.code, error.message), action }
         if (error instanceof UnreadablePage)
-          return { ...failed('page_unreadable', `The page cannot be read: ${error.message}.`), action }
+          return { ...failedResult('page_unreadable', `The page cannot be read: ${error.message}.`), action }
         throw error
       }
     },
   }
 }
 
-async function opened(url: string, options: OpenPageOptions, context: ToolContext): Promise<ToolResult> {
+async function openUrl(url: string, options: OpenPageOptions, context: ToolContext): Promise<ToolResult> {
   if (!options.allows(url))
     throw new PageFault('url_not_allowed', 'The request does not allow the domain of this page.')
   const { title, markdown, address } = offlinePage(url, options) ?? (await read(url, options, context))
@@ -73,7 +76,7 @@ async function opened(url: string, options: OpenPageOptions, context: ToolContex
   const most = pageCharacters[options.contextSize]
   const cut =
     markdown.length > most
-      ? `${bounded(markdown, most)}\n[cut: the page has ${markdown.length} characters]`
+      ? `${boundText(markdown, most)}\n[cut: the page has ${markdown.length} characters]`
       : markdown
   const name = title === '' ? address : oneLine(title, 200)
   const addresses = address === url ? [url] : [address, url]
