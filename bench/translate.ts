@@ -2,13 +2,11 @@
 // ratio of mending (client and provider both speak chat completions), memory of an open stream, and whether time grows with the input and no faster.
 // `bun bench/translate.ts [--quick]`. All are measured in turns, so that whatever else the machine does strikes all.
 
-import { atOnce } from '../src/json/steps.ts'
+import { atOnce } from '../src/json/json.ts'
 import { heapStats } from 'bun:jsc'
 import { parseArgs } from 'node:util'
 import { frameDecoder } from '../src/protocols/framing/decoder.ts'
-import { PassthroughChannel } from '../src/chat/streaming/passthrough.ts'
-import type { StreamChannel } from '../src/chat/streaming/channel.ts'
-import { TranslateChannel } from '../src/chat/streaming/translate.ts'
+import { PassthroughChannel, type StreamChannel, TranslateChannel } from '../src/chat/streaming/translate.ts'
 import { noUsage } from '../src/conversation/usage.ts'
 import { inbound } from '../src/protocols/openai-chat/inbound/inbound.ts'
 import type { AnswerContext, Bill, ProtocolId, Target } from '../src/protocols/protocol.ts'

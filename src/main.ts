@@ -1,7 +1,7 @@
 // The command line of the executable. It exports nothing and loads no more than the command needs.
 
 import { leaveDotenv, raiseFetchLimit } from './serve/relaunch.ts'
-import { readEnvironment } from './config/read/process-environment.ts'
+import { readEnvironment } from './config/read/environment.ts'
 
 // Before anything else is loaded: a process that replaces itself must not have begun to work.
 leaveDotenv(readEnvironment(), process.cwd())

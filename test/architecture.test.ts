@@ -93,92 +93,65 @@ function callsOfFetch(code: string): readonly string[] {
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
   json: [],
-  'error-table.ts': [],
-  'errors.ts': ['error-table.ts'],
-  'awaitable.ts': [],
-  'bounded-body.ts': ['loopback.ts'],
-  'loopback.ts': [],
+  errors: [],
+  async: [],
+  text: [],
+  limits: ['async', 'errors'],
+  transport: [],
   'lru.ts': [],
-  'short-lived.ts': [],
-  'shares.ts': ['short-lived.ts'],
   'version.ts': [],
-  'counted.ts': [],
-  'nearest.ts': [],
-  'csv.ts': [],
-  protocols: ['conversation', 'errors.ts', 'json'],
-  'descriptors.ts': ['errors.ts'],
-  providers: [
-    'awaitable.ts',
-    'bounded-body.ts',
-    'protocols',
-    'conversation',
-    'descriptors.ts',
-    'errors.ts',
-    'loopback.ts',
-  ],
-  credits: ['awaitable.ts', 'conversation', 'errors.ts', 'short-lived.ts'],
-  catalog: ['credits', 'errors.ts', 'conversation', 'nearest.ts'],
-  accounts: ['awaitable.ts', 'errors.ts', 'lru.ts', 'shares.ts'],
+  protocols: ['conversation', 'errors', 'json'],
+  providers: ['async', 'transport', 'protocols', 'conversation', 'errors'],
+  credits: ['async', 'conversation', 'errors'],
+  catalog: ['credits', 'errors', 'conversation', 'text'],
+  accounts: ['async', 'errors', 'lru.ts', 'limits'],
   connect: [],
-  egress: ['bounded-body.ts', 'descriptors.ts', 'errors.ts', 'conversation', 'loopback.ts'],
-  tools: [
-    'awaitable.ts',
-    'bounded-body.ts',
-    'credits',
-    'egress',
-    'conversation',
-    'errors.ts',
-    'json',
-    'version.ts',
-  ],
-  payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
-  notify: ['accounts', 'awaitable.ts', 'credits', 'errors.ts', 'payments'],
-  limits: ['accounts', 'awaitable.ts', 'errors.ts'],
-  responses: ['awaitable.ts', 'conversation', 'errors.ts', 'json'],
-  observe: ['awaitable.ts'],
+  egress: ['transport', 'errors', 'conversation'],
+  tools: ['async', 'transport', 'credits', 'egress', 'conversation', 'errors', 'json', 'version.ts'],
+  payments: ['accounts', 'async', 'credits', 'errors'],
+  notify: ['accounts', 'async', 'credits', 'errors', 'payments'],
+  responses: ['async', 'conversation', 'errors', 'json'],
+  observe: ['async'],
   chat: [
     'accounts',
-    'awaitable.ts',
-    'bounded-body.ts',
+    'async',
+    'transport',
     'catalog',
     'conversation',
-    'counted.ts',
+    'text',
     'credits',
     'egress',
-    'errors.ts',
+    'errors',
     'json',
     'observe',
     'protocols',
     'providers',
-    'shares.ts',
-    'short-lived.ts',
+    'limits',
     'tools',
   ],
   store: [
     'accounts',
-    'awaitable.ts',
+    'async',
     'credits',
     'conversation',
-    'csv.ts',
-    'errors.ts',
+    'text',
+    'errors',
     'lru.ts',
     'notify',
     'observe',
     'payments',
     'responses',
-    'short-lived.ts',
   ],
   http: [
     'accounts',
-    'awaitable.ts',
+    'async',
     'catalog',
     'chat',
     'connect',
     'conversation',
-    'counted.ts',
+    'text',
     'credits',
-    'csv.ts',
-    'errors.ts',
+    'errors',
     'json',
     'limits',
     'lru.ts',
@@ -187,13 +160,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'payments',
     'protocols',
     'responses',
-    'shares.ts',
     'version.ts',
   ],
   // It runs in the browser: of the gateway it knows the types on the wire.
-  console: ['credits', 'csv.ts', 'errors.ts', 'http'],
-  'config.ts': ['config', 'providers'],
-  config: ['config.ts', 'nearest.ts', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
+  console: ['credits', 'text', 'errors', 'http'],
+  config: ['text', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
 }
 
 /** Rooms at the rim, where the knot is tied. */
@@ -236,7 +207,11 @@ describe('the house', () => {
   test('the console takes nothing but types from the gateway, and how CSV is written', () => {
     const wrong = imports.filter(
       ({ from, to, typeOnly }) =>
-        roomOf(from) === 'console' && isOwn(to) && !['console', 'csv.ts'].includes(roomOf(to)) && !typeOnly,
+        roomOf(from) === 'console' &&
+        isOwn(to) &&
+        roomOf(to) !== 'console' &&
+        to !== 'text/csv.ts' &&
+        !typeOnly,
     )
     expect(wrong).toEqual([])
   })
@@ -328,7 +303,6 @@ describe('the house', () => {
     const readers = files.filter(
       (file) =>
         roomOf(file) !== 'config' &&
-        file !== 'config.ts' &&
         // It names a constant for the compiler.
         file !== 'console/build.ts' &&
         /\b(process|Bun)\.env\b/.test(readFileSync(join(source, file), 'utf8')),
@@ -338,7 +312,7 @@ describe('the house', () => {
 
   test('S7 nothing evaluates text as code, or starts a process but this program as a worker', () => {
     const suspicious = /\bBun\.spawn|\bchild_process\b|\beval\(|\bnew Function\(|\bvm\.run/
-    const starts = new Set(['build.ts', 'serve/workers/process.ts'])
+    const starts = new Set(['build.ts', 'serve/workers/pool.ts'])
     const found = files.filter(
       (file) => !starts.has(file) && suspicious.test(readFileSync(join(source, file), 'utf8')),
     )
@@ -358,7 +332,7 @@ describe('the house', () => {
         .replaceAll('fetch: (request) => fetch(request)', '')
       return !named.has(roomOf(file)) && opens.test(code)
     })
-    expect(found).toEqual(['bounded-body.ts', 'egress/egress.ts'])
+    expect(found).toEqual(['egress/egress.ts', 'transport/bounded-body.ts'])
   })
 
   test('the runtime unpacks no answer: it would do so ahead of the reader, however much comes of it', () => {
@@ -370,10 +344,10 @@ describe('the house', () => {
     expect(calls.filter(({ call }) => !/\bdecompress: (false|init\.decompress)/.test(call))).toEqual([])
     // Everything else asks by fetchBounded, which unpacks within a bound.
     expect([...new Set(calls.map(({ file }) => file))]).toEqual([
-      'bounded-body.ts',
       'egress/egress.ts',
       'providers/upstream.ts',
-      'serve/workers/forward.ts',
+      'serve/workers/worker.ts',
+      'transport/bounded-body.ts',
     ])
   })
 

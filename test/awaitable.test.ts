@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { settledWithin } from '../src/awaitable.ts'
+import { settledWithin } from '../src/async/async.ts'
 
-const source = resolve(import.meta.dir, '../src/awaitable.ts')
+const source = resolve(import.meta.dir, '../src/async/async.ts')
 const never = new Promise<never>(() => undefined)
 
 describe('what is waited for only so long', () => {

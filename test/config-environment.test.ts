@@ -1,7 +1,7 @@
 // The environment: every setting has a derived name, secrets have *_FILE, providers' own key names are known.
 
 import { describe, expect, test } from 'bun:test'
-import { printedOrigin, type Setting, settings } from '../src/config.ts'
+import { printedOrigin, type Setting, settings } from '../src/config/config.ts'
 import { providers } from '../src/providers/registry.ts'
 import { faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
 

@@ -1,7 +1,7 @@
 // A bad configuration names everything that is wrong with it, once, with the place and what was meant.
 
 import { describe, expect, test } from 'bun:test'
-import { renderFaults } from '../src/config.ts'
+import { renderFaults } from '../src/config/config.ts'
 import { faultsOf, load } from './config-inputs.ts'
 
 describe('faults', () => {

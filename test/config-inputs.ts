@@ -2,11 +2,11 @@
 
 import {
   type ConfigInputs,
-  type LoadedConfig,
   loadConfig,
+  type LoadedConfig,
   type ShownSetting,
   shownSettings,
-} from '../src/config.ts'
+} from '../src/config/config.ts'
 
 export interface Machine {
   /** The text of weir.yaml; absent: there is none. */

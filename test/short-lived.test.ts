@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { edenGC, fullGC } from 'bun:jsc'
-import { type Placed, ShortLivedMap, ShortLivedSet } from '../src/short-lived.ts'
+import { type Placed, ShortLivedMap, ShortLivedSet } from '../src/async/async.ts'
 
 class Member implements Placed {
   place = -1

@@ -1,8 +1,218 @@
-// Accounts and their keys, and the interface of the store that keeps them.
+// API keys: `sk-weir-<live|test>-<id>-<secret><checksum>`. The secret is shown once; only its hash is stored.
 
-import type { Awaitable } from '../awaitable.ts'
-import type { ApiKey } from './api-key.ts'
-import type { Session } from './session.ts'
+import { timingSafeEqual } from 'node:crypto'
+import type { Awaitable } from '../async/async.ts'
+import { GatewayError } from '../errors/errors.ts'
+import { idFor, mintSecret, readSecret, secretForm } from './secrets.ts'
+
+export type KeyMode = 'live' | 'test'
+
+/** `own`: those of its own line. `all`: all of the account, for a test key all of test keys. */
+type KeySight = 'own' | 'all'
+
+export interface ApiKey {
+  /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly mode: KeyMode
+  /** SHA-256 of the whole key, hex. */
+  readonly hash: string
+  readonly lastFour: string
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+  /** The most the key may spend per window, picodollars; null without a limit of its own. */
+  readonly spendLimit: bigint | null
+  readonly limitWindow: LimitWindow
+  /** Model ids or `provider/*` patterns; null allows every model. */
+  readonly allowedModels: readonly string[] | null
+  /** The key's own limits; null for the gateway's. */
+  readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
+  /** Address ranges (CIDR) it may be used from; null for any. */
+  readonly networks: readonly string[] | null
+  /** Whose calls and responses it may read. */
+  readonly sees: KeySight
+  /** The id of the first key of its rotations, whose limits they share; null for a key that replaced none. */
+  readonly lineage: string | null
+  /** The id of the key that replaced it. */
+  readonly replacedBy: string | null
+}
+
+/** The name that its limits are counted by, which is the same for a key and its successors. */
+export function lineOf({ id, lineage }: Pick<ApiKey, 'id' | 'lineage'>): string {
+  return lineage ?? id
+}
+
+export type LimitWindow = 'day' | 'week' | 'month' | 'total'
+
+type KeyState = 'active' | 'expired' | 'revoked'
+
+/** Whether a key works at `now`, milliseconds since 1970. */
+export function keyState(key: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: number): KeyState {
+  if (key.revokedAt !== null && key.revokedAt <= now) return 'revoked'
+  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
+}
+
+const form = secretForm('sk-weir', ['live', 'test'])
+
+interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFour'> {
+  /** The text of the key: shown once, never stored. */
+  readonly text: string
+}
+
+/** Generates a key from the system's random source, but for its id if that is given. */
+export function mintKey(mode: KeyMode, given?: string): MintedKey {
+  const { id, text } = mintSecret(form, mode, given)
+  return { id, mode, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
+}
+
+type ReadKey =
+  | { readonly kind: 'key'; readonly id: string; readonly mode: KeyMode }
+  /** Not a key of ours, or one with a wrong checksum: a typing error. */
+  | { readonly kind: 'malformed'; readonly reason: 'form' | 'checksum' }
+
+/** Parses a presented key. The checksum detects a mistyped one without a database lookup. */
+export function readKey(text: string): ReadKey {
+  const read = readSecret(form, text)
+  if (typeof read === 'string') return { kind: 'malformed', reason: read }
+  return { kind: 'key', id: read.id, mode: read.kind === 'test' ? 'test' : 'live' }
+}
+
+const hashBytes = 32
+// Every call compares two hashes, and nothing waits in between.
+const stored = Buffer.alloc(hashBytes)
+const presented = Buffer.alloc(hashBytes)
+
+/** Whether the text is this key, in constant time. */
+export function matches({ hash }: Pick<ApiKey, 'hash'>, text: string): boolean {
+  if (hash.length !== 2 * hashBytes || stored.write(hash, 'hex') !== hashBytes) return false
+  Bun.SHA256.hash(text, presented)
+  return timingSafeEqual(stored, presented)
+}
+
+export function hashOfKey(text: string): string {
+  return Bun.SHA256.hash(text, 'hex')
+}
+
+// The window of a key's spending limit: UTC days, weeks from Monday, calendar months, or unlimited.
+
+/** The start of the window that contains `now`, milliseconds since 1970. */
+export function windowStart(window: LimitWindow, now: number): number {
+  const day = new Date(now)
+  day.setUTCHours(0, 0, 0, 0)
+  switch (window) {
+    case 'day':
+      return day.getTime()
+    case 'week':
+      return day.setUTCDate(day.getUTCDate() - ((day.getUTCDay() + 6) % 7))
+    case 'month':
+      return day.setUTCDate(1)
+    case 'total':
+      return 0
+    default:
+      return window satisfies never
+  }
+}
+
+/** The end of the window that contains `now`, milliseconds since 1970; null for a limit that never resets. */
+export function windowEnd(window: LimitWindow, now: number): number | null {
+  if (window === 'total') return null
+  const start = new Date(windowStart(window, now))
+  if (window === 'day') return start.setUTCDate(start.getUTCDate() + 1)
+  if (window === 'week') return start.setUTCDate(start.getUTCDate() + 7)
+  return start.setUTCMonth(start.getUTCMonth() + 1)
+}
+
+// Issues API keys: generates them and stores their hash.
+
+export type KeyRights = Pick<
+  ApiKey,
+  | 'account'
+  | 'name'
+  | 'mode'
+  | 'sees'
+  | 'expiresAt'
+  | 'spendLimit'
+  | 'limitWindow'
+  | 'allowedModels'
+  | 'requestsPerMinute'
+  | 'tokensPerMinute'
+  | 'networks'
+>
+
+export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode' | 'sees'>
+
+/** No limits: the default of a new key. */
+export const unlimited: KeyLimits = {
+  expiresAt: null,
+  spendLimit: null,
+  limitWindow: 'total',
+  allowedModels: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  networks: null,
+}
+
+export interface IssuedKey {
+  readonly key: ApiKey
+  /** The text of the key, which is stored nowhere. */
+  readonly text: string
+}
+
+/** Stores a new key with these rights; `now` in milliseconds since 1970. */
+export async function issueKey(
+  accounts: Pick<AccountStore, 'insertKey'>,
+  rights: KeyRights,
+  now: number,
+): Promise<IssuedKey> {
+  const issued = newKey(rights, now, null, mintKey(rights.mode))
+  if (!(await accounts.insertKey(issued.key))) throw new Error('two keys have the same random id')
+  return issued
+}
+
+/** Stores a new key under the id of the request for it. undefined if that request has made a key already. */
+export async function issueKeyOnce(
+  accounts: Pick<AccountStore, 'insertKey'>,
+  rights: KeyRights,
+  now: number,
+  request: string,
+): Promise<IssuedKey | undefined> {
+  const issued = newKey(rights, now, null, mintKey(rights.mode, keyIdOf(rights.account, request)))
+  return (await accounts.insertKey(issued.key)) ? issued : undefined
+}
+
+/** The id of the key that a request of an account makes: the primary key of its table lets it be made once. */
+export function keyIdOf(account: string, request: string): string {
+  return idFor(JSON.stringify([account, request]))
+}
+
+/**
+ * Stores a key with the rights of the one it replaces, including what was spent of its limit. undefined if that one
+ * has been replaced already.
+ */
+export async function issueSuccessor(
+  accounts: Pick<AccountStore, 'insertSuccessor'>,
+  replaced: ApiKey,
+  now: number,
+): Promise<IssuedKey | undefined> {
+  const issued = newKey(replaced, now, lineOf(replaced), mintKey(replaced.mode))
+  return (await accounts.insertSuccessor(issued.key, replaced.id)) ? issued : undefined
+}
+
+function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {
+  const { account, name, mode, sees, expiresAt, spendLimit, limitWindow, allowedModels } = rights
+  const { requestsPerMinute, tokensPerMinute, networks } = rights
+  const { id, hash, lastFour, text } = minted
+  const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
+  const asked = { account, name, mode, sees, expiresAt, ...limits }
+  const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }
+  const key: ApiKey = { ...born, ...asked }
+  return { key, text }
+}
+
+// Accounts and their keys, and the interface of the store that keeps them.
 
 /** The account that the first run creates: the operator's own. */
 export const ownerEmail = 'owner@localhost'
@@ -119,4 +329,128 @@ export interface AccountStore {
   listSessions(account: string): Awaitable<readonly Session[]>
   /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such session. */
   revokeSession(id: string, at: number): Awaitable<boolean>
+}
+
+// Who makes a call, as known after authentication.
+
+export interface Caller {
+  readonly account: Account
+  /** null for the app of a signed-in account. */
+  readonly key: ApiKey | null
+  /** The id of the session that an app call is made in; null for a key's. */
+  readonly session: string | null
+  readonly channel: 'api' | 'app'
+  /** Test keys are answered by the simulator and cost nothing. */
+  readonly mode: 'live' | 'test'
+}
+
+/** The model of a search without a model's answer. It says nothing of its own, and its searches are what is paid. */
+export const searchModel = 'sim/search:free'
+
+/**
+ * Whether the caller's key may use this model: its list contains the id, or `<provider>/*`. Every key may search, with
+ * any of its models and so without one.
+ */
+export function mayUse(caller: Caller, modelId: string): boolean {
+  const allowed = caller.key?.allowedModels
+  if (!allowed || modelId === searchModel) return true
+  const provider = modelId.slice(0, modelId.indexOf('/'))
+  return allowed.includes(modelId) || allowed.includes(`${provider}/*`) || allowed.includes('*')
+}
+
+/** Whose calls, and what was answered to them, may be read: a key is not as wide as its account. */
+export interface Viewer {
+  readonly account: string
+  /** Only those of the keys of this line; undefined for all of the account, those of the app too. */
+  readonly line: string | undefined
+  /** Only those of test keys; undefined for both. */
+  readonly mode: 'test' | undefined
+}
+
+export function viewerOf({ account, key }: Pick<Caller, 'account' | 'key'>): Viewer {
+  if (key === null) return wholeAccount(account.id)
+  if (key.sees === 'own') return { account: account.id, line: lineOf(key), mode: undefined }
+  return { account: account.id, line: undefined, mode: key.mode === 'test' ? 'test' : undefined }
+}
+
+/** Who is signed in to an account sees all of it. */
+export function wholeAccount(account: string): Viewer {
+  return { account, line: undefined, mode: undefined }
+}
+
+/** Whether a call of the account may be read that was made with `key`; null for one of the app. */
+export function sees({ line, mode }: Viewer, key: Pick<ApiKey, 'id' | 'lineage' | 'mode'> | null): boolean {
+  if (line !== undefined) return key !== null && lineOf(key) === line
+  return mode === undefined || key?.mode === mode
+}
+
+/** Where keys, sessions and accounts are looked up. */
+export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+
+/** Why a key is refused now, or undefined. */
+export function keyFault(
+  { id, account, revokedAt, expiresAt }: ApiKey,
+  now: number,
+): GatewayError | undefined {
+  const credential = { account, key: id }
+  if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked', { credential })
+  if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired', { credential })
+  return undefined
+}
+
+/** Why a session is refused now, or undefined. */
+export function sessionFault(
+  { account, revokedAt, expiresAt }: Session,
+  now: number,
+): GatewayError | undefined {
+  const credential = { account }
+  if (revokedAt !== null && revokedAt <= now)
+    return new GatewayError('api_key_revoked', { message: 'The session has been ended.', credential })
+  if (expiresAt <= now)
+    return new GatewayError('api_key_expired', {
+      message: 'The session has expired: sign in again.',
+      credential,
+    })
+  return undefined
+}
+
+// Sessions of the app: `ws-weir-<id>-<secret><checksum>`, shown once, stored as a hash, valid until they end.
+
+export interface Session {
+  /** 12 characters, part of the token: used for lookup, while the comparison uses the hash. */
+  readonly id: string
+  readonly account: string
+  /** SHA-256 of the whole token, hex. */
+  readonly hash: string
+  readonly lastFour: string
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly revokedAt: number | null
+  /** The browser's user agent; null for a session created on the command line. */
+  readonly userAgent: string | null
+  /** When it was last used, to the hour; null if never. */
+  readonly seenAt: number | null
+  /** How long it may be idle, milliseconds; null if it ends at `expiresAt` in any case. */
+  readonly idleMs: number | null
+  /** Until when its latest proof of identity is valid. */
+  readonly elevatedUntil: number | null
+}
+
+const sessionForm = secretForm('ws-weir', [])
+
+interface MintedSession extends Pick<Session, 'id' | 'hash' | 'lastFour'> {
+  /** The text of the token: shown once, never stored. */
+  readonly text: string
+}
+
+/** Generates a token from the system's random source. */
+export function mintSession(): MintedSession {
+  const { id, text } = mintSecret(sessionForm)
+  return { id, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
+}
+
+/** The id in a presented token; undefined if it is not a session token, or mistyped. */
+export function sessionIdOf(text: string): string | undefined {
+  const read = readSecret(sessionForm, text)
+  return typeof read === 'string' ? undefined : read.id
 }

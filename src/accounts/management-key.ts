@@ -1,8 +1,8 @@
 // Keys of the admin API: `mk-weir-<id>-<secret><checksum>`, shown once, stored as a hash. They cannot make calls.
 
-import type { Awaitable } from '../awaitable.ts'
-import { hashOfKey } from './api-key.ts'
-import { idFor, mintSecret, readSecret, secretForm } from './secret-text.ts'
+import type { Awaitable } from '../async/async.ts'
+import { hashOfKey } from './account.ts'
+import { idFor, mintSecret, readSecret, secretForm } from './secrets.ts'
 
 export interface ManagementKey {
   /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */

@@ -1,8 +1,8 @@
 // MCP servers that an account has registered and can name in its calls.
 
-import type { Awaitable } from '../awaitable.ts'
-import { GatewayError } from '../errors.ts'
-import type { Sealer } from './sealed.ts'
+import type { Awaitable } from '../async/async.ts'
+import { GatewayError } from '../errors/errors.ts'
+import type { Sealer } from './secrets.ts'
 
 export interface McpServerRow {
   readonly account: string

@@ -3,16 +3,25 @@
 import type { Pico } from '../credits/money.ts'
 import { larger } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
-import { GatewayError } from '../errors.ts'
-import { type Efforts, effortsOf } from './efforts.ts'
-import { isFlash } from './prices/flash.ts'
-import { parseModelId, quote, suggestion } from './model-id.ts'
+import { GatewayError } from '../errors/errors.ts'
+import {
+  type CatalogRow,
+  type Efforts,
+  effortsOf,
+  type Model,
+  type ModelOverride,
+  type Offer,
+  overridden,
+  parametersOf,
+  parseModelId,
+  premiumOutputRate,
+  priceOn,
+  quote,
+  suggestion,
+  type UnpricedModel,
+} from './row.ts'
+import { buildPrice, isFlash, PriceRefused, type PriceSpec } from './prices/price-spec.ts'
 import { NearIds } from './near-ids.ts'
-import { premiumOutputRate, type Model, type Offer } from './model.ts'
-import { overridden, type ModelOverride } from './overrides.ts'
-import { parametersOf } from './parameters.ts'
-import { buildPrice, PriceRefused, type PriceSpec } from './prices/price-spec.ts'
-import { type CatalogRow, priceOn, type UnpricedModel } from './row.ts'
 
 export interface PremiumRule {
   /** A model whose output costs at least this many picodollars per token is premium. */

@@ -1,7 +1,7 @@
 // Suggestions for mistyped ids.
 
-import { editDistance } from '../nearest.ts'
-import { longestId } from './model-id.ts'
+import { editDistance } from '../text/nearest.ts'
+import { longestId } from './row.ts'
 
 /** How many ids get the costlier comparison, and the least similarity (0 to 1) for a suggestion. */
 const shortlist = 16

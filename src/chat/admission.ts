@@ -1,20 +1,29 @@
 // Whether a caller may use a model now. The order of the refusals is part of the contract.
 
-import type { Account } from '../accounts/account.ts'
-import { mayUse, type Caller } from '../accounts/caller.ts'
-import { andThen, type Awaitable } from '../awaitable.ts'
-import type { Model } from '../catalog/model.ts'
+import { type Account, type Caller, mayUse } from '../accounts/account.ts'
+import { andThen, type Awaitable } from '../async/async.ts'
+import type { Model } from '../catalog/row.ts'
+import { tokenBuckets } from '../conversation/usage.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
-import { isFree } from '../credits/price.ts'
-import { type ErrorCode, GatewayError } from '../errors.ts'
+import { isFree, type Price, type Rates, testPriceVersion } from '../credits/price.ts'
+import { type ErrorCode, GatewayError } from '../errors/errors.ts'
 import { joinWarnings, noWarnings, type Warning } from '../protocols/lowered-request.ts'
+import type { Routing } from '../protocols/protocol.ts'
+import { anywhere } from '../protocols/request/gateway-tools.ts'
 import type { PaidCall } from './call.ts'
-import { ownerHint } from './owner-hint.ts'
+import {
+  countingFor,
+  type CountingParts,
+  promptBound,
+  promptCount,
+  type SharedCounting,
+} from './counting/token-counter.ts'
+import { ownerHint } from './in-flight.ts'
 import type { ChatParts } from './parts.ts'
-import { testModel } from './routing/test-mode.ts'
+import type { SizedRouting } from './routing/candidates.ts'
 
-export type Costs = 'nothing' | 'something'
+type Costs = 'nothing' | 'something'
 
 /**
  * Whether calls of a model can cost anything. A provider that reports its own cost (`reports`) may charge for more
@@ -50,7 +59,7 @@ function opensPremium({ channel }: Caller, balance: Balance, now: number): boole
 }
 
 /** What a model is asked for. */
-export type Purpose = 'chat' | 'embeddings'
+type Purpose = 'chat' | 'embeddings'
 
 const endpoints: Readonly<Record<Purpose, string>> = {
   chat: 'POST /v1/chat/completions',
@@ -150,4 +159,62 @@ function refusedBy(
 
 function costsAt(providers: AdmissionParts['providers'], model: Model): Costs {
   return costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
+}
+
+// Test keys: every model of the catalog, answered by the simulator for free.
+
+const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
+
+const testPrice: Price = {
+  version: testPriceVersion,
+  rates: nothing,
+  tiers: [],
+  perCall: {},
+  perRequest: 0n,
+  perRequestBySearchContext: {},
+  serviceTiers: {},
+  unstated: [],
+}
+
+const ofModel = new WeakMap<Model, Model>()
+
+/** The model for a test key: its own id and facts, and one free offer at the simulator; always the same object. */
+export function testModel(model: Model): Model {
+  let made = ofModel.get(model)
+  if (made === undefined) {
+    const upstream = model.offers.find((offer) => offer.provider === 'sim')?.upstream ?? model.id
+    ofModel.set(model, (made = { ...model, offers: [{ provider: 'sim', upstream, price: testPrice }] }))
+  }
+  return made
+}
+
+/** The rules for the offers of a call. Those of a test key's request are about providers that are not asked. */
+export function routingFor({ mode }: Pick<Caller, 'mode'>, routing: Routing): Routing {
+  return mode === 'test' ? anywhere : routing
+}
+
+// The size of a prompt where a limit of price depends on it: some prices rise with the length of the prompt.
+
+/** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */
+export function sizedRouting(
+  parts: SharedCounting,
+  { caller, request, bodyBytes }: Pick<PaidCall, 'caller' | 'request' | 'bodyBytes'>,
+  models: readonly Model[],
+  routing: Routing,
+): Awaitable<SizedRouting> {
+  const { input, output } = routing.maxPrice
+  if (input === undefined && output === undefined) return routing
+  const tiers = models.flatMap(({ offers }) => offers.flatMap(({ price }) => price.tiers))
+  if (tiers.length === 0) return routing
+  const most = promptBound(request.promptParts, bodyBytes)
+  if (tiers.every(({ abovePromptTokens }) => most <= abovePromptTokens)) return routing
+  return countPrompt(countingFor(parts, caller.account.id), request.promptParts, routing)
+}
+
+async function countPrompt(
+  parts: CountingParts,
+  prompt: Parameters<typeof promptCount>[1],
+  routing: Routing,
+): Promise<SizedRouting> {
+  return { ...routing, promptTokens: await promptCount(parts, prompt) }
 }

@@ -1,14 +1,16 @@
 // One call as it came in.
 
-import type { Caller } from '../accounts/caller.ts'
-import type { ContentEvent } from '../conversation/progress.ts'
+import type { Caller } from '../accounts/account.ts'
+import { Delivered } from '../conversation/delivered.ts'
+import type { ContentEvent, Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
+import type { Ending } from '../credits/ledger/ledger.ts'
+import type { GatewayError } from '../errors/errors.ts'
 import type { EmbeddingRequest } from '../protocols/embeddings/embeddings.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, Warning } from '../protocols/protocol.ts'
-import type { AnswerKeeper } from './answer-keeper.ts'
+import { shownBody } from '../protocols/request/gateway-tools.ts'
 import type { Candidate } from './routing/candidates.ts'
-import type { Transcript } from './transcript.ts'
 
 /** What every paid call has, whatever it asks of a model. */
 export interface PaidCall {
@@ -55,4 +57,170 @@ export interface EmbeddingCall extends PaidCall {
     bill: Bill,
     context: Pick<AnswerContext, 'model' | 'warnings' | 'extra'>,
   ) => JsonObject
+}
+
+/** The limits of a call, from configuration. */
+export interface ChatLimits {
+  readonly connectMs: number
+  readonly firstByteMs: number
+  readonly firstByteReasoningMs: number
+  readonly gapMs: number
+  readonly toolMs: number
+  readonly totalMs: number
+  readonly clientStallMs: number
+  readonly drainMs: number
+  readonly keepaliveMs: number
+  readonly bufferBytes: number
+  readonly checkpointMs: number
+  readonly checkpointTokens: number
+  readonly holdOutputTokens: number
+  readonly leaseMs: number
+  readonly answerBytes: number
+  readonly eventBytes: number
+  /** Of all events of one streamed answer. */
+  readonly streamBytes: number
+  readonly attempts: number
+  /** Gateway tool calls per request, unless the request sets its own limit. */
+  readonly toolCalls: number
+}
+
+/** Until when a call belongs to its process. Longer than every deadline: recovery must not end a running call. */
+export function leaseUntil({ totalMs, drainMs, leaseMs }: ChatLimits, now: number): number {
+  return now + totalMs + drainMs + leaseMs
+}
+
+// How an answer ended, and its final figures.
+
+/** How an answer ended, and what it delivered. */
+export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
+  readonly ending: Ending
+  readonly stoppedBy: StoppedBy | undefined
+  /** Why a started answer could not be continued by any provider, or was ended by the gateway. */
+  readonly error?: GatewayError
+}
+
+/** A provider that was asked, and whose answer had not begun when nobody waited for it any more. */
+export interface Abandoned {
+  readonly candidate: Candidate
+  /** How long it had been asked for, milliseconds. */
+  readonly askedMs: number
+  /** What it had counted so far. */
+  readonly usage: Usage | undefined
+}
+
+/** The outcome of an answer that is complete. */
+export function outcomeOf(
+  facts: Pick<Progress, 'usage' | 'delivered' | 'finishReason' | 'upstreamId'>,
+): Outcome {
+  const { usage, delivered, finishReason, upstreamId } = facts
+  return {
+    usage,
+    delivered,
+    finishReason,
+    upstreamId,
+    ending: 'finished',
+    fault: undefined,
+    stoppedBy: undefined,
+  }
+}
+
+/** What stopped an answer early: max_cost, the credit, max_tokens if the provider ignored it, too many tools. */
+export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens' | 'max_tool_calls'
+
+/** The fields of an answer that say what stopped it; none if it ended by itself. */
+export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
+  return stoppedBy === undefined ? noNote : { metadata: { stopped_by: stoppedBy } }
+}
+
+const noNote: JsonObject = {}
+
+/** What the last frames of an answer contain. */
+export interface FinalFigures {
+  readonly usage: Usage
+  readonly bill: Bill
+  /** What limited the answer, if it did not end by itself. */
+  readonly stoppedBy: StoppedBy | undefined
+}
+
+/** The outcome of a call that ends without an answer to its last round, or after that was booked. */
+export function unservedOutcome(
+  ending: 'client-gone' | 'stopped',
+  stoppedBy: StoppedBy | undefined,
+  error?: GatewayError,
+): Outcome {
+  return {
+    ending,
+    stoppedBy,
+    usage: undefined,
+    delivered: new Delivered(),
+    finishReason: stoppedBy === undefined ? undefined : 'length',
+    upstreamId: undefined,
+    fault: undefined,
+    ...(error === undefined ? {} : { error }),
+  }
+}
+
+// Copies prompts and answers for the request log, if the operator enabled that (`log.prompts`).
+
+/** How much of a request and of its answer is stored: characters of JSON, bytes of an answer. */
+const longestPart = 32_768
+
+/** Copies the beginning of an answer while it goes to whatever else stores it. */
+class Transcript implements AnswerKeeper {
+  readonly #next: AnswerKeeper | undefined
+  readonly #chunks: Uint8Array[] = []
+  #size = 0
+
+  constructor(next: AnswerKeeper | undefined) {
+    this.#next = next
+  }
+
+  begin(headers: Readonly<Record<string, string>>): void {
+    this.#next?.begin(headers)
+  }
+
+  add(bytes: Uint8Array): void {
+    this.#next?.add(bytes)
+    if (this.#size < longestPart) this.#chunks.push(bytes.slice(0, longestPart - this.#size))
+    this.#size += bytes.length
+  }
+
+  keep(): void {
+    this.#next?.keep()
+  }
+
+  get answer(): string {
+    return Buffer.concat(this.#chunks).toString('utf8')
+  }
+}
+
+/** The call with a transcript, if enabled. */
+export function transcribe<Call extends { readonly keeper: AnswerKeeper | undefined }>(
+  { keepsContents }: { readonly keepsContents: boolean },
+  call: Call,
+): Call {
+  if (!keepsContents) return call
+  const transcript = new Transcript(call.keeper)
+  return { ...call, keeper: transcript, transcript }
+}
+
+/** The stored text of a call as JSON; null if none. */
+export function contentsOf(call: {
+  readonly transcript?: Transcript
+  readonly request: { readonly body: JsonObject }
+}): string | null {
+  const { transcript, request } = call
+  if (!transcript) return null
+  return JSON.stringify({
+    request: JSON.stringify(shownBody(request.body)).slice(0, longestPart),
+    answer: transcript.answer,
+  })
+}
+
+/** Stores an answer while it is produced, so that it is on disk no later than the settle that charges it. */
+export interface AnswerKeeper {
+  begin(headers: Readonly<Record<string, string>>): void
+  add(bytes: Uint8Array): void
+  /** The answer is complete. Called right before its settle is queued. */
+  keep(): void
 }

@@ -1,7 +1,7 @@
 // The callers whose calls run: when a key, a session or an account ends, so do its calls.
 
-import { type Caller, type CallerLookups, keyFault, sessionFault } from '../accounts/caller.ts'
-import { GatewayError } from '../errors.ts'
+import { type Caller, type CallerLookups, keyFault, sessionFault } from '../accounts/account.ts'
+import { GatewayError } from '../errors/errors.ts'
 import type { Log } from '../observe/log.ts'
 
 export interface CallersParts {

@@ -1,7 +1,9 @@
 // Calls in flight: counted for the limits, awaited at shutdown, and shown to their account.
 
-import { Shares } from '../shares.ts'
-import { ShortLivedMap } from '../short-lived.ts'
+import { type Account, ownerEmail } from '../accounts/account.ts'
+import { ShortLivedMap } from '../async/async.ts'
+import { errorTable } from '../errors/errors.ts'
+import { Shares } from '../limits/shares.ts'
 
 /** Where a call has its place: those that the simulator answers alone take none of the others. */
 export type Kind = 'real' | 'simulated'
@@ -154,4 +156,17 @@ export class InFlight {
     if (this.#calls.has(requestId)) this.#ends.set(requestId, act)
     else act()
   }
+}
+
+/**
+ * The owner of a fresh installation can add credit for free: with the owner's key the error names the command that
+ * does. Empty for other accounts.
+ */
+export function ownerHint(
+  code: 'purchased_credits_required' | 'insufficient_credits',
+  { email }: Account,
+): { readonly message?: string } {
+  if (email !== ownerEmail) return {}
+  const command = `weir credits grant --account ${ownerEmail} --pool purchased --usd 100`
+  return { message: `${errorTable[code].means} To add credit: ${command}` }
 }

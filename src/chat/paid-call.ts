@@ -2,14 +2,14 @@
 
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
-import { asGatewayError } from '../errors.ts'
-import type { Hold } from './billing/hold.ts'
-import { openHold } from './billing/open-hold.ts'
-import type { PaidCall } from './call.ts'
+import { asGatewayError } from '../errors/errors.ts'
+import { type Hold, openHold } from './billing/hold.ts'
+import type { PaidCall, Round } from './call.ts'
 import type { ChatParts } from './parts.ts'
 import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
 import { CallSearch } from './routing/search.ts'
+import { fetchWhole, type OpenedStream, openStream, type WholeAnswer } from './upstream/fetch.ts'
 
 /** Who may serve a call, and the pools that may pay for it in spending order. */
 export interface Payable {
@@ -53,4 +53,23 @@ export function answerPaid<Answer>(
   ask: (candidate: Candidate) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
   return dispatch(new CallSearch(parts, call, hold, candidates), ask)
+}
+
+// One round of a chat: its request goes to the candidates, and one answers. A call has several rounds within one hold
+// if the gateway runs the model's tool calls.
+
+/**
+ * Resolves with a whole answer, or with a stream whose first events have been emitted. Rejects with DispatchFailed,
+ * which sums up all attempts.
+ */
+export function playRound(
+  parts: ChatParts,
+  hold: Hold,
+  round: Round,
+): Promise<Dispatched<OpenedStream | WholeAnswer>> {
+  const { call, candidates } = round
+  const ask = call.request.envelope.stream ? openStream : fetchWhole
+  return answerPaid<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate) =>
+    ask(parts, hold, candidate, round),
+  )
 }

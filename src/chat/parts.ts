@@ -1,12 +1,12 @@
 // What serving calls needs.
 
-import type { Model } from '../catalog/model.ts'
+import type { Model } from '../catalog/row.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
 import type { ToolSources } from '../tools/tool.ts'
 import type { BillingParts } from './billing/hold.ts'
 import type { RoutingParts } from './routing/search.ts'
 import type { StreamingParts } from './streaming/respond.ts'
-import type { UpstreamParts } from './upstream/prepare.ts'
+import type { UpstreamParts } from './upstream/upstream-request.ts'
 
 export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
   readonly catalog: { resolve(id: string): Model }

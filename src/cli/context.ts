@@ -1,12 +1,11 @@
 // The context of every command: its output, its configuration, and how it fails.
 
 import { isAbsolute } from 'node:path'
-import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.ts'
-import { visible, visibleInLine, visibleJson } from './terminal-text.ts'
+import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config/config.ts'
 
 /** Exit codes are a contract with scripts. */
 export const exitCodes = { ok: 0, failed: 1, usage: 2, badConfiguration: 78 } as const
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /** The process; tests have their own. */
 export interface Io {
@@ -62,7 +61,7 @@ export function usageFault(message: string): CommandFailure {
 
 /** Loads the configuration for a command. Throws CommandFailure 78 with every fault in its message. */
 export async function contextFor(io: Io, invocation: Invocation): Promise<Context> {
-  const { loadConfig, readTextFile, renderFaults } = await import('../config.ts')
+  const { loadConfig, readTextFile, renderFaults } = await import('../config/config.ts')
   const env = await io.environment()
   const loaded = loadConfig({ flags: configFlags(invocation), env, cwd: io.cwd, readFile: readTextFile })
   if (loaded.kind === 'faulty') {
@@ -114,4 +113,31 @@ export function table(headings: readonly string[], given: readonly (readonly str
 /** A moment as ISO text; null stays null. */
 export function isoTime(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
+}
+
+// Text of others, made harmless for a terminal, which obeys control characters.
+
+/** The C0 controls without tabs and line breaks (also those of CSV), DEL and the C1 controls. */
+// oxlint-disable-next-line no-control-regex -- these are what must not pass
+const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\r(?!\n)/g
+/** What JSON.stringify leaves of them. */
+const controlsInJson = /[\u007f-\u009f]/g
+
+/** The text with its control characters written as `\u001b`; tabs and line breaks stay. */
+export function visible(text: string): string {
+  return text.replace(controls, escapeControl)
+}
+
+/** The same within one line: tabs and line breaks are escaped, too. */
+export function visibleInLine(text: string): string {
+  return visible(text).replace(/[\t\r\n]/g, escapeControl)
+}
+
+/** JSON text of the same value without any control character. */
+function visibleJson(json: string): string {
+  return json.replace(controlsInJson, escapeControl)
+}
+
+function escapeControl(control: string): string {
+  return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

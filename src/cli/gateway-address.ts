@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs'
 import { isAbsolute, join, resolve } from 'node:path'
 import { networkInterfaces } from 'node:os'
-import { isLoopback } from '../loopback.ts'
+import { isLoopback } from '../transport/bounded-body.ts'
 import { baseUrlOf } from '../serve/banner.ts'
 import { runningServer } from '../serve/running-server.ts'
 import { type Context, contextFor, type Invocation, type Io, usageFault } from './context.ts'

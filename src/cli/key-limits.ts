@@ -1,8 +1,7 @@
 // The limits of a key as options. `none` removes a limit; without an option it stays.
 
-import type { LimitWindow } from '../accounts/api-key.ts'
+import type { KeyLimits, LimitWindow } from '../accounts/account.ts'
 import { isNetwork } from '../accounts/identity/network.ts'
-import type { KeyLimits } from '../accounts/issue-key.ts'
 import { type Invocation, usageFault } from './context.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
 

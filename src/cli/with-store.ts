@@ -1,16 +1,17 @@
 // The database for one command: opened, also while a server runs, and always closed again.
 
+import { readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import { type Account, type AccountStore, heardWithinMs } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import { GatewayError } from '../errors.ts'
-import type { RequestReader } from '../observe/request-log.ts'
-import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
+import { GatewayError } from '../errors/errors.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
+import type { RequestReader, UsageReader } from '../observe/request-log.ts'
+import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
-import type { UsageReader } from '../observe/usage.ts'
 import type { RetentionFacts, Store } from '../store/store.ts'
 import { CommandFailure, type Context } from './context.ts'
 
@@ -105,5 +106,45 @@ export async function unlessConflict<Result>(failure: string, answer: Promise<Re
     if (error instanceof GatewayError && error.code === 'idempotency_conflict')
       throw new CommandFailure(`${failure}: ${error.message}`)
     throw error
+  }
+}
+
+// Records acts at the command line. Whoever can run it on the data directory is an operator, identified by the system's
+// user name.
+
+/** Records an act on `subject`, with the state before and after. */
+export async function recordAct(
+  { io }: Pick<Context, 'io'>,
+  { acts }: Pick<CommandStore, 'acts'>,
+  what: string,
+  subject: string,
+  before: unknown,
+  after: unknown,
+): Promise<void> {
+  await acts.record({ at: io.clock(), operator: commandLineOperator(), what, subject, before, after })
+}
+
+/** Whoever runs the command, as the log of acts names them. */
+export function commandLineOperator(): string {
+  return `cli:${systemUser()}`
+}
+
+/**
+ * Bun's `userInfo` gives what the variable USER says, which anybody sets, and cron, services and containers leave out. A
+ * container may run as a user id without a name.
+ */
+function systemUser(): string {
+  const id = process.getuid?.()
+  const name = (id === undefined ? undefined : nameOf(id)) ?? userInfo().username
+  return name === '' || name === 'unknown' ? String(id ?? 'unknown') : name
+}
+
+/** The name of a user in this machine's own list; users of a directory service are not in it. */
+function nameOf(id: number): string | undefined {
+  try {
+    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return users.map((line) => line.split(':')).find(([, , userId]) => userId === String(id))?.[0]
+  } catch {
+    return undefined
   }
 }

@@ -2,21 +2,20 @@
 
 import { basename, resolve } from 'node:path'
 import { checkTogether } from './check/checks.ts'
-import { type ConfigFault, type ConfigWarning, Draft, type Origin } from './read/draft.ts'
+import { type ConfigFault, type ConfigWarning, Draft, type Origin, takeOldNames } from './read/draft.ts'
 import {
+  coerceText,
   type Environment,
   type KnownProvider,
   readProviderKeys,
   readRegions,
   readVariables,
+  writtenPath,
 } from './read/environment.ts'
 import { noteIssues } from './check/faults.ts'
-import { takeOldNames } from './read/renamed.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'
 import { settingAt } from './settings.ts'
-import { coerceText } from './read/text-value.ts'
-import { writtenPath } from './read/written-path.ts'
 import { readYaml } from './read/yaml-file.ts'
 
 export interface ConfigInputs {

@@ -2,8 +2,7 @@
 // that environment names are derived from, and that `config show` and the reference are made from.
 
 import { z } from 'zod'
-import { modelOverrideSchema } from '../catalog/overrides.ts'
-import { premiumOutputRate } from '../catalog/model.ts'
+import { modelOverrideSchema, premiumOutputRate } from '../catalog/row.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
@@ -19,9 +18,15 @@ import {
   wholeBetween,
 } from './fields.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
-import { providerSchema } from './providers.ts'
-import { limitSettings, rateLimitSettings, streamSettings, timeoutSettings } from './serving.ts'
-import { mcpSettings, searchSettings } from './tools.ts'
+import {
+  limitSettings,
+  mcpSettings,
+  providerSchema,
+  rateLimitSettings,
+  searchSettings,
+  streamSettings,
+  timeoutSettings,
+} from './serving.ts'
 
 export const configSchema = z.strictObject({
   server: z

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { SettingMeta } from './fields.ts'
-import { providerSchema } from './providers.ts'
+import { providerSchema } from './serving.ts'
 import { configSchema } from './schema.ts'
 
 /** How text from the environment or the command line becomes a value. */

@@ -1,6 +1,6 @@
 // The configuration as people and scripts read it: every setting, its value with secrets masked, its origin.
 
-import { printPath, printedOrigin } from './read/draft.ts'
+import { printedOrigin, printPath } from './read/draft.ts'
 import type { LoadedConfig } from './load.ts'
 import type { Config } from './schema.ts'
 import { maskSecret } from './read/secrets.ts'

@@ -7,10 +7,9 @@ import { takeSession, useCredits } from './api/queries.ts'
 import type { SessionView } from './api/wire.ts'
 import { usdShort } from './strings/format.ts'
 import { t } from './strings/text.ts'
-import { Button } from './ui/basics.tsx'
+import { Button, Logo } from './ui/basics.tsx'
 import { Dialog } from './ui/dialog.tsx'
 import { ElevationDialog } from './ui/elevate.tsx'
-import { Logo } from './ui/logo.tsx'
 
 interface Place {
   readonly path: string

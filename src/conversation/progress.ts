@@ -1,8 +1,7 @@
 // What is known of an answer while it streams.
 
-import { Delivered } from './delivered.ts'
+import { Delivered, inPieces, pieceCharacters, sizeOf } from './delivered.ts'
 import type { ChatEvent, Fault } from './event.ts'
-import { inPieces, pieceCharacters, sizeOf } from './pieces.ts'
 import { laterUsage, type Usage } from './usage.ts'
 
 export interface Progress {

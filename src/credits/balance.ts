@@ -2,7 +2,7 @@
 // with what is left of the line.
 
 import type { LotBalance } from './ledger/ledger.ts'
-import type { Pico } from './money.ts'
+import { formatUsd, largestBalance, largestLot, parseUsd, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import { isExpired } from './wallet.ts'
 
@@ -69,4 +69,20 @@ function lessDebt({ debt, creditLine }: Credit, pool: Pool, amount: Pico): Pico 
   if (pool !== 'purchased') return amount
   const worth = amount + creditLine
   return worth > debt ? worth - debt : 0n
+}
+
+// Reads and writes the credit line of an account as text.
+
+/** Reads `500`, `unlimited` (the most the ledger can hold) or `none`; undefined for anything else. */
+export function parseCreditLine(text: string): Pico | undefined {
+  if (text === 'unlimited') return largestBalance
+  if (text === 'none') return 0n
+  const amount = parseUsd(text)
+  return amount !== undefined && amount >= 0n && amount <= largestLot ? amount : undefined
+}
+
+/** `500`, `unlimited`, or null for an account without a credit line. */
+export function formatCreditLine(most: Pico): string | null {
+  if (most === 0n) return null
+  return most === largestBalance ? 'unlimited' : formatUsd(most)
 }

@@ -3,10 +3,10 @@
 import { smaller, type Pico } from './money.ts'
 import {
   addLot,
-  freeOf,
-  loanPrefix,
   type Change,
+  freeOf,
   type Leg,
+  loanPrefix,
   type Lot,
   type LotChange,
   type Wallet,

@@ -1,19 +1,19 @@
 // Decides the commands that add or remove credit: grants, expiry, refunds, corrections. Pure, like decide.ts.
 
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import { isAllowance, isWelcome, lifeFault, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
 import type { Command, Decision, PriorGrant } from './decision.ts'
 import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger/ledger.ts'
 import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
 import {
+  type Change,
   freeOf,
   isExpired,
-  loanPrefix,
-  noChange,
-  type Change,
   type Leg,
+  loanPrefix,
   type Lot,
   type LotChange,
+  noChange,
   type Wallet,
 } from './wallet.ts'
 

@@ -1,7 +1,7 @@
 // What a ledger command does to a wallet. Pure and synchronous: reads nothing, writes nothing, `now` is a parameter. A
 // store loads the wallet, calls this, and writes the change as a whole; the rules are only here.
 
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import { creditIn, freeIn, type PoolCredit } from './balance.ts'
 import { withRepayment } from './debt.ts'
 import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
@@ -17,14 +17,14 @@ import type {
 import { larger, largestLot, smaller, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import {
-  freeOf,
-  loanPrefix,
-  noChange,
   type CallChange,
   type Change,
+  freeOf,
   type Leg,
+  loanPrefix,
   type Lot,
   type LotChange,
+  noChange,
   type OpenCall,
   type Pin,
   type Wallet,

@@ -1,6 +1,6 @@
 // What a call costs: tokens times rates, plus fees. A plain sum, exact to the picodollar.
 
-import { noUsage, promptTokens, tokenBuckets, type TokenBucket, type Usage } from '../conversation/usage.ts'
+import { noUsage, promptTokens, type TokenBucket, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import { larger, type Pico } from './money.ts'
 
 /** Picodollars per token of each bucket. */

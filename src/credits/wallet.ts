@@ -1,7 +1,7 @@
 // An account's credit as decide() sees it, and the one function that changes it. The same for every database.
 
+import { ShortLivedMap } from '../async/async.ts'
 import type { Usage } from '../conversation/usage.ts'
-import { ShortLivedMap } from '../short-lived.ts'
 import type { Balance, KeyLimit, LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'

@@ -2,16 +2,17 @@
 // every answer checked, and nothing downstream reads the text again: no two parsers can disagree about it.
 
 import { lookup } from 'node:dns/promises'
-import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
-import { GatewayError } from '../errors.ts'
-import { isAddress, isPublicAddress, withoutBrackets } from './address.ts'
+import ipaddr from 'ipaddr.js'
+import { LRUCache } from 'lru-cache'
+import { lacksDescriptors, noDescriptors } from '../errors/descriptors.ts'
+import { GatewayError } from '../errors/errors.ts'
 
 const maxUrlCharacters = 8192
 
 /** All addresses of a name, as text. */
 export type Resolve = (host: string) => Promise<readonly string[]>
 
-export interface DestinationRules {
+interface DestinationRules {
   /** `host` or `host:port` entries that may be private. The host is compared as the URL names it. */
   readonly allowHosts: readonly string[]
   readonly resolve: Resolve
@@ -131,4 +132,61 @@ async function resolveHost(host: string, rules: DestinationRules): Promise<reado
 /** Many networks have IPv6 addresses and no way to reach them. */
 function ipv4First(addresses: readonly string[]): string[] {
   return addresses.toSorted((a, b) => Number(a.includes(':')) - Number(b.includes(':')))
+}
+
+// Which addresses are public. An allow-list: what is not plainly a host on the open internet is refused.
+
+/**
+ * Plain unicast addresses that are not what they seem. Azure's platform endpoint answers every virtual machine
+ * there, on an address of the public range.
+ */
+const impostors: readonly string[] = ['168.63.129.16']
+
+/**
+ * Whether an IP address, as text, is public. IPv4 in IPv6 clothes is judged as IPv4; NAT64, 6to4, Teredo,
+ * site-local and every other special range is refused, as is text that is no address.
+ */
+export function isPublicAddress(address: string): boolean {
+  if (!ipaddr.isValid(address) || impostors.includes(address)) return false
+  const parsed = ipaddr.process(address)
+  if (parsed.range() !== 'unicast' || impostors.includes(parsed.toString())) return false
+  // Of IPv6 only 2000::/3 is in use; the library counts the rest as unicast too, the old ::127.0.0.1 among it.
+  return parsed.kind() === 'ipv4' || (parsed.toByteArray()[0]! & 0xe0) === 0x20
+}
+
+/** Whether this is an address and not a name. Takes a URL's hostname: IPv6 may stand in brackets. */
+function isAddress(host: string): boolean {
+  return ipaddr.isValid(withoutBrackets(host))
+}
+
+function withoutBrackets(host: string): string {
+  return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+}
+
+// Whether a server runs inside a private network, where names may mean what they mean nowhere else.
+
+/** How long what a resolver said of a host is believed, milliseconds. */
+const believedMs = 60_000
+
+/** Returns a function that checks whether a URL's host is private. A name that does not resolve counts as private. */
+export function privateHosts(resolve: Resolve = systemResolve): (url: string) => Promise<boolean> {
+  const known = new LRUCache<string, Promise<boolean>>({ max: 500, ttl: believedMs })
+  return (text) => {
+    const host = withoutBrackets(URL.parse(text)?.hostname ?? '')
+    if (isAddress(host)) return Promise.resolve(!isPublicAddress(host))
+    // Built-in providers have no host.
+    if (host === '') return Promise.resolve(true)
+    const before = known.get(host)
+    if (before) return before
+    const answer = resolve(host).then(
+      (addresses) => addresses.length === 0 || !addresses.every(isPublicAddress),
+      () => {
+        // The resolver's trouble, or our own, may be over with the next call.
+        known.delete(host)
+        return true
+      },
+    )
+    known.set(host, answer)
+    return answer
+  }
 }

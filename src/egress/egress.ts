@@ -2,6 +2,13 @@
 // through here goes to a checked address, in one hop, with bounds on time and size.
 
 import {
+  boundedBytes,
+  BudgetSpentError,
+  type ByteBudget,
+  direct,
+  TooLargeError,
+} from '../transport/bounded-body.ts'
+import {
   type Destination,
   destinationOf,
   notAllowed,
@@ -10,9 +17,6 @@ import {
   type Resolve,
   systemResolve,
 } from './destination.ts'
-import { boundedBytes, BudgetSpentError, type ByteBudget, TooLargeError } from '../bounded-body.ts'
-import { direct } from '../loopback.ts'
-import { untilAborted } from './until-aborted.ts'
 
 /** How many redirects a fetch follows; each is checked like the first address. */
 const maxRedirects = 3
@@ -64,7 +68,7 @@ export interface Fetched {
   readonly bytes: Uint8Array
 }
 
-export interface DialRequest {
+interface DialRequest {
   readonly method: string
   readonly headers: Headers
   readonly body?: string
@@ -202,4 +206,20 @@ const connectionCodes: readonly string[] = [
 
 function neverConnected(error: unknown): boolean {
   return error instanceof Error && 'code' in error && connectionCodes.includes(String(error.code))
+}
+
+/**
+ * The result of work that cannot be aborted itself, or a rejection with the signal's reason as soon as that aborts; work
+ * whose signal has aborted already is not begun. What the work does later is ignored: an unhandled rejection would end
+ * the process.
+ */
+export function untilAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) return Promise.reject(signal.reason)
+  return new Promise<T>((resolve, reject) => {
+    const give = () => reject(signal.reason)
+    signal.addEventListener('abort', give, { once: true })
+    work()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener('abort', give))
+  })
 }

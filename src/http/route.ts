@@ -1,7 +1,7 @@
 // A route: its address, who may call it, its handler, and its documentation.
 
-import type { Caller } from '../accounts/caller.ts'
-import type { RefusedCredential } from '../errors.ts'
+import type { Caller } from '../accounts/account.ts'
+import type { RefusedCredential } from '../errors/errors.ts'
 import type { Operation } from './docs/operation.ts'
 import type { Refuse } from './intake/error-response.ts'
 import type { HttpParts, ServingParts } from './parts.ts'

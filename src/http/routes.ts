@@ -8,36 +8,39 @@ import { errorResponse, newRequestId, type Refuse } from './intake/error-respons
 import { wrongTarget } from './intake/wrong-target.ts'
 import { clientMetadataDocument } from './mcp/client-metadata.ts'
 import { callMcp } from './mcp/mcp.ts'
-import { appleHook, razorpayCallback, razorpayHook, stripeHook, subscriptionHook } from './payments/hooks.ts'
-import { simulatedPage } from './payments/simulated-page.ts'
-import { createTopUp, getTopUp } from './payments/top-ups.ts'
-import { redeemVoucher } from './payments/vouchers.ts'
+import {
+  appleHook,
+  razorpayCallback,
+  razorpayHook,
+  simulatedPage,
+  stripeHook,
+  subscriptionHook,
+} from './payments/hooks.ts'
+import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
 import type { Route } from './route.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
-import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account/account.ts'
-import { getRequest, listRequests } from './v1/account/requests.ts'
-import { createChatCompletion, createCompletion } from './v1/chat/completions.ts'
-import { createEmbeddings } from './v1/chat/embeddings.ts'
-import { estimateCall } from './v1/chat/estimate.ts'
-import { refuseGemini } from './v1/gemini/errors.ts'
+import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account.ts'
+import { getRequest, listRequests } from './v1/requests.ts'
+import { createChatCompletion, createCompletion, createEmbeddings, estimateCall } from './v1/chat.ts'
+import { refuseGemini } from './v1/gemini-errors.ts'
 import {
   callGemini,
   callGeminiBare,
   callGeminiV1,
   listGeminiModels,
   showGeminiModel,
-} from './v1/gemini/routes.ts'
-import { countMessageTokens, createMessage, refuseMessages } from './v1/messages/messages.ts'
-import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
+} from './v1/gemini-routes.ts'
+import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
+import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   countInputTokens,
   createResponse,
   deleteResponse,
   getResponse,
   listInputItems,
-} from './v1/responses/routes.ts'
+} from './v1/responses-routes.ts'
 
 /** What serves models: all that a process beside the ledger's serves by itself. */
 export const serving: readonly Route<ServingParts>[] = [
@@ -108,7 +111,7 @@ const adminApi: Route['handle'] = async (parts, call) =>
 const documentation: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () => {
     const { consoleRoutes } = await import('./docs/openapi-console.ts')
-    const { adminOperations } = await import('./docs/openapi-admin.ts')
+    const { adminOperations } = await import('./docs/openapi-console.ts')
     return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
   })
 

@@ -4,7 +4,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { pass } from '../credits/ledger/failpoint.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import { signatureHeaders } from '../payments/standard-webhook.ts'
 import type { DeliveryAttempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
 

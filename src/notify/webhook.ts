@@ -2,9 +2,9 @@
 // Webhooks.
 
 import { createHash, randomBytes } from 'node:crypto'
-import type { Sealer } from '../accounts/sealed.ts'
-import type { Awaitable } from '../awaitable.ts'
-import { GatewayError } from '../errors.ts'
+import type { Sealer } from '../accounts/secrets.ts'
+import type { Awaitable } from '../async/async.ts'
+import { GatewayError } from '../errors/errors.ts'
 
 export const eventTypes = [
   'balance.low',

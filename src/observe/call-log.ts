@@ -4,7 +4,7 @@ import type { Log } from './log.ts'
 import { createRedactor, type Redactor } from './redact.ts'
 import type { EndedCall, RequestLogRow } from './request-log.ts'
 
-export interface CallLogParts {
+interface CallLogParts {
   readonly log: Log
   readonly keep: (row: RequestLogRow) => void
   /** The same for a call that was refused before it began. */
@@ -28,7 +28,7 @@ const minuteMs = 60_000
 const dayMs = 86_400_000
 
 /** Who was refused. */
-export interface Refusee {
+interface Refusee {
   /** Empty if unknown. */
   readonly account: string
   readonly network: string
@@ -161,5 +161,50 @@ export class CallLog {
       ms: call.totalMs,
       attempts: call.attempts,
     })
+  }
+}
+
+// Listeners for ended calls: the log, the request log, the token limiter, metrics.
+
+/** Called once for each ended call. `failure` is the error it ended with. Never throws. */
+export type OnCallEnded = (call: EndedCall, failure: object | undefined) => void
+
+/** Combines listeners, in order: an exception in one is logged and does not affect the others. */
+export function callEnded(listeners: readonly OnCallEnded[], log: Pick<Log, 'error'>): OnCallEnded {
+  return (call, failure) => {
+    for (const listener of listeners) {
+      try {
+        listener(call, failure)
+      } catch (error) {
+        log.error('a listener of ended calls failed', { request_id: call.requestId, error })
+      }
+    }
+  }
+}
+
+/**
+ * Tells of calls at the end of the turn of the event loop that they end in: clients have their answers before anything is
+ * noted, and calls that end together are noted one after another, which costs each of them less. Of a failure it tells at
+ * once: whoever passes the error on is to find it noted.
+ */
+export class AtEndOfTurn {
+  readonly #tell: OnCallEnded
+  #ended: EndedCall[] = []
+
+  constructor(tell: OnCallEnded) {
+    this.#tell = tell
+  }
+
+  readonly callEnded: OnCallEnded = (call, failure) => {
+    if (failure !== undefined) return this.#tell(call, failure)
+    this.#ended.push(call)
+    if (this.#ended.length === 1) setImmediate(() => this.flush())
+  }
+
+  /** Tells of all that have ended so far. */
+  flush(): void {
+    const ended = this.#ended
+    this.#ended = []
+    for (const call of ended) this.#tell(call, undefined)
   }
 }

@@ -3,8 +3,8 @@
 
 import { verify, X509Certificate } from 'node:crypto'
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
-import { badSignature } from './signature.ts'
+import { GatewayError } from '../errors/errors.ts'
+import { badSignature } from './standard-webhook.ts'
 import type { SubscriptionMessage, SubscriptionState } from './subscriptions.ts'
 
 export interface AppleSettings {

@@ -1,9 +1,8 @@
 // The interface of the store for payments: top-ups, their messages, and refunds.
 
-import type { Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../async/async.ts'
 import type { Pico } from '../credits/money.ts'
-import type { Minor } from './exchange.ts'
-import type { DisputePhase, PaymentNews, ProcessorId } from './news.ts'
+import type { DisputePhase, Minor, PaymentNews, ProcessorId } from './news.ts'
 import type { TopUp } from './top-up.ts'
 
 /** What became of a message. `waiting`: for a payment that is not credited yet. `received`: not finished. */

@@ -1,16 +1,21 @@
 // Payments: opens top-ups, and credits each exactly once, however its payment is reported and how often.
 
 import { createHash } from 'node:crypto'
-import type { Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../async/async.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import { GatewayError } from '../errors.ts'
-import { exchangeAt, formatMinor, type Minor } from './exchange.ts'
-import type { PaymentEvent, PaymentFact, ProcessorId } from './news.ts'
+import { GatewayError } from '../errors/errors.ts'
+import {
+  exchangeAt,
+  formatMinor,
+  type Minor,
+  type PaymentEvent,
+  type PaymentFact,
+  type ProcessorId,
+} from './news.ts'
 import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
-import { type RefundResult, Refunds } from './refunds.ts'
-import { Reversals } from './reversals.ts'
+import { type RefundResult, Refunds, Reversals } from './reversals.ts'
 import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
 import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
 

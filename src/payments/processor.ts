@@ -1,7 +1,8 @@
 // The interface of payment processors: opening a payment page, reporting its state, and verifying messages.
 
-import type { Minor } from './exchange.ts'
-import type { PaymentEvent, PaymentFact, ProcessorId, RefundNews } from './news.ts'
+import { z } from 'zod'
+import { GatewayError } from '../errors/errors.ts'
+import type { Minor, PaymentEvent, PaymentFact, ProcessorId, RefundNews } from './news.ts'
 import type { TopUp } from './top-up.ts'
 
 /** An HTTP request to a processor, at the operator's address. Rejects without a connection. */
@@ -40,4 +41,86 @@ export interface ReturnTo {
   readonly origin: string
   /** The page that waits for the top-up. */
   readonly page: string
+}
+
+// A request to a payment processor, with a timeout and a size limit, for JSON.
+
+/** A processor's time to answer, milliseconds. */
+const patienceMs = 10_000
+const mostBytes = 1024 * 1024
+/** These say nothing about what became of the request: it took too long, its first sending is in progress, too many. */
+const undecided: ReadonlySet<number> = new Set([408, 409, 429])
+
+export interface Question {
+  readonly processor: ProcessorId
+  readonly call: Call
+  readonly url: string
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+/** A processor's refusal, with its status. */
+export class ProcessorRefusal extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.name = 'ProcessorRefusal'
+    this.status = status
+  }
+}
+
+/**
+ * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx that decides, and with
+ * `payment_processor_error` for a timeout, a 5xx, or a body that is not JSON of this shape.
+ */
+export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
+  const { processor, call, url, method, headers, body } = question
+  const signal = AbortSignal.timeout(patienceMs)
+  try {
+    const response = await call(url, { method, headers, signal, ...(body === undefined ? {} : { body }) })
+    const text = await boundedText(response)
+    if (response.status >= 400 && response.status < 500 && !undecided.has(response.status))
+      throw new ProcessorRefusal(response.status, descriptionIn(text))
+    if (!response.ok) throw new Error(`HTTP ${response.status}`)
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    if (error instanceof ProcessorRefusal) throw error
+    throw unansweredError(processor, error)
+  }
+}
+
+export function unansweredError(processor: ProcessorId, cause: unknown): GatewayError {
+  const reason = cause instanceof z.ZodError ? 'its answer is not of the documented shape' : messageOf(cause)
+  return new GatewayError('payment_processor_error', {
+    message: `${processor} gave no usable answer: ${reason}`.slice(0, 300),
+    cause,
+  })
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
+async function boundedText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > mostBytes) throw new Error('its answer is too long')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+const refusal = z.object({ error: z.object({ description: z.string() }) })
+
+/** The refusal's message, for the operator. */
+function descriptionIn(text: string): string {
+  try {
+    return refusal.parse(JSON.parse(text)).error.description.slice(0, 300)
+  } catch {
+    return 'no reason given'
+  }
 }

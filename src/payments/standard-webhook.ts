@@ -1,7 +1,7 @@
 // Messages signed according to Standard Webhooks 1.0: HMAC-SHA256 of id, time and body. standardwebhooks.com.
 
-import { GatewayError } from '../errors.ts'
-import { badSignature, hmac, isSame } from './signature.ts'
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { GatewayError } from '../errors/errors.ts'
 
 /** The largest accepted clock difference of a message, milliseconds. */
 const toleranceMs = 300_000
@@ -55,4 +55,27 @@ export function signedJson(raw: Uint8Array): unknown {
   } catch (cause) {
     throw new GatewayError('invalid_request', { message: 'The body is not valid JSON.', cause })
   }
+}
+
+// Signatures of messages: HMAC-SHA256, compared in constant time.
+
+/** HMAC-SHA256, as bytes. */
+function hmac(secret: string | Uint8Array, signed: string | Uint8Array): Buffer {
+  return createHmac('sha256', secret).update(signed).digest()
+}
+
+/** Whether `given` is the signature in hex. False for an empty secret. */
+export function isHexSignature(secret: string, signed: string | Uint8Array, given: string): boolean {
+  return (
+    secret !== '' && /^[0-9a-f]{64}$/i.test(given) && isSame(hmac(secret, signed), Buffer.from(given, 'hex'))
+  )
+}
+
+/** Compares in constant time; false for different lengths. */
+function isSame(expected: Uint8Array, given: Uint8Array): boolean {
+  return expected.length === given.length && timingSafeEqual(expected, given)
+}
+
+export function badSignature(): GatewayError {
+  return new GatewayError('bad_signature')
 }

@@ -2,11 +2,11 @@
 // refunded; each period is a lot of the pool `subscription`.
 
 import { z } from 'zod'
-import type { Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../async/async.ts'
 import { monthsAfter } from '../credits/calendar.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 
 /** `refund_reversed`: the seller has taken the money again, so that what a refund took returns. */
 export const subscriptionStates = ['active', 'grace', 'ended', 'refunded', 'refund_reversed'] as const

@@ -1,9 +1,8 @@
 // A new top-up: its processor, its rate, and the limits of its amount.
 
 import { randomBytes } from 'node:crypto'
-import { GatewayError } from '../errors.ts'
-import { exchangeAt, formatMinor, type Minor, type Rate } from './exchange.ts'
-import type { ProcessorId } from './news.ts'
+import { GatewayError } from '../errors/errors.ts'
+import { exchangeAt, formatMinor, type Minor, type ProcessorId, type Rate } from './news.ts'
 import type { PaymentProcessor } from './processor.ts'
 import type { TopUp } from './top-up.ts'
 

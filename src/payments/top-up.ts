@@ -2,8 +2,7 @@
 
 import { twelveMonthsAfter } from '../credits/calendar.ts'
 import type { Pico } from '../credits/money.ts'
-import type { Minor, Rate } from './exchange.ts'
-import type { PaidFact, PaymentFact, ProcessorId } from './news.ts'
+import type { Minor, PaidFact, PaymentFact, ProcessorId, Rate } from './news.ts'
 
 export type TopUpState =
   'open' | 'paid' | 'credited' | 'failed' | 'expired' | 'refunded_part' | 'refunded' | 'disputed'

@@ -1,10 +1,10 @@
 // Vouchers: codes that become credit once. The code is shown when it is created; only its hash is stored.
 
 import { createHash, randomBytes } from 'node:crypto'
-import type { Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../async/async.ts'
 import type { LedgerCommands } from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 
 export interface Voucher {
   readonly id: string

@@ -9,8 +9,8 @@ import type {
   Message,
   ReasoningDetail,
 } from '../conversation/request.ts'
-import { GatewayError } from '../errors.ts'
-import { isObject, parseToolJson } from './json.ts'
+import { GatewayError } from '../errors/errors.ts'
+import { isObject, parseToolJson } from './lenient.ts'
 import type { Target, Warning } from './protocol.ts'
 
 /** Reports to the client, once, what is not honoured. */

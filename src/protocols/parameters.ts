@@ -1,7 +1,7 @@
 // Request parameters that some servers ignore, by their names in chat completions, and where a ChatRequest holds each.
 
 import type { ChatRequest, Json, JsonObject, Labels, Sampling } from '../conversation/request.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import { asksNothing } from './lowering.ts'
 import type { OptionalField } from './openai/quirks.ts'
 import { joinWarnings, type Warning } from './lowered-request.ts'

@@ -3,7 +3,7 @@
 import type { ChatEvent } from '../conversation/event.ts'
 import type { StreamParser, Texts } from './protocol.ts'
 import type { Frame } from './framing/sse.ts'
-import { TextRuns } from './framing/text-runs.ts'
+import { TextRuns } from './framing/text-template.ts'
 
 /** How a protocol writes a frame with one piece of text, which makes one event. */
 export interface TextFrames<State> {

@@ -1,6 +1,6 @@
 // Local inference servers: whether they answer, their models and facts about them.
 
-import { fetchBounded } from '../bounded-body.ts'
+import { fetchBounded } from '../transport/bounded-body.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 

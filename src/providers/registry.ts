@@ -2,8 +2,7 @@
 
 import type { AnthropicQuirks } from '../protocols/anthropic-messages/outbound/quirks.ts'
 import type { GeminiQuirks } from '../protocols/gemini/outbound/quirks.ts'
-import { keyHeader } from './rows/openai-compatible.ts'
-import type { Provider } from './provider.ts'
+import { keyHeader, type Provider } from './provider.ts'
 import { cloudProviders } from './rows/cloud.ts'
 import { hostedProviders } from './rows/hosted.ts'
 import { localProviders } from './rows/local.ts'

@@ -1,13 +1,11 @@
 // The only requests to providers. Plain HTTP in, plain Response out; what it means is the protocol's business.
 
 import { connect } from 'node:net'
-import { settledWithin } from '../awaitable.ts'
-import { unpackAnswer } from '../bounded-body.ts'
+import { settledWithin } from '../async/async.ts'
+import { routeTo, unpackAnswer } from '../transport/bounded-body.ts'
 import type { Fault } from '../conversation/event.ts'
-import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
-import { routeTo } from '../loopback.ts'
-import { awsHeaders } from './credentials/aws-signature.ts'
-import { GoogleTokens } from './credentials/google-token.ts'
+import { lacksDescriptors, noDescriptors } from '../errors/descriptors.ts'
+import { awsHeaders, GoogleTokens } from './credentials/credentials.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
 
 export interface SendRequest {

@@ -1,8 +1,7 @@
 // Keeps answers for clients that come back for them.
 
 import type { JsonObject } from '../conversation/request.ts'
-import type { Steps } from '../json/steps.ts'
-import { characters, leastBytes, stringifySteps } from '../json/stringify.ts'
+import { characters, leastBytes, type Steps, stringifySteps } from '../json/json.ts'
 import type { ResponseStore, StoredBytes } from './response-store.ts'
 
 export interface ResponseLimits {

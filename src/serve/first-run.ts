@@ -1,13 +1,21 @@
 // The first run on an empty data directory: the owner account, its credit and its key.
 
-import { formatUsd, usd } from '../credits/money.ts'
-import { ownerEmail } from '../accounts/account.ts'
-import type { OwnerKey } from './banner.ts'
+import {
+  type Account,
+  issueKey,
+  type KeyRights,
+  ownerEmail,
+  type Role,
+  unlimited,
+} from '../accounts/account.ts'
+import { personOf } from '../accounts/identity/address.ts'
 import { newLink } from '../accounts/identity/secret-link.ts'
-import { issueKey, type KeyRights, unlimited } from '../accounts/issue-key.ts'
-import { openAccount, type OpeningStore, welcome } from './open-account.ts'
+import { formatUsd, usd } from '../credits/money.ts'
+import { Welcomes } from '../credits/welcome.ts'
+import type { Store } from '../store/store.ts'
+import type { OwnerKey } from './banner.ts'
 
-export interface FirstRunSettings {
+interface FirstRunSettings {
   /** Purchased credit of the owner, US dollars. */
   readonly creditUsd: string
   /** The limit of welcome credit per day, US dollars. */
@@ -59,4 +67,34 @@ export async function firstRun(
     creditUsd: formatUsd((await store.ledger.totals(account.id)).purchased),
     signIn: link.url,
   }
+}
+
+// Creates an account, and grants the once-per-person welcome credit.
+
+type OpeningStore = Pick<Store, 'accounts' | 'identities' | 'ledger'>
+
+/**
+ * Opens an account whose address the operator vouches for. `welcomeCapUsd` limits what a day may give away: beyond it
+ * the account gets its welcome when it is first used on another day. Throws GatewayError `invalid_request` if the
+ * address is taken.
+ */
+export async function openAccount(
+  store: OpeningStore,
+  email: string,
+  welcomeCapUsd: string,
+  role: Role = 'user',
+): Promise<Account> {
+  const account = await store.accounts.createAccount(email, { role })
+  await welcome(store, account, welcomeCapUsd)
+  return account
+}
+
+/** Grants the welcome credit; a second time it grants nothing. */
+async function welcome(
+  { identities, ledger }: OpeningStore,
+  account: Account,
+  welcomeCapUsd: string,
+): Promise<void> {
+  const welcomes = new Welcomes(identities, ledger, usd(welcomeCapUsd), () => ledger.now())
+  await welcomes.ensure(account.id, personOf(account.email))
 }

@@ -1,9 +1,13 @@
-import type { Config } from '../config.ts'
-import type { GatewayCore } from './gateway/gateway.ts'
+import { type Config, reasonOf } from '../config/config.ts'
+import type { Log } from '../observe/log.ts'
+import type { Store } from '../store/store.ts'
+import { listenAddress } from './banner.ts'
+import type { ListeningServer } from './gateway/gateway-parts.ts'
+import type { Gateway, GatewayCore } from './gateway/gateway.ts'
 
 export type Server = ReturnType<typeof Bun.serve>
 
-export interface Address {
+interface Address {
   readonly port: number
   /** Whether other processes of this gateway listen on the same port. */
   readonly shared: boolean
@@ -47,4 +51,119 @@ const common = {
   development: false,
   // The routes limit bodies themselves and answer with our error format; Bun would answer without a body.
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+}
+
+// Takes the requests of clients: in this process, or in workers.
+
+export interface Front {
+  readonly listening: ListeningServer
+  /** Finishes the calls in flight, then closes the store. */
+  stop(): Promise<void>
+  /** Stops at once, after a failed start. */
+  close(): Promise<void>
+}
+
+export interface FrontParts {
+  readonly config: Config
+  readonly log: Log
+  readonly store: Store
+  readonly gateway: Gateway
+}
+
+/** Serves in this process. Throws an error that says why the address cannot be listened on. */
+export function serveAlone({ config, log, store, gateway }: FrontParts): Front {
+  const { port } = config.server
+  try {
+    const server = listen(config, gateway, { port, shared: false })
+    return {
+      listening: server,
+      stop: () => stopServing({ config, log, server, gateway, store }),
+      close: () => server.stop(true),
+    }
+  } catch (cause) {
+    throw listenFault(config.server, cause)
+  }
+}
+
+// Explains why the address cannot be listened on, and what to do about it.
+
+/** Lower ports need privileges, unless the system is configured otherwise. */
+const firstFreePort = 1024
+
+/** The error of a start that cannot listen on its address; `cause` is the runtime's error. */
+export function listenFault(
+  { host, port }: { readonly host: string; readonly port: number },
+  cause: unknown,
+): Error {
+  const isDenied = cause instanceof Error && Reflect.get(cause, 'code') === 'EACCES'
+  // Bun says that the port is in use even if the address does not exist.
+  const why = !isDenied
+    ? 'another program uses the port, or this machine has no such address'
+    : port < firstFreePort
+      ? `not permitted: ports below ${firstFreePort} need the capability CAP_NET_BIND_SERVICE; take another with --port, and a reverse proxy in front of it`
+      : 'not permitted'
+  return new Error(`cannot listen on ${listenAddress(host, port)} (${reasonOf(cause)}): ${why}`, { cause })
+}
+
+// Graceful shutdown: calls in flight are finished or settled.
+
+interface Serving {
+  readonly config: Pick<Config, 'timeouts'>
+  readonly log: Log
+  readonly server: Pick<ReturnType<typeof Bun.serve>, 'pendingRequests' | 'stop'>
+  readonly gateway: Omit<GatewayCore, 'fetch' | 'memory'>
+  readonly store: Pick<Store, 'close'>
+}
+
+/**
+ * First readiness is withdrawn. Calls in flight end by themselves, or at the deadline with an error and a settled
+ * charge. Then the connections and the store are closed.
+ */
+export async function stopServing({ config, log, server, gateway, store }: Serving): Promise<void> {
+  const { inFlight } = gateway
+  gateway.drain()
+  if (!(await within(config.timeouts.shutdown_ms, () => inFlight.size === 0))) {
+    log.warn('calls in flight are cut off: the time to finish them is over', { calls: inFlight.size })
+    gateway.cutOff()
+    if (!(await within(settleMs, () => inFlight.size === 0)))
+      log.warn('stopping with calls in flight: recovery settles them', { calls: inFlight.size })
+  }
+  // Last answers may still be being sent; connections without a request need no time.
+  await within(settleMs, () => server.pendingRequests === 0)
+  await server.stop(true)
+  gateway.close()
+  await store.close()
+}
+
+/** How long the last calls may take to be settled, and then their answers to be sent. */
+const settleMs = 2_000
+
+/** Waits until `holds` returns true; false if it does not in time. */
+async function within(ms: number, holds: () => boolean): Promise<boolean> {
+  const deadline = performance.now() + ms
+  while (!holds()) {
+    if (performance.now() >= deadline) return false
+    await Bun.sleep(10)
+  }
+  return true
+}
+
+/** What the log says of a rejection that nothing has handled; always a fault of ours. */
+export const unhandled = 'a promise was rejected and nothing handled it; the gateway goes on'
+
+/**
+ * Keeps the process when a promise is rejected that nobody waits for: by default the runtime ends it, and with it the
+ * calls of everybody. What is charged does not depend on such a promise: it is in the ledger, or the call is recovered.
+ * An exception that nothing catches still ends the process: what it interrupted may be half done.
+ */
+export function outliveRejections(log: Log): void {
+  process.on('unhandledRejection', (error) => log.error(unhandled, { error }))
+}
+
+/** How long a process that has done all else may still write its log, milliseconds. */
+const writeMs = 1_000
+
+/** To be called last: a log whose reader hangs would otherwise keep the process for ever. */
+export function endSoon(): void {
+  setTimeout(() => process.exit(), writeMs).unref()
 }

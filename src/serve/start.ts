@@ -1,26 +1,26 @@
 // Starts the gateway: opens the store, listens, finds local servers, and stops.
 
-import type { StartFacts } from './banner.ts'
-import { firstRun } from './first-run.ts'
-import { type Front, serveAlone } from './front.ts'
-import { announceServer, withdrawServer } from './running-server.ts'
-import { Discovery, watchServers } from './gateway/discovery.ts'
-import { createGateway, type Gateway } from './gateway/gateway.ts'
-import type { GatewayParts, ListeningServer } from './gateway/gateway-parts.ts'
-import { type Live, liveOf } from './gateway/live.ts'
-import { sweepPayments } from './gateway/payments.ts'
-import { startFacts } from './start-facts.ts'
-import { unsoldModels } from './unsold.ts'
-import type { Config } from '../config.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/config.ts'
+import type { ConfigWarning } from '../config/read/draft.ts'
 import type { Environment } from '../config/read/environment.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
+import { GatewayError } from '../errors/errors.ts'
 import type { Log } from '../observe/log.ts'
 import { openStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
-import { workerCount } from './worker-count.ts'
+import { type StartFacts, startFacts } from './banner.ts'
+import { firstRun } from './first-run.ts'
+import { Discovery, type Live, liveOf, watchServers } from './gateway/discovery.ts'
+import type { GatewayParts, ListeningServer } from './gateway/gateway-parts.ts'
+import { createGateway, type Gateway } from './gateway/gateway.ts'
+import { sweepPayments } from './gateway/payments.ts'
+import { type Front, serveAlone } from './listen.ts'
+import { workerCount } from './relaunch.ts'
+import { announceServer, withdrawServer } from './running-server.ts'
 
-export interface RunningGateway {
+interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
   stop(): Promise<void>
@@ -88,7 +88,7 @@ export async function startGateway(
     const listens = (server: ListeningServer) => void (listening = server)
     front = workers
       ? await (
-          await import('./workers/front.ts')
+          await import('./workers/pool.ts')
         ).serveWithWorkers({ ...parts, workers, count, env, clock: Date.now, catalog: live.file, listens })
       : serveAlone(parts)
   } catch (error) {
@@ -193,4 +193,26 @@ function withdraw({ data_dir }: Config, log: Log): void {
 
 function groupLimits({ ledger }: Config) {
   return { max: ledger.group_max, waitMs: ledger.group_wait_ms, queue: ledger.queue_max }
+}
+
+// Entries under `models` that cannot be called, with the reason.
+
+/** A warning for each entry that is not sold: it has no price, or its provider does not exist. */
+export function unsoldModels(config: Config, catalog: Catalog): ConfigWarning[] {
+  const ids = [...new Set(config.models.map(({ id }) => id))]
+  return ids.flatMap((id) => {
+    try {
+      catalog.resolve(id)
+      return []
+    } catch (thrown) {
+      if (!(thrown instanceof GatewayError)) throw thrown
+      return [{ name: `models: ${id}`, problem: `cannot be called: ${reasonIn(thrown)}` }]
+    }
+  })
+}
+
+function reasonIn({ message, details }: GatewayError): string {
+  const reason = details.metadata?.['reason']
+  if (reason === 'it has no price') return 'it has no price (price: free gives it away)'
+  return typeof reason === 'string' ? reason : message
 }

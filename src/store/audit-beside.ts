@@ -1,6 +1,6 @@
 // Audits the ledger in a thread of its own while the gateway serves: reading a long journal would block every call.
 
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 
 export type AuditBeside = (day?: number) => Promise<AuditReport | DayAudit>

@@ -20,10 +20,8 @@ import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from 
 import { auditFile } from './sqlite/audit/audit.ts'
 import { databasePath, openDatabase, openReader } from './sqlite/database/connection.ts'
 import { applicationId, schemaVersion } from './sqlite/database/migrate.ts'
-import { one } from './sqlite/database/one.ts'
-import { isBusy } from './sqlite/database/outage.ts'
+import { asideName, isBusy, one } from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
-import { asideName } from './set-aside.ts'
 import { syncFile } from './upgrade.ts'
 
 /** Why a backup or restore was refused, in words for an operator. Nothing has been changed. */

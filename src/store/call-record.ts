@@ -4,7 +4,7 @@ import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger/ledger.ts'
 import type { CostLine } from '../credits/price.ts'
 import { pools, type Pool } from '../credits/pool.ts'
-import type { OpenCall, Pin, Checkpoint } from '../credits/wallet.ts'
+import type { Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
 
 export interface OpenCallRow {
   readonly id: string

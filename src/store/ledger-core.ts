@@ -34,9 +34,9 @@ import {
   type TransactionKind,
   type Wallet,
 } from '../credits/wallet.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors/errors.ts'
 import type { ReceiptFacts } from './call-record.ts'
-import type { Decided, Need } from './commits/group.ts'
+import type { Decided, Need } from './commits/durability.ts'
 
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
 export interface WalletSet<Entry> {

@@ -2,12 +2,17 @@
 // thread with a connection of its own. They take seconds, and a call waits for none of it.
 
 import type { Database } from 'bun:sqlite'
-import { GatewayError } from '../errors.ts'
-import type { RequestPage, RequestQuery } from '../observe/request-log.ts'
-import type { UsageQuery, UsageReader, UsageReport } from '../observe/usage.ts'
-import { unavailable } from './commits/group.ts'
-import { reading } from './sqlite/database/outage.ts'
+import { GatewayError } from '../errors/errors.ts'
+import type {
+  RequestPage,
+  RequestQuery,
+  UsageQuery,
+  UsageReader,
+  UsageReport,
+} from '../observe/request-log.ts'
+import { unavailable } from './commits/durability.ts'
 import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
+import { reading } from './sqlite/database/sqlite.ts'
 
 /** Rows that are read on the event loop: about 3 ms. */
 const rowsOnLoop = 2_000

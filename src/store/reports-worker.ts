@@ -2,11 +2,10 @@
 
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
-import type { RequestPage } from '../observe/request-log.ts'
-import type { UsageReport } from '../observe/usage.ts'
+import type { RequestPage, UsageReport } from '../observe/request-log.ts'
 import type { FromReports, ToReports } from './reports-beside.ts'
 import { openReader } from './sqlite/database/connection.ts'
-import { isOutage } from './sqlite/database/outage.ts'
+import { isOutage } from './sqlite/database/sqlite.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
 

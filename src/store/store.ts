@@ -1,23 +1,20 @@
 // Everything that is kept, as the rest of the gateway sees it: interfaces of the rooms that use them, and no database.
 
-import type { Awaitable } from '../awaitable.ts'
+import type { Awaitable } from '../async/async.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServerStore } from '../accounts/mcp-server.ts'
-import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
+import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import type { AllowanceRegister } from '../credits/allowance.ts'
-import type { WelcomeRegister } from '../credits/welcome.ts'
+import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
-import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
-import type { UsageReader } from '../observe/usage.ts'
-import type { ConversationStore } from '../responses/conversation-store.ts'
-import type { ResponseStore } from '../responses/response-store.ts'
+import type { RequestLogRow, RequestReader, UsageReader } from '../observe/request-log.ts'
+import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep

@@ -13,10 +13,9 @@ import {
 } from 'node:fs'
 import type { Database } from 'bun:sqlite'
 import { databasePath, openDatabase, openReader } from './sqlite/database/connection.ts'
-import { one } from './sqlite/database/one.ts'
+import { isDamage, one } from './sqlite/database/sqlite.ts'
 import { StoreOpenError } from './store.ts'
 import { applicationId, schemaVersion } from './sqlite/database/migrate.ts'
-import { isDamage } from './sqlite/database/outage.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 
 export interface UpgradeOptions {

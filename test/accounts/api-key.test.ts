@@ -1,7 +1,7 @@
 // S26: the form of keys.
 
 import { expect, test } from 'bun:test'
-import { matches, mintKey, readKey } from '../../src/accounts/api-key.ts'
+import { matches, mintKey, readKey } from '../../src/accounts/account.ts'
 
 test.each(['live', 'test'] as const)(
   'a minted %s key has the announced form, reads back and matches its hash alone',

@@ -1,8 +1,7 @@
 // Session tokens: their form, and that nothing but their hash is needed to know them again.
 
 import { expect, test } from 'bun:test'
-import { matches, mintKey } from '../../src/accounts/api-key.ts'
-import { mintSession, sessionIdOf } from '../../src/accounts/session.ts'
+import { matches, mintKey, mintSession, sessionIdOf } from '../../src/accounts/account.ts'
 
 test('a minted token has the announced form, reads back and matches its hash alone', () => {
   const session = mintSession()

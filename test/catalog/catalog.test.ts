@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { asGatewayError } from '../../src/errors.ts'
+import { asGatewayError } from '../../src/errors/errors.ts'
 import { catalogOf, override, row } from './support.ts'
 
 function refusal(act: () => unknown) {

@@ -1,9 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import { withBilledAs } from '../../src/catalog/generate/sources/billed-as.ts'
+import {
+  type Acknowledged,
+  mergeProvider,
+  type Source,
+  type SourceModel,
+  withBilledAs,
+} from '../../src/catalog/generate/sources/merge.ts'
 import { genaiPrices } from '../../src/catalog/generate/sources/genai-prices.ts'
-import { mergeProvider, type Acknowledged } from '../../src/catalog/generate/sources/merge.ts'
 import { coveredProviders, type CoveredProvider } from '../../src/catalog/generate/sources/providers.ts'
-import type { Source, SourceModel } from '../../src/catalog/generate/sources/source.ts'
 import { row } from './support.ts'
 
 const provider: CoveredProvider = {

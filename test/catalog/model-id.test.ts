@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { bundledCatalog } from '../../src/catalog/bundled/bundled.ts'
-import { parseModelId } from '../../src/catalog/model-id.ts'
+import { parseModelId } from '../../src/catalog/row.ts'
 import { NearIds } from '../../src/catalog/near-ids.ts'
-import { asGatewayError } from '../../src/errors.ts'
+import { asGatewayError } from '../../src/errors/errors.ts'
 
 function codeOf(act: () => unknown) {
   try {

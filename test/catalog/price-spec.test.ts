@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { decimalOf, shiftDecimal } from '../../src/catalog/prices/decimal.ts'
-import { buildPrice, PriceRefused, priceSpecSchema, specOf } from '../../src/catalog/prices/price-spec.ts'
+import {
+  buildPrice,
+  decimalOf,
+  PriceRefused,
+  priceSpecSchema,
+  shiftDecimal,
+  specOf,
+} from '../../src/catalog/prices/price-spec.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { formatUsdPerMillion, usd } from '../../src/credits/money.ts'
 import { ceilingOf, costOf, isFree } from '../../src/credits/price.ts'

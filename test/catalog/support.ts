@@ -1,8 +1,7 @@
 // Small catalogs for tests.
 
 import { buildCatalog, type CatalogInput } from '../../src/catalog/catalog.ts'
-import { modelOverrideSchema, type ModelOverride } from '../../src/catalog/overrides.ts'
-import type { CatalogRow } from '../../src/catalog/row.ts'
+import { type CatalogRow, type ModelOverride, modelOverrideSchema } from '../../src/catalog/row.ts'
 
 export function row(id: string, more: Partial<CatalogRow> = {}): CatalogRow {
   return { id, price: { input: '1', output: '2' }, source: 'test', date: '2026-01-01', ...more }

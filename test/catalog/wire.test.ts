@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { z } from 'zod'
 import { bundledCatalog, bundledRows } from '../../src/catalog/bundled/bundled.ts'
 import { buildCatalog } from '../../src/catalog/catalog.ts'
-import { etagMatches, etagOf, modelList, modelObject } from '../../src/catalog/wire/models.ts'
-import { modelListSchema } from '../../src/catalog/wire/models-schema.ts'
+import { etagMatches, etagOf, modelList, modelListSchema, modelObject } from '../../src/catalog/wire.ts'
 import { catalogOf, row } from './support.ts'
 
 describe('the model object', () => {

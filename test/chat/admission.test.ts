@@ -1,11 +1,10 @@
 // Who may use which model, out of what: row by row, in order of precedence.
 
 import { describe, expect, test } from 'bun:test'
-import type { Account } from '../../src/accounts/account.ts'
-import type { Caller } from '../../src/accounts/caller.ts'
+import type { Account, Caller } from '../../src/accounts/account.ts'
 import { admit, costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
-import { admissionRules } from '../../src/http/console/calls/refusal.ts'
-import { ownerHint } from '../../src/chat/owner-hint.ts'
+import { admissionRules } from '../../src/http/console/requests.ts'
+import { ownerHint } from '../../src/chat/in-flight.ts'
 import { buildPrice, freePrice } from '../../src/catalog/prices/price-spec.ts'
 import { freeIn, remainingIn } from '../../src/credits/balance.ts'
 import type { Balance } from '../../src/credits/ledger/ledger.ts'

@@ -1,12 +1,9 @@
 // Calls run for as long as their caller may call.
 
 import { describe, expect, test } from 'bun:test'
-import type { Account } from '../../src/accounts/account.ts'
-import type { ApiKey } from '../../src/accounts/api-key.ts'
-import type { Caller } from '../../src/accounts/caller.ts'
-import type { Session } from '../../src/accounts/session.ts'
+import type { Account, ApiKey, Caller, Session } from '../../src/accounts/account.ts'
 import { Callers } from '../../src/chat/callers.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 
 /** Accounts, keys and sessions that can be changed, by id. */
 function lab() {

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { fieldOf } from '../../src/protocols/request/client-fields.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import { fieldOf } from '../../src/protocols/request/fields.ts'
 import { asks, type Client, lowered, routeTo } from './routes.ts'
 
 const cohere = routeTo('cohere', 'command-r', false)

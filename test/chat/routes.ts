@@ -1,7 +1,7 @@
 // Routes to the providers there are, and what a client's request looks like when it has been lowered for one.
 
-import { Turns } from '../../src/chat/streaming/turns.ts'
-import type { Model } from '../../src/catalog/model.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
+import type { Model } from '../../src/catalog/row.ts'
 import type { IncomingCall } from '../../src/chat/call.ts'
 import { loweredFor, type LoweringParts } from '../../src/chat/upstream/lower.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
@@ -10,11 +10,15 @@ import { inbound as gemini, withModel } from '../../src/protocols/gemini/inbound
 import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { inbound as completions } from '../../src/protocols/openai-completions/inbound.ts'
 import { responsesCall } from '../../src/protocols/openai-responses/inbound/inbound.ts'
-import { checkedRequest } from '../../src/protocols/openai-responses/inbound/check.ts'
+import { checkedRequest } from '../../src/protocols/openai-responses/inbound/read.ts'
 import type { Inbound, InboundRequest, Target, Warning } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
-import { configureProviders, type ProviderOverride } from '../../src/providers/configure.ts'
-import { type ConfiguredProvider, withDialect } from '../../src/providers/provider.ts'
+import {
+  type ConfiguredProvider,
+  configureProviders,
+  type ProviderOverride,
+  withDialect,
+} from '../../src/providers/provider.ts'
 import { providers } from '../../src/providers/registry.ts'
 import { candidateOf, modelOf } from './support.ts'
 

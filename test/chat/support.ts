@@ -1,6 +1,6 @@
 // Models, providers and candidates for tests of the chat core, in the shortest words.
 
-import type { Model } from '../../src/catalog/model.ts'
+import type { Model } from '../../src/catalog/row.ts'
 import type { Candidate } from '../../src/chat/routing/candidates.ts'
 import { transportFault } from '../../src/chat/routing/fault-error.ts'
 import type { Fault, FaultKind } from '../../src/conversation/event.ts'

@@ -1,8 +1,8 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
 import { expect, test } from 'bun:test'
-import { openHold } from '../../src/chat/billing/open-hold.ts'
-import type { Outcome } from '../../src/chat/outcome.ts'
+import { openHold } from '../../src/chat/billing/hold.ts'
+import type { Outcome } from '../../src/chat/call.ts'
 import { jsonResponse } from '../../src/chat/streaming/respond.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'

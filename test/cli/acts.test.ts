@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { resolve } from 'node:path'
 
-const acts = resolve(import.meta.dir, '../../src/cli/acts.ts')
+const acts = resolve(import.meta.dir, '../../src/cli/with-store.ts')
 const program = `import { commandLineOperator } from ${JSON.stringify(acts)}; console.log(commandLineOperator())`
 
 // Elsewhere the system's list of users is no file.

@@ -2,7 +2,7 @@
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { Discovery } from '../../src/serve/gateway/discovery.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { tempDir } from '../support/tmp.ts'
 import { json, run } from './run.ts'

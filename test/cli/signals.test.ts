@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { closeSync, openSync } from 'node:fs'
-import { listenFault } from '../../src/serve/listen-fault.ts'
+import { listenFault } from '../../src/serve/listen.ts'
 import { eventually, post } from '../support/call-gateway.ts'
 import { freePort, startWeir, weirCommand } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'

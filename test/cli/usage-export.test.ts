@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { csvRows } from '../../src/cli/csv.ts'
-import { readUsageExport } from '../../src/cli/commands/ledger/usage-export.ts'
+import { readUsageExport } from '../../src/cli/commands/ledger/usage.ts'
 import { usd } from '../../src/credits/money.ts'
 
 const two = [

@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { Delivered } from '../../src/conversation/delivered.ts'
-import { RunningTokens } from '../../src/conversation/running-tokens.ts'
+import { Delivered, RunningTokens } from '../../src/conversation/delivered.ts'
 import { kinds, textOf } from '../exactness/corpus.ts'
 import { seeded } from '../simulation/random.ts'
 

@@ -1,8 +1,8 @@
 // What comes large goes out in pieces, and means the same.
 
 import { expect, test } from 'bun:test'
-import { collect, type ChatEvent } from '../../src/conversation/event.ts'
-import { inPieces, pieceCharacters, textPieces } from '../../src/conversation/pieces.ts'
+import { type ChatEvent, collect } from '../../src/conversation/event.ts'
+import { inPieces, pieceCharacters, textPieces } from '../../src/conversation/delivered.ts'
 
 const long = '😀 the weir '.repeat(30_000)
 const entries = Array.from({ length: 1_000 }, (_, at) => ({ token: 'w', logprob: -at }))

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { personOf } from '../../src/accounts/identity/address.ts'
-import { Allowances } from '../../src/credits/allowance.ts'
+import { Allowances } from '../../src/credits/welcome.ts'
 import { startOfDay } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
 import { fundingOf } from '../../src/credits/pool.ts'

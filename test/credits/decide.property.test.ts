@@ -6,8 +6,8 @@ import { allowanceGrant } from '../../src/credits/calendar.ts'
 import { decide } from '../../src/credits/decide.ts'
 import type { Command, PriorGrant } from '../../src/credits/decision.ts'
 import { pools } from '../../src/credits/pool.ts'
-import { apply, emptyWallet, freeOf, type Change, type Leg, type Lot } from '../../src/credits/wallet.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { apply, type Change, emptyWallet, freeOf, type Leg, type Lot } from '../../src/credits/wallet.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 import { day, extensionOf, grantOf, holdOf, noKeySpend, noon } from './support.ts'
 
 const amount = fc.bigInt({ min: 0n, max: 50n })

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { ProviderCall } from '../../src/credits/ledger/statements.ts'
+import type { ProviderCall } from '../../src/credits/ledger/monthly.ts'
 import { reconcile } from '../../src/credits/ledger/reconcile.ts'
 import { noon } from './support.ts'
 

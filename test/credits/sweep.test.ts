@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { usd } from '../../src/credits/money.ts'
 import { startSweep } from '../../src/credits/ledger/sweep.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 import { openStore } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 import { grantOf, holdOf, minute, noon } from './support.ts'

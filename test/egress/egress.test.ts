@@ -4,8 +4,8 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { dial, type DialInit, type FetchOptions, fetchPublic } from '../../src/egress/egress.ts'
-import { isPublicAddress } from '../../src/egress/address.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { isPublicAddress } from '../../src/egress/destination.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 
 let connections = 0
 let answer: (request: Request) => Response | Promise<Response> = () => new Response('ok')

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/errors.ts'
-import { checkHeaders } from '../../src/http/intake/header-guard.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import { checkHeaders } from '../../src/http/intake/answer.ts'
 
 function codeOf(headers: Readonly<Record<string, string>>, maxBytes = 1_000): string | undefined {
   try {

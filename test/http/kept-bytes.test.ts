@@ -1,7 +1,7 @@
 // How much is kept of answers for Idempotency-Keys.
 
 import { expect, test } from 'bun:test'
-import { KeptBytes } from '../../src/http/intake/paid/kept-bytes.ts'
+import { KeptBytes } from '../../src/http/intake/paid/idempotency.ts'
 import { post } from '../support/call-gateway.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 

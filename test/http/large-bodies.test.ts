@@ -1,9 +1,8 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
-import { Turns } from '../../src/chat/streaming/turns.ts'
-import { largeBytes, LargeBodies } from '../../src/http/intake/large-bodies.ts'
-import { readCall } from '../../src/http/intake/read-body.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { LargeBodies, largeBytes, readCall } from '../../src/http/intake/read-body.ts'
 import { until } from '../chat/lab.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { startScriptedProvider, type ScriptedProvider } from '../support/scripted-provider.ts'

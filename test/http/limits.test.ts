@@ -1,8 +1,7 @@
 // Limits of requests: how many at one time, how many in a minute, and what those over them are told.
 
 import { describe, expect, test } from 'bun:test'
-import type { ApiKey } from '../../src/accounts/api-key.ts'
-import type { Caller } from '../../src/accounts/caller.ts'
+import type { ApiKey, Caller } from '../../src/accounts/account.ts'
 import { InFlight, type Kind } from '../../src/chat/in-flight.ts'
 import { Limiter, type RequestLimits } from '../../src/http/intake/paid/limits.ts'
 import { codeIn, startLab } from '../chat/lab.ts'

@@ -4,28 +4,31 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
-import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire/models-schema.ts'
-import { errorTable } from '../../src/errors.ts'
-import { adminOperations } from '../../src/http/docs/openapi-admin.ts'
-import { consoleRoutes } from '../../src/http/docs/openapi-console.ts'
+import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
+import { errorTable } from '../../src/errors/errors.ts'
+import { adminOperations, consoleRoutes } from '../../src/http/docs/openapi-console.ts'
 import { errorSchema } from '../../src/http/docs/openapi-errors.ts'
 import { openApiDocument } from '../../src/http/docs/openapi.ts'
 import { api, createRoutes } from '../../src/http/routes.ts'
 import * as parts from '../../src/http/service/documentation.ts'
-import { requestListSchema } from '../../src/http/v1/account/requests-documentation.ts'
-import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account/schema.ts'
-import { estimateSchema } from '../../src/http/v1/chat/documentation.ts'
-import { chatRequests, completionRequests } from '../../src/http/v1/chat/examples.ts'
-import { completionFields, requestFields } from '../../src/http/v1/chat/fields.ts'
-import { geminiRequests } from '../../src/http/v1/gemini/documentation.ts'
-import { messageFields, messageRequests } from '../../src/http/v1/messages/documentation.ts'
-import { responseFields, responseRequests } from '../../src/http/v1/responses/documentation.ts'
+import { requestListSchema } from '../../src/http/v1/account-documentation.ts'
+import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account-views.ts'
+import { estimateSchema } from '../../src/http/v1/chat-documentation.ts'
+import {
+  chatRequests,
+  completionFields,
+  completionRequests,
+  requestFields,
+} from '../../src/http/v1/chat-examples.ts'
+import { geminiRequests } from '../../src/http/v1/gemini-documentation.ts'
+import { messageFields, messageRequests } from '../../src/http/v1/messages-documentation.ts'
+import { responseFields, responseRequests } from '../../src/http/v1/responses-documentation.ts'
 import {
   message,
   messageEvent,
   messagesError,
   tokenCount,
-} from '../../src/protocols/anthropic-messages/inbound/answer-schema.ts'
+} from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 

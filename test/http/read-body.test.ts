@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Turns } from '../../src/chat/streaming/turns.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { atOnce } from '../../src/json/steps.ts'
-import { colonsIn } from '../../src/http/intake/body-shape.ts'
-import { parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import { atOnce } from '../../src/json/json.ts'
+import { colonsIn, parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
 
 const turns = new Turns()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }

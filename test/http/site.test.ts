@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import {
   clientAddress,
-  sessionCookie,
   cookieOf,
   requireOwnOrigin,
+  sessionCookie,
   setSessionCookie,
   type Site,
 } from '../../src/http/intake/site.ts'

@@ -1,11 +1,11 @@
 // The base-URL trap: what a client with a slightly wrong address is told.
 
 import { describe, expect, test } from 'bun:test'
-import { Turns } from '../../src/chat/streaming/turns.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { wrongTarget } from '../../src/http/intake/wrong-target.ts'
-import { LargeBodies } from '../../src/http/intake/large-bodies.ts'
+import { LargeBodies } from '../../src/http/intake/read-body.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const quiet = () => undefined

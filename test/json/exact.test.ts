@@ -2,10 +2,15 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { isRaw, parseExact, parseOpaque } from '../../src/json/exact.ts'
-import { parseSteps } from '../../src/json/parse.ts'
-import { atOnce, stepCharacters } from '../../src/json/steps.ts'
-import { stringifySteps } from '../../src/json/stringify.ts'
+import {
+  atOnce,
+  isRaw,
+  parseExact,
+  parseOpaque,
+  parseSteps,
+  stepCharacters,
+  stringifySteps,
+} from '../../src/json/json.ts'
 
 const names = { objects: new Set(['args']), integers: new Set(['seed']) }
 const big = '1234567890123456789'

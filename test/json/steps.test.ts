@@ -2,11 +2,15 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { decodeSteps } from '../../src/json/decode.ts'
-import { parseSteps } from '../../src/json/parse.ts'
-import { shapeFault, shapeFaultSteps } from '../../src/json/shape.ts'
-import { atOnce, stepCharacters } from '../../src/json/steps.ts'
-import { stringifySteps } from '../../src/json/stringify.ts'
+import {
+  atOnce,
+  decodeSteps,
+  parseSteps,
+  shapeFault,
+  shapeFaultSteps,
+  stepCharacters,
+  stringifySteps,
+} from '../../src/json/json.ts'
 
 /** What a parser makes of a text, or that it refuses it. */
 function outcomeOf(parse: () => unknown): { value: string } | 'refused' {

@@ -1,7 +1,7 @@
 // What the watch reports of keys whose limit refused a call, although a round of it fails.
 
 import { describe, expect, test } from 'bun:test'
-import type { ApiKey } from '../../src/accounts/api-key.ts'
+import type { ApiKey } from '../../src/accounts/account.ts'
 import { usd } from '../../src/credits/money.ts'
 import { AccountWatch } from '../../src/notify/watch.ts'
 import { day, minute, noon } from '../credits/support.ts'

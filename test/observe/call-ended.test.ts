@@ -1,7 +1,7 @@
 // Who listens to the end of calls hears of each, whatever befalls the others.
 
 import { expect, test } from 'bun:test'
-import { AtEndOfTurn, callEnded } from '../../src/observe/call-ended.ts'
+import { AtEndOfTurn, callEnded } from '../../src/observe/call-log.ts'
 import type { EndedCall } from '../../src/observe/request-log.ts'
 
 test('every listener hears of a call in turn, and one that throws changes nothing', () => {

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { createLog, type Log, type LogSettings } from '../../src/observe/log.ts'
-import { settings } from '../../src/config.ts'
-import { rows } from '../../src/error-table.ts'
+import { settings } from '../../src/config/config.ts'
+import { rows } from '../../src/errors/error-table.ts'
 import { protocolIds } from '../../src/protocols/protocol.ts'
 import { providers } from '../../src/providers/registry.ts'
 import { keysByForm, promptFields, secretFields } from './canaries.ts'

@@ -10,7 +10,7 @@ import {
   formatRate,
   parseMinor,
   parseRate,
-} from '../../src/payments/exchange.ts'
+} from '../../src/payments/news.ts'
 
 const rate = parseRate('89.015')!
 

@@ -1,8 +1,7 @@
 // Moments between two writes, where another process or a death may come.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { parseRate } from '../../src/payments/exchange.ts'
-import type { PaidFact, PaymentEvent, RefundNews } from '../../src/payments/news.ts'
+import { type PaidFact, parseRate, type PaymentEvent, type RefundNews } from '../../src/payments/news.ts'
 import type { PaymentStore } from '../../src/payments/payment-store.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'

@@ -1,9 +1,8 @@
 // What an operator gives back under one id is given back once: sent again, at once, after a silence, after a death.
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/errors.ts'
-import { parseRate } from '../../src/payments/exchange.ts'
-import type { RefundNews } from '../../src/payments/news.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import { parseRate, type RefundNews } from '../../src/payments/news.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'

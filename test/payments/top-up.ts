@@ -1,6 +1,6 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
-import { exchangeAt, parseRate } from '../../src/payments/exchange.ts'
+import { exchangeAt, parseRate } from '../../src/payments/news.ts'
 import type { TopUp } from '../../src/payments/top-up.ts'
 import { noon } from '../credits/support.ts'
 

@@ -3,17 +3,19 @@
 
 import { expect, test } from 'bun:test'
 import { z } from 'zod'
-import type { Parts, Place } from '../../src/protocols/request/addresses.ts'
-import { addresses as messages } from '../../src/protocols/anthropic-messages/inbound/addresses.ts'
+import type { Parts, Place } from '../../src/protocols/request/prompt-parts.ts'
+import { addresses as messages } from '../../src/protocols/anthropic-messages/inbound/read.ts'
 import { messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
-import { addresses as chat, embeddingAddresses } from '../../src/protocols/openai-chat/inbound/addresses.ts'
+import { addresses as chat, embeddingAddresses } from '../../src/protocols/openai-chat/inbound/read.ts'
 import { inbound as gemini } from '../../src/protocols/gemini/inbound/inbound.ts'
 import { generateContentRequest } from '../../src/protocols/gemini/inbound/schema.ts'
 import { embeddingRequest } from '../../src/protocols/embeddings/inbound.ts'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
-import { addresses as responses } from '../../src/protocols/openai-responses/inbound/addresses.ts'
-import { inbound as textCompletions } from '../../src/protocols/openai-completions/inbound.ts'
-import { textCompletionRequest } from '../../src/protocols/openai-completions/schema.ts'
+import { addresses as responses } from '../../src/protocols/openai-responses/inbound/read.ts'
+import {
+  inbound as textCompletions,
+  textCompletionRequest,
+} from '../../src/protocols/openai-completions/inbound.ts'
 import { responsesRequest } from '../../src/protocols/openai-responses/inbound/schema.ts'
 
 /** Every way to a free text in a schema; lists are transparent, as in the descriptions. */

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { CollectedText } from '../../src/protocols/collected-text.ts'
+import { CollectedText } from '../../src/protocols/lenient.ts'
 
 test('a text of any number of pieces is whole', () => {
   const pieces = fc.array(fc.string(), { maxLength: 300, size: 'max' })

@@ -1,9 +1,13 @@
 // Embeddings in every dialect: what providers are sent, what their answers mean, and what clients may ask.
 
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/errors.ts'
-import { toBase64, vectorOf } from '../../src/protocols/embeddings/inputs.ts'
-import { defaultEmbeddingQuirks, type EmbeddingRequest } from '../../src/protocols/embeddings/embeddings.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import {
+  defaultEmbeddingQuirks,
+  type EmbeddingRequest,
+  toBase64,
+  vectorOf,
+} from '../../src/protocols/embeddings/embeddings.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { parseEmbedding } from '../../src/protocols/embeddings/inbound.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { failureOf, finishReasonOf } from '../../src/protocols/openai/finish.ts'
+import { failureOf, finishReasonOf } from '../../src/protocols/openai/usage.ts'
 
 describe('a finish reason of a provider', () => {
   test.each(['constructor', 'toString', '__proto__', 'something_new'])(

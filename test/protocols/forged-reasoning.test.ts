@@ -1,9 +1,9 @@
 // Reasoning that clients carry for us is a text that anybody can write: reading it takes no longer than it may.
 
 import { describe, expect, test } from 'bun:test'
-import { detailOfThinking } from '../../src/protocols/claude/carried-reasoning.ts'
-import { detailsOf } from '../../src/protocols/openai-responses/inbound/reasoning.ts'
-import { seal } from '../../src/protocols/request/sealed-reasoning.ts'
+import { detailOfThinking } from '../../src/protocols/claude/content-blocks.ts'
+import { detailsOf } from '../../src/protocols/openai-responses/inbound/items.ts'
+import { seal } from '../../src/protocols/request/prompt-parts.ts'
 
 const sealed = (json: string) => `weir.${Buffer.from(json).toString('base64url')}`
 const many = 300_000

@@ -3,9 +3,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
-import { messagesOf } from '../../src/protocols/gemini/inbound/contents.ts'
+import { messagesOf } from '../../src/protocols/gemini/inbound/read.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
-import { warningsFor } from '../../src/protocols/request/client-fields.ts'
+import { warningsFor } from '../../src/protocols/request/fields.ts'
 import type { ProtocolId } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { processorMsOf } from '../support/processor-time.ts'

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { NdjsonDecoder } from '../../src/protocols/framing/ndjson.ts'
+import { NdjsonDecoder } from '../../src/protocols/framing/decoder.ts'
 import { cutAt } from '../support/recordings.ts'
 
 function decode(pieces: Iterable<Uint8Array>, max?: number): string[] {

@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
 import { responsesRequest } from '../../src/protocols/openai-responses/inbound/schema.ts'
 import { checkRequest, messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
-import { isPlainField } from '../../src/protocols/request/plain-fields.ts'
+import { isPlainField } from '../../src/protocols/request/fields.ts'
 
 const schemas: readonly Readonly<Record<string, z.ZodType>>[] = [
   chatCompletionRequest.shape,

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { z } from 'zod'
 import type { JsonObject } from '../../src/conversation/request.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'

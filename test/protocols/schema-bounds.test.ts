@@ -3,8 +3,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
-import { closedSchema } from '../../src/protocols/claude/closed-schema.ts'
-import { rootObjectOf } from '../../src/protocols/claude/root-object.ts'
+import { closedSchema, rootObjectOf } from '../../src/protocols/claude/tool-schemas.ts'
 import { outbound as gemini } from '../../src/protocols/gemini/outbound/outbound.ts'
 import { toSubset } from '../../src/protocols/gemini/schema-subset.ts'
 import { chat } from '../support/conversation.ts'

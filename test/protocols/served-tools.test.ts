@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
 import { asks, type Client, lowered, routeTo } from '../chat/routes.ts'
 
 /** Clients of text completions and of Google's API have tools of other shapes, or none. */

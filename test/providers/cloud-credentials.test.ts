@@ -3,11 +3,10 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose'
-import { awsHeaders } from '../../src/providers/credentials/aws-signature.ts'
-import { GoogleTokens } from '../../src/providers/credentials/google-token.ts'
+import { awsHeaders, GoogleTokens } from '../../src/providers/credentials/credentials.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { UnreachableError, Upstream } from '../../src/providers/upstream.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 
 const secret = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY'
 const id = 'AKIAIOSFODNN7EXAMPLE'

@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { defaultQuirks } from '../../src/protocols/openai-responses/outbound/quirks.ts'
-import { configureProvider, type ProviderOverride } from '../../src/providers/configure.ts'
-import { withDialect } from '../../src/providers/provider.ts'
+import { configureProvider, type ProviderOverride, withDialect } from '../../src/providers/provider.ts'
 import { hostedProviders } from '../../src/providers/rows/hosted.ts'
 
 const said: ProviderOverride = { api_key: ['key'], headers: {}, quirks: {}, disabled: false }

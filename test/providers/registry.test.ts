@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { defaultQuirks } from '../../src/protocols/openai-chat/outbound/quirks.ts'
-import { isObject } from '../../src/protocols/json.ts'
+import { isObject } from '../../src/protocols/lenient.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 import { cases, framesOf } from '../support/recordings.ts'
 

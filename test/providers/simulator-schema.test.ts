@@ -4,8 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { type Schema, Validator } from '@cfworker/json-schema'
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
-import { sampleOf } from '../../src/providers/simulator/pattern.ts'
-import { instanceOf } from '../../src/providers/simulator/schema.ts'
+import { instanceOf, sampleOf } from '../../src/providers/simulator/answer.ts'
 
 const errorsOf = (schema: JsonObject) =>
   new Validator(schema as Schema, '2020-12').validate(instanceOf(schema)).errors.map(({ error }) => error)

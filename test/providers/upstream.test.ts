@@ -1,7 +1,7 @@
 // The requests to providers: over kept-alive connections, which a provider may have closed.
 
 import { expect, test } from 'bun:test'
-import { configureProvider } from '../../src/providers/configure.ts'
+import { configureProvider } from '../../src/providers/provider.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { Upstream } from '../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../support/scripted-provider.ts'

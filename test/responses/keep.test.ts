@@ -1,7 +1,7 @@
 // Which answers are kept: those that are not too large, of accounts that have room.
 
 import { expect, test } from 'bun:test'
-import { Turns } from '../../src/chat/streaming/turns.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
 import { keepResponse } from '../../src/responses/keep.ts'
 import type { KeepCommand } from '../../src/responses/response-store.ts'
 

@@ -1,9 +1,9 @@
 // What is stored as text comes back as what was stored, whatever pieces it lies in.
 
 import { describe, expect, test } from 'bun:test'
-import { wholeAccount } from '../../src/accounts/caller.ts'
-import { Turns } from '../../src/chat/streaming/turns.ts'
-import { ParsedResponses } from '../../src/responses/parsed-responses.ts'
+import { wholeAccount } from '../../src/accounts/account.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { ParsedResponses } from '../../src/responses/recall.ts'
 import type { Conversation, WrittenResponse } from '../../src/responses/response-store.ts'
 
 const input = Array.from({ length: 3_000 }, (_, at) => ({

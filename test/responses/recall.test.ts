@@ -1,8 +1,8 @@
 // What a request refers to is looked for without keeping others waiting.
 
 import { expect, test } from 'bun:test'
-import { wholeAccount } from '../../src/accounts/caller.ts'
-import { Turns } from '../../src/chat/streaming/turns.ts'
+import { wholeAccount } from '../../src/accounts/account.ts'
+import { Turns } from '../../src/chat/scheduler/turns.ts'
 import { recall } from '../../src/responses/recall.ts'
 
 test('others have their turns while thousands of responses are looked for that a request names', async () => {

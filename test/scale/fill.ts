@@ -3,7 +3,7 @@
 // fast as the calls themselves. `bun test/scale/run.ts` measures what reports and lists cost in it.
 
 import type { Database } from 'bun:sqlite'
-import { mintKey } from '../../src/accounts/api-key.ts'
+import { mintKey } from '../../src/accounts/account.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { dayMs, startOfDay } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
@@ -11,7 +11,7 @@ import { receiptText } from '../../src/store/call-record.ts'
 import { openStore } from '../../src/store/open.ts'
 import { syncFile } from '../../src/store/upgrade.ts'
 import { databasePath, openDatabase } from '../../src/store/sqlite/database/connection.ts'
-import { one } from '../../src/store/sqlite/database/one.ts'
+import { one } from '../../src/store/sqlite/database/sqlite.ts'
 import { Journal } from '../../src/store/sqlite/ledger/journal.ts'
 import { grantOf, servedBySim } from '../credits/support.ts'
 

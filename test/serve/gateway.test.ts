@@ -1,11 +1,11 @@
 // A gateway without a process: it listens nowhere, and its time is what it is told.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { issueKey, type KeyRights, unlimited } from '../../src/accounts/issue-key.ts'
-import { loadConfig } from '../../src/config.ts'
+import { issueKey, type KeyRights, unlimited } from '../../src/accounts/account.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { usd } from '../../src/credits/money.ts'
 import { createGateway, type Gateway } from '../../src/serve/gateway/gateway.ts'
-import { liveOf } from '../../src/serve/gateway/live.ts'
+import { liveOf } from '../../src/serve/gateway/discovery.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 

@@ -36,7 +36,7 @@ function loadedWith(...entries: readonly string[]): {
 const loaded = loadedWith(
   'src/main.ts',
   'src/cli/program.ts',
-  'src/config.ts',
+  'src/config/config.ts',
   'src/cli/commands/service/serve.ts',
   'src/serve/start.ts',
 )

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { unhandled } from '../../src/serve/unhandled.ts'
+import { unhandled } from '../../src/serve/listen.ts'
 import { tempDir } from '../support/tmp.ts'
 
 test('a rejection that nothing handles is logged, and ends nobody else’s work', async () => {
@@ -10,7 +10,7 @@ test('a rejection that nothing handles is logged, and ends nobody else’s work'
   await Bun.write(
     script,
     `import { createLog, standardErrorSink } from ${source('observe/log.ts')}
-     import { outliveRejections } from ${source('serve/unhandled.ts')}
+     import { outliveRejections } from ${source('serve/listen.ts')}
      const settings = { level: 'info', format: 'json', prompts: false }
      outliveRejections(createLog(settings, { sink: standardErrorSink(), clock: Date.now, secrets: [] }))
      const work = Bun.sleep(20).then(() => console.log('done'))

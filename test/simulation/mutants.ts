@@ -20,10 +20,10 @@ const wallets = 'src/store/sqlite/ledger/wallets.ts'
 const journal = 'src/store/sqlite/ledger/journal.ts'
 const core = 'src/store/ledger-core.ts'
 const queue = 'src/store/commits/commit-queue.ts'
-const transactions = 'src/store/sqlite/ledger/transactions.ts'
+const transactions = 'src/store/sqlite/ledger/journal.ts'
 const durability = 'src/store/commits/durability.ts'
-const clock = 'src/store/sqlite/ledger/ledger-clock.ts'
-const statements = 'src/store/sqlite/audit/statements.ts'
+const clock = 'src/store/sqlite/ledger/ledger-store.ts'
+const statements = 'src/store/sqlite/audit/reports.ts'
 const monthly = 'src/credits/ledger/monthly.ts'
 
 export const mutants: readonly Mutant[] = [
@@ -107,14 +107,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the id of a refund is taken for another refund',
-    patches: [
-      ['src/store/sqlite/ledger/corrections.ts', 'done.taken + done.debt === amount', 'amount >= 0n'],
-    ],
+    patches: [['src/store/sqlite/ledger/journal.ts', 'done.taken + done.debt === amount', 'amount >= 0n']],
   },
   {
     name: 'the id of a correction is taken for another correction',
     patches: [
-      ['src/store/sqlite/ledger/corrections.ts', '|| done.taken === -amount', '|| done.taken !== amount'],
+      ['src/store/sqlite/ledger/journal.ts', '|| done.taken === -amount', '|| done.taken !== amount'],
     ],
   },
   {
@@ -472,10 +470,10 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/conversation',
     'src/accounts',
     'src/observe',
-    'src/awaitable.ts',
-    'src/short-lived.ts',
-    'src/errors.ts',
-    'src/error-table.ts',
+    'src/async/async.ts',
+    'src/async/async.ts',
+    'src/errors/errors.ts',
+    'src/errors/error-table.ts',
   ])
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })

@@ -2,8 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
-import type { GroupLimits } from '../../src/store/commits/group.ts'
-import type { SpillTarget } from '../../src/store/commits/group.ts'
+import type { GroupLimits, SpillTarget } from '../../src/store/commits/durability.ts'
 import type { SpillRecord } from '../../src/store/ledger-core.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'

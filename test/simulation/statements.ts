@@ -2,8 +2,12 @@
 // open where the month before has closed, hold every line of their month, and end at what lots, debts and calls say.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { MonthlySums } from '../../src/credits/ledger/monthly.ts'
-import type { Standing, StatementEntry, StatementReader } from '../../src/credits/ledger/statements.ts'
+import type {
+  MonthlySums,
+  Standing,
+  StatementEntry,
+  StatementReader,
+} from '../../src/credits/ledger/monthly.ts'
 import { show } from './simulation.ts'
 import type { System } from './system.ts'
 

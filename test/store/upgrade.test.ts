@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { openStore, StoreOpenError } from '../../src/store/open.ts'
-import { one } from '../../src/store/sqlite/database/one.ts'
+import { one } from '../../src/store/sqlite/database/sqlite.ts'
 import { schemaVersion } from '../../src/store/sqlite/database/migrate.ts'
 import { takeServeLock } from '../../src/store/sqlite/database/serve-lock.ts'
 import { upgrade } from '../../src/store/upgrade.ts'

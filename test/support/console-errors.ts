@@ -1,6 +1,6 @@
 // Errors of accounts, of the console and of what is set there, each with where it is produced.
 
-import type { ErrorCode } from '../../src/errors.ts'
+import type { ErrorCode } from '../../src/errors/errors.ts'
 
 export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   bad_signature: 'a message that somebody else has signed: payment-hooks.test.ts',

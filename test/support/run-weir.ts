@@ -2,7 +2,7 @@
 
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { unhandled } from '../../src/serve/unhandled.ts'
+import { unhandled } from '../../src/serve/listen.ts'
 import { tempDir } from './tmp.ts'
 
 const root = resolve(import.meta.dir, '../..')

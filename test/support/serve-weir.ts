@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { runCli } from '../../src/cli/program.ts'
-import { loadConfig, readTextFile, renderFaults, secretsOf, shownSettings } from '../../src/config.ts'
+import { loadConfig, readTextFile, renderFaults, secretsOf, shownSettings } from '../../src/config/config.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { startGateway } from '../../src/serve/start.ts'
 import type { CommandResult, ServedWeir, WeirOptions } from './run-weir.ts'

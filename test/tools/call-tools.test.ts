@@ -2,10 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { DeclaredTools } from '../../src/conversation/gateway-tools.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { CallTools } from '../../src/tools/call-tools.ts'
-import { offerTools } from '../../src/tools/names.ts'
-import type { GatewayTool, ToolSource, ToolSources } from '../../src/tools/tool.ts'
+import { GatewayError } from '../../src/errors/errors.ts'
+import { CallTools } from '../../src/tools/run-tool.ts'
+import { type GatewayTool, offerTools, type ToolSource, type ToolSources } from '../../src/tools/tool.ts'
 
 function toolOf(preferredName: string): GatewayTool {
   return {

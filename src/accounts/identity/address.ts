@@ -1,7 +1,7 @@
 // E-mail addresses: syntax and normalisation.
 
 import { domainToASCII, domainToUnicode } from 'node:url'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 /** RFC 5322 `atext`, letters of any script (RFC 6531), and dots. Quoted names and comments would be other spellings. */
 const plainName = /^[\p{L}\p{M}\p{N}.!#$%&'*+/=?^_`{|}~-]{1,64}$/u

@@ -1,16 +1,20 @@
 // Accounts, sign-in, and every proof of identity. Independent of HTTP.
 
-import { GatewayError } from '../../errors.ts'
-import type { Account, AccountStore, Role } from '../account.ts'
-import { hashOfKey } from '../api-key.ts'
-import { mintSession, type Session } from '../session.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import {
+  type Account,
+  type AccountStore,
+  hashOfKey,
+  mintSession,
+  type Role,
+  type Session,
+} from '../account.ts'
 import { accountAddress, requireAddress } from './address.ts'
 import type { SignInLimits } from './sign-in-limits.ts'
-import type { IdentityStore } from './identity-store.ts'
+import { type IdentityStore, mintTicket, type Ticket, ticketIdOf, type TicketKind } from './identity-store.ts'
 import { type Mail, type Mailer, mails } from './mail.ts'
 import { passwordFault, type Passwords } from './password.ts'
 import { type LinkKind, newLink, type SecretLink, useTicket } from './secret-link.ts'
-import { mintTicket, type Ticket, ticketIdOf, type TicketKind } from './ticket.ts'
 
 /** How long a proof of identity is valid, milliseconds. */
 export const elevationMs = 10 * 60_000

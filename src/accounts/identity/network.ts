@@ -1,7 +1,7 @@
 // The network of an address, as limits count it: a customer's prefix, not one of its many addresses.
 
 import ipaddr from 'ipaddr.js'
-import { GatewayError, type RefusedCredential } from '../../errors.ts'
+import { GatewayError, type RefusedCredential } from '../../errors/errors.ts'
 
 /** `203.0.113.0/24`, `2001:db8:1::/56`; anything but an address counts as a network of its own. */
 export function networkOf(address: string): string {

@@ -3,12 +3,11 @@
 // prevent a start.
 
 import type { Configuration, IDToken } from 'openid-client'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Account, AccountStore, Role } from '../account.ts'
 import { accountAddress, isAddress } from './address.ts'
 import { useTicket } from './secret-link.ts'
-import type { ActLog, Identity, IdentityStore } from './identity-store.ts'
-import { mintTicket } from './ticket.ts'
+import { type ActLog, type Identity, type IdentityStore, mintTicket } from './identity-store.ts'
 
 export interface OidcSettings {
   readonly issuer: string

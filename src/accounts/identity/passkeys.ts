@@ -8,11 +8,10 @@ import type {
   PublicKeyCredentialRequestOptionsJSON,
   RegistrationResponseJSON,
 } from '@simplewebauthn/server'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Account, AccountStore } from '../account.ts'
 import { useTicket } from './secret-link.ts'
-import type { IdentityStore, Passkey } from './identity-store.ts'
-import { mintTicket, type Ticket, ticketLife } from './ticket.ts'
+import { type IdentityStore, mintTicket, type Passkey, type Ticket, ticketLife } from './identity-store.ts'
 
 export interface PasskeyParts {
   readonly accounts: AccountStore

@@ -1,8 +1,7 @@
 // Links with a secret: sign-in, invitation, verification of an address, new password.
 
-import { hashOfKey } from '../api-key.ts'
-import type { IdentityStore } from './identity-store.ts'
-import { mintTicket, type Ticket, ticketIdOf, type TicketKind } from './ticket.ts'
+import { hashOfKey } from '../account.ts'
+import { type IdentityStore, mintTicket, type Ticket, ticketIdOf, type TicketKind } from './identity-store.ts'
 
 export interface SecretLink {
   /** The secret is in the fragment, which browsers do not send. */

@@ -2,7 +2,7 @@
 // too many.
 
 import { LRUCache } from 'lru-cache'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { atMost } from '../../lru.ts'
 
 const rememberedNames = 100_000

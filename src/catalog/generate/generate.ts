@@ -3,14 +3,18 @@
 
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { catalogFileSchema, type CatalogFile } from '../row.ts'
-import { billedAsSchema, withBilledAs } from './sources/billed-as.ts'
-import { decidedSchema, effortsIn, effortTable } from './sources/efforts.ts'
+import { type CatalogFile, catalogFileSchema } from '../row.ts'
+import {
+  acknowledgementsSchema,
+  billedAsSchema,
+  type Merged,
+  mergeProvider,
+  type Source,
+  withBilledAs,
+} from './sources/merge.ts'
+import { decidedSchema, effortsIn, effortTable, pi } from './sources/pi.ts'
 import { genaiPrices } from './sources/genai-prices.ts'
-import { acknowledgementsSchema, mergeProvider, type Merged } from './sources/merge.ts'
-import { pi } from './sources/pi.ts'
 import { coveredProviders } from './sources/providers.ts'
-import type { Source } from './sources/source.ts'
 
 const here = import.meta.dir
 const lifecycleSchema = z.record(

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { tokenBuckets, type TokenBucket } from '../../conversation/usage.ts'
+import { type TokenBucket, tokenBuckets } from '../../conversation/usage.ts'
 import {
   formatUsd,
   formatUsdPerMillion,
@@ -61,7 +61,7 @@ export const priceSpecSchema = z.lazy(() =>
 )
 
 export type PriceSpec = z.infer<typeof priceSpecSchema>
-export type RateSpec = Omit<z.infer<ReturnType<typeof tierSchema>>, 'above_prompt_tokens'>
+type RateSpec = Omit<z.infer<ReturnType<typeof tierSchema>>, 'above_prompt_tokens'>
 export type RateField = keyof typeof rateFields
 export const rateFieldNames = Object.keys(rateFields) as RateField[]
 
@@ -218,7 +218,7 @@ export function canonicalPrice(price: PriceContent): string {
 }
 
 /** The rate of cached audio was added later: if it equals that of cached text, the price keeps its version. */
-export function canonicalRates({ cacheReadAudio, ...rates }: Rates): Omit<Rates, 'cacheReadAudio'> {
+function canonicalRates({ cacheReadAudio, ...rates }: Rates): Omit<Rates, 'cacheReadAudio'> {
   return cacheReadAudio === rates.cacheRead ? rates : ({ ...rates, cacheReadAudio } as Rates)
 }
 
@@ -280,4 +280,66 @@ function rateSpecOf(rates: Rates, unstated: Price['unstated']): RateSpec {
     input: formatUsdPerMillion(rates.input),
     output: formatUsdPerMillion(rates.output),
   }
+}
+
+// Exact decimals from JSON numbers: a price in a float is read by its digits, not by arithmetic.
+
+const scientific = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i
+
+/**
+ * The decimal digits of a JSON number: its shortest representation that reads back the same, without an exponent
+ * (`1.5e-7` → `0.00000015`). Undefined for NaN and the infinities.
+ */
+export function decimalOf(value: number): string | undefined {
+  return Number.isFinite(value) ? shiftDecimal(String(value), 0) : undefined
+}
+
+/**
+ * Moves the point of a decimal string to the right by `places` (to the left if negative): six places turn USD per
+ * token into USD per million tokens, exactly. Undefined for other text and for numbers that are too long.
+ */
+export function shiftDecimal(text: string, places: number): string | undefined {
+  const match = scientific.exec(text)
+  if (!match) return undefined
+  const exponent = Number(match[4] ?? 0) + places
+  if (Math.abs(exponent) > 40) return undefined
+  const digits = match[2]! + (match[3] ?? '')
+  const point = match[2]!.length + exponent
+  const padded = digits.padStart(digits.length + Math.max(0, 1 - point), '0').padEnd(point, '0')
+  const cut = Math.max(point, 1)
+  const whole = padded.slice(0, cut).replace(/^0+(?=\d)/, '')
+  const fraction = padded.slice(cut).replace(/0+$/, '')
+  const plain = fraction === '' ? whole : `${whole}.${fraction}`
+  return match[1] === '-' && plain !== '0' ? `-${plain}` : plain
+}
+
+// Flash class: what the daily allowance pays for. Decided for each call, by the rates that can apply to it.
+
+/** At most these, in picodollars per token: 0.50 USD per million input and 2.50 USD per million output tokens. */
+const flashLimits: { readonly input: Pico; readonly output: Pico } = {
+  input: 500_000n,
+  output: 2_500_000n,
+}
+
+/** The buckets for tokens of a plain-text call. Cache reads and writes are input as well. */
+const textInput = ['input', 'cacheRead', 'cacheWrite5m', 'cacheWrite1h'] as const
+const textOutput = ['output', 'reasoning'] as const
+const mediaOutput: ReadonlySet<TokenBucket> = new Set(['outputAudio', 'outputImage'])
+
+/**
+ * Whether every token of a call of at most `prompt` prompt tokens is within the limits, in every tier that its prompt
+ * may reach. `media` are the buckets that the call can use besides text.
+ */
+export function isFlash(price: Price, prompt: number, media: readonly TokenBucket[] = []): boolean {
+  const reached = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)
+  return [price.rates, ...reached.map((tier) => tier.rates)].every((rates) => isWithin(rates, media))
+}
+
+function isWithin(rates: Rates, media: readonly TokenBucket[]): boolean {
+  const input = [...textInput, ...media.filter((bucket) => !mediaOutput.has(bucket))]
+  const output = [...textOutput, ...media.filter((bucket) => mediaOutput.has(bucket))]
+  return (
+    input.every((bucket) => rates[bucket] <= flashLimits.input) &&
+    output.every((bucket) => rates[bucket] <= flashLimits.output)
+  )
 }

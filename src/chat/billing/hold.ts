@@ -1,42 +1,172 @@
-// The credit reserved for one call, and the one settle or release that ends it.
+// Reserves the credit for a call.
 
-import { andThen, type Awaitable } from '../../awaitable.ts'
+import { windowEnd } from '../../accounts/account.ts'
+import { andThen, type Awaitable } from '../../async/async.ts'
 import { Delivered } from '../../conversation/delivered.ts'
-import { plural } from '../../counted.ts'
+import { addedUsage, noUsage, type Usage } from '../../conversation/usage.ts'
+import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Attempt, CallLedger, Ending, HoldAmounts } from '../../credits/ledger/ledger.ts'
-import { larger, smaller, type Pico } from '../../credits/money.ts'
-import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../errors.ts'
-import type { OnCallEnded } from '../../observe/call-ended.ts'
+import type {
+  Attempt,
+  Balance,
+  CallLedger,
+  CheckpointCommand,
+  Ending,
+  HoldAmounts,
+  HoldCommand,
+  HoldResult,
+  LedgerStore,
+} from '../../credits/ledger/ledger.ts'
+import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
+import type { Pool } from '../../credits/pool.ts'
+import type { CostLine, Price } from '../../credits/price.ts'
+import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
+import type { OnCallEnded } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { noWarnings, type Warning } from '../../protocols/lowered-request.ts'
-import type { PaidCall } from '../call.ts'
-import { type Answered, exactCount, type OwnCount } from '../counting/own-count.ts'
-import { endedCall } from '../ended-call.ts'
-import type { InFlight } from '../in-flight.ts'
+import { plural } from '../../text/csv.ts'
 import {
   type Abandoned,
+  type ChatLimits,
   type FinalFigures,
+  leaseUntil,
   type Outcome,
+  type PaidCall,
   type StoppedBy,
   unservedOutcome,
-} from '../outcome.ts'
-import type { ChatLimits } from '../limits.ts'
+} from '../call.ts'
+import {
+  type Answered,
+  credibleUsage,
+  exactCount,
+  type OwnCount,
+  withoutSilence,
+} from '../counting/own-count.ts'
+import { countingFor, measurePrompt, type SharedCounting } from '../counting/token-counter.ts'
+import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
 import { codeOf } from '../routing/fault-error.ts'
-import type { Turns } from '../streaming/turns.ts'
-import type { Usage } from '../../conversation/usage.ts'
-import { billOf } from './bill.ts'
-import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
-import { credibleUsage, withoutSilence } from '../counting/credible.ts'
-import { countingFor, measurePrompt, type SharedCounting } from '../counting/prompt-size.ts'
-import { Checkpoints } from './checkpoints.ts'
-import { amountsOf, growsWithAnswer, outputBound, type Need, paysForAll } from './need.ts'
-import { needFor } from './prompt-need.ts'
-import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
-import { priceRecord } from './price-record.ts'
-import { EarlierRounds, type ToolFee } from './rounds.ts'
+import type { Turns } from '../scheduler/turns.ts'
+import {
+  billOf,
+  type Charge,
+  chargeFor,
+  endedCall,
+  noCharge,
+  warnOfUncounted,
+  warnOfUnpaid,
+  warnOfUnpriced,
+  withOpenSearches,
+} from './charge.ts'
+import {
+  amountsOf,
+  growsWithAnswer,
+  keyLimitOf,
+  keyRoom,
+  type Need,
+  needFor,
+  outputBound,
+  paysForAll,
+  withinLimits,
+} from './need.ts'
+
+/**
+ * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
+ * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
+ * decided, so that a provider may be called; nothing may go to the client before `durable`.
+ */
+export async function openHold(
+  parts: BillingParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  balance: Balance,
+  funding: readonly Pool[],
+): Promise<Hold> {
+  const { caller, requestId, request } = call
+  const { model, offer } = candidates[0]!
+  const inPools = freeIn(balance, funding, parts.now())
+  // Most keys have no limit, so there is nothing to wait for.
+  const room =
+    caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
+  const free = smaller(inPools, room?.free ?? inPools)
+  const needed = needFor(parts, call, candidates, free)
+  const need = withinLimits(needed instanceof Promise ? await needed : needed, room?.free)
+  const now = parts.now()
+  parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
+  pass('hold-queued', requestId)
+  const command: HoldCommand = {
+    call: requestId,
+    account: caller.account.id,
+    key: caller.key?.id ?? null,
+    funding,
+    ...amountsOf(need),
+    keyLimit: keyLimitOf(caller.key, now),
+    model: model.id,
+    priceVersion: offer.price.version,
+    owner: parts.owner,
+    leaseUntil: leaseUntil(parts.limits, now),
+  }
+  // A stream is passed on as soon as it begins; a whole answer when it is settled, and its sync can be the hold's too.
+  const haste = request.envelope.stream ? 'at-once' : 'soon'
+  const { result, durable } = await parts.ledger.startHold(command, haste)
+  if (result.kind === 'refused') throw refusedHold(result, need, call, now)
+  pass('hold-decided', requestId)
+  const { amount } = result
+  parts.inFlight.enter(requestId, caller.account.id)
+  parts.inFlight.onHold(requestId, {
+    model: request.envelope.model,
+    key: caller.key?.id ?? null,
+    channel: caller.channel,
+    hold: amount,
+  })
+  return new Hold(parts, call, need, durable, { amount, free: free - amount }, candidates[0]!)
+}
+
+/** After how long to try again where calls in flight hold what is needed. */
+const reservedMs = 2_000
+
+/** The error for a hold that the ledger refused, with the amounts needed and available. */
+function refusedHold(
+  result: Extract<HoldResult, { kind: 'refused' }>,
+  need: Need,
+  call: PaidCall,
+  now: number,
+): GatewayError {
+  const { available, held, reason } = result
+  const { model } = call.request.envelope
+  const metadata = {
+    model,
+    available: formatUsd(available),
+    held: formatUsd(held),
+    estimate: formatUsd(need.least),
+  }
+  switch (reason) {
+    case 'insufficient':
+      return new GatewayError('insufficient_credits', {
+        ...ownerHint('insufficient_credits', call.caller.account),
+        metadata,
+      })
+    case 'reserved':
+      return new GatewayError('credits_reserved', { metadata, retryAfterMs: reservedMs })
+    case 'key-reserved':
+      return new GatewayError('credits_reserved', {
+        message:
+          'The limit of this key is not reached, but calls in flight have reserved what is left of it.',
+        metadata,
+        retryAfterMs: reservedMs,
+      })
+    case 'key-limit': {
+      const end = call.caller.key ? windowEnd(call.caller.key.limitWindow, now) : null
+      const resets_at = end === null ? null : new Date(end).toISOString()
+      return new GatewayError('key_limit_exceeded', { metadata: { ...metadata, resets_at } })
+    }
+    default:
+      return reason satisfies never
+  }
+}
+
+// The credit reserved for one call, and the one settle or release that ends it.
 
 export interface BillingParts {
   readonly ledger: CallLedger
@@ -512,4 +642,137 @@ export class Hold {
     const ended = endedCall(this.#call, { at, charge, ending, status, code, error, attempts, firstByteMs })
     this.#parts.onCallEnded(ended, error)
   }
+}
+
+// The charge of a call with several rounds and tools: their sum, with a line for each round and tool. Pure.
+
+interface ToolFee {
+  /** The name on receipts, such as `web_search`. */
+  readonly name: string
+  readonly cost: Pico
+  readonly searches: number
+}
+
+/** The cost of a call before its last round. */
+export class EarlierRounds {
+  #sum: Charge = noCharge
+  /** Number of completed rounds; also the index of the current one. */
+  #ended = 0
+
+  /** Picodollars. */
+  get cost(): Pico {
+    return this.#sum.cost.total
+  }
+
+  addRound(charge: Charge): void {
+    this.#ended += 1
+    this.#sum = addCharges(this.#sum, inRound(charge, this.#ended))
+  }
+
+  addTool({ name, cost, searches }: ToolFee, round: number): void {
+    const line: CostLine = { item: `call:${name}`, quantity: 1, rate: cost, amount: cost, round }
+    const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }
+    const usage = { ...noUsage, toolCalls }
+    this.#sum = addCharges(this.#sum, {
+      usage,
+      cost: { lines: [line], total: cost, unpriced: [] },
+      estimated: false,
+    })
+  }
+
+  /** The total charge, given that of the last round. The same object if there was only one round. */
+  with(last: Charge): Charge {
+    return this.#sum === noCharge ? last : addCharges(this.#sum, inRound(last, this.#ended + 1))
+  }
+}
+
+function inRound(charge: Charge, round: number): Charge {
+  const lines = charge.cost.lines.map((line) => ({ ...line, round }))
+  return { ...charge, cost: { ...charge.cost, lines } }
+}
+
+function addCharges(a: Charge, b: Charge): Charge {
+  return {
+    usage: addedUsage(a.usage, b.usage),
+    cost: {
+      lines: [...a.cost.lines, ...b.cost.lines],
+      total: a.cost.total + b.cost.total,
+      unpriced: [...new Set([...a.cost.unpriced, ...b.cost.unpriced])],
+    },
+    estimated: a.estimated || b.estimated,
+  }
+}
+
+// Records what a call with several rounds has cost so far, so that a crash between rounds loses nothing.
+
+interface CheckpointParts {
+  readonly ledger: Pick<LedgerStore, 'checkpoint'>
+  readonly owner: string
+  readonly limits: ChatLimits
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** How long the end of a round may wait for a commit, milliseconds, so that what follows soon shares it. */
+const soonMs = 20
+
+class Checkpoints {
+  readonly #parts: CheckpointParts
+  readonly #call: string
+  readonly #progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>
+  #timer: Timer | undefined
+
+  /** `progress` is called when a checkpoint is written. */
+  constructor(
+    parts: CheckpointParts,
+    call: string,
+    progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>,
+  ) {
+    this.#parts = parts
+    this.#call = call
+    this.#progress = progress
+  }
+
+  /** Schedules a checkpoint within `soonMs`: a slow tool does not delay it. */
+  soon(): void {
+    this.#timer ??= setTimeout(() => this.#write(), soonMs)
+  }
+
+  /** Queues the waiting checkpoint now. */
+  flush(): void {
+    if (this.#timer !== undefined) this.#write()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #write(): void {
+    this.stop()
+    const { ledger, owner, limits, log, now } = this.#parts
+    const call = this.#call
+    pass('checkpoint-queued', call)
+    ledger
+      .checkpoint({ call, owner, ...this.#progress(), leaseUntil: leaseUntil(limits, now()) })
+      .then(() => pass('checkpoint-committed', call))
+      .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
+  }
+}
+
+const written = new WeakMap<Price, string>()
+
+/**
+ * A price as canonical JSON, amounts in whole picodollars: the permanent record behind a price version. Cached per
+ * price object, because every call needs it.
+ */
+function priceRecord(price: Price): string {
+  const known = written.get(price)
+  if (known !== undefined) return known
+  const record = JSON.stringify(price, (_, value: unknown) =>
+    typeof value === 'bigint' ? value.toString() : value,
+  )
+  written.set(price, record)
+  return record
 }

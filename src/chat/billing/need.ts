@@ -1,12 +1,27 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
-import type { HoldAmounts } from '../../credits/ledger/ledger.ts'
-import { formatUsd, larger, parseUsd, smaller, type Pico } from '../../credits/money.ts'
-import { affordableOutput, ceilingOf, highestRates, type Bound, type Price } from '../../credits/price.ts'
-import { GatewayError } from '../../errors.ts'
+import { type ApiKey, windowStart } from '../../accounts/account.ts'
+import type { Awaitable } from '../../async/async.ts'
+import { isFlash } from '../../catalog/prices/price-spec.ts'
+import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
+import type { TokenBucket } from '../../conversation/usage.ts'
+import type { HoldAmounts, KeyLimit, LedgerStore } from '../../credits/ledger/ledger.ts'
+import { formatUsd, larger, parseUsd, type Pico, smaller } from '../../credits/money.ts'
+import { fundingOf, type Pool } from '../../credits/pool.ts'
+import { affordableOutput, type Bound, ceilingOf, highestRates, type Price } from '../../credits/price.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Envelope } from '../../protocols/protocol.ts'
 import { leastOutputTokens } from '../../providers/provider.ts'
+import type { ChatLimits, IncomingCall, PaidCall } from '../call.ts'
+import {
+  countingFor,
+  measurePrompt,
+  promptBound,
+  type SharedCounting,
+  tokenBound,
+} from '../counting/token-counter.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import { littleCharacters } from '../scheduler/turns.ts'
 
 /** More than any model writes within the longest allowed call. */
 const longestAnswerTokens = 1_000_000
@@ -206,7 +221,7 @@ export function quickNeed(
  * streams of providers that generate and bill on when they are disconnected, and those of models that reason, since
  * what they think is billed and mostly not shown before the end.
  */
-export function canBeStopped({ stream }: Envelope, { provider, model }: Candidate): boolean {
+function canBeStopped({ stream }: Envelope, { provider, model }: Candidate): boolean {
   return stream && provider.onDisconnect !== 'drain' && !model.reasoning
 }
 
@@ -256,4 +271,202 @@ function outputPaid(need: Need, amount: Pico, envelope: Envelope, candidate: Can
   const { promptTokens, outputTokens } = need.bound
   const accepted = model.contextLength === undefined ? usualLongestTokens : model.contextLength - promptTokens
   return Math.min(bound, Math.max(accepted, Math.floor(outputTokens / n)))
+}
+
+// Which pools may pay for a chat call: the daily allowance only if every candidate is flash class.
+
+/** The pools that may pay, in spending order. One candidate that is not flash class excludes the allowance. */
+export function fundingFor(
+  parts: SharedCounting,
+  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Awaitable<readonly Pool[]> {
+  const { channel } = call.caller
+  // An API key spends purchased credit only.
+  return channel === 'app' ? appFunding(parts, call, candidates) : fundingOf(channel, false)
+}
+
+async function appFunding(
+  parts: SharedCounting,
+  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Promise<readonly Pool[]> {
+  return fundingOf('app', await isFlashCall(parts, call, candidates))
+}
+
+async function isFlashCall(
+  parts: SharedCounting,
+  { caller, request, bodyBytes }: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Promise<boolean> {
+  if (!candidates.every(({ model }) => model.flashClass)) return false
+  const dear = candidates.some(({ offer }) => !isFlash(offer.price, 0, mediaBuckets))
+  const media = dear ? mediaBucketsOf(request.toChatRequest()) : []
+  const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
+  if (within(promptBound(request.promptParts, bodyBytes))) return true
+  // Counting tokens is only worth it if a shorter prompt would be within the limits.
+  const counting = countingFor(parts, caller.account.id)
+  return within(0) && within(await tokenBound(counting, request.promptParts, bodyBytes))
+}
+
+const sound = ['inputAudio', 'cacheReadAudio'] as const
+const mediaBuckets: readonly TokenBucket[] = [...sound, 'inputImage', 'outputAudio', 'outputImage']
+
+/** Buckets other than text that this request can fill. A video has pictures and sound. */
+function mediaBucketsOf(request: ChatRequest): readonly TokenBucket[] {
+  const used = new Set<TokenBucket>(mediaIn(request).map(({ bucket }) => bucket))
+  const parts = request.messages.flatMap(({ content }) => content)
+  if (parts.some(({ kind }) => kind === 'image' || kind === 'video')) used.add('inputImage')
+  if (used.has('inputAudio') || parts.some(({ kind }) => kind === 'video'))
+    for (const bucket of sound) used.add(bucket)
+  return [...used]
+}
+
+// What a call needs, by the size of its prompt.
+
+interface NeedParts extends SharedCounting {
+  readonly limits: ChatLimits
+}
+
+/** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
+export function needFor(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Awaitable<Need> {
+  if (call.bodyBytes > littleCharacters) return needInTurn(parts, call, candidates, free)
+  return quickNeedOf(parts, call, candidates, free) ?? countedNeed(parts, call, candidates)
+}
+
+async function needInTurn(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
+  return quick ?? countedNeed(parts, call, candidates)
+}
+
+function quickNeedOf(
+  { limits: { holdOutputTokens } }: NeedParts,
+  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Need | undefined {
+  const { bound, isUnsized } = measurePrompt(promptParts, bodyBytes)
+  const need = quickNeed(envelope, candidates, bound, holdOutputTokens, free)
+  return need && withReserve(need, envelope, candidates, isUnsized)
+}
+
+async function countedNeed(
+  parts: NeedParts,
+  call: PaidCall,
+  candidates: readonly Candidate[],
+): Promise<Need> {
+  const { envelope, promptParts } = call.request
+  const bound = await tokenBound(countingFor(parts, call.caller.account.id), promptParts, call.bodyBytes)
+  const need = needOf(envelope, candidates, bound, parts.limits.holdOutputTokens)
+  return withReserve(need, envelope, candidates, measurePrompt(promptParts, call.bodyBytes).isUnsized)
+}
+
+// Media that cost more than text must not be sold at the text rate: they are refused if they have no rate.
+
+/**
+ * Throws `unsupported_parameter` if the request contains or asks for a medium that the offer has no rate for. A
+ * provider that reports the cost of each call needs no rate.
+ */
+export function refuseUnpricedMedia(request: ChatRequest, { model, offer, provider }: Candidate): void {
+  const { unstated } = offer.price
+  if (unstated.length === 0 || provider.costFrom !== 'rates') return
+  const media = mediaIn(request)
+  if (media.length === 0) return
+  const used = media.find(({ bucket }) => unstated.includes(bucket))
+  if (!used) return
+  throw new GatewayError('unsupported_parameter', {
+    message:
+      `${model.id} has no price for ${used.what} at ${provider.id}, and text costs less. ` +
+      `The operator can state one: price.${used.field} of this model in the configuration.`,
+    param: used.param,
+    metadata: { model: model.id, provider: provider.id },
+  })
+}
+
+interface MediumUsed {
+  readonly bucket: TokenBucket
+  readonly what: string
+  readonly field: string
+  readonly param: string
+}
+
+/** Media in the request or asked for that are priced separately. */
+function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
+  const used: MediumUsed[] = []
+  for (let at = 0; at < messages.length; at++) {
+    const part = messages[at]!.content.findIndex(isAudio)
+    if (part < 0) continue
+    const param = `messages[${at}].content[${part}]`
+    used.push({ bucket: 'inputAudio', what: 'audio input', field: 'input_audio', param })
+    break
+  }
+  const { modalities } = rest
+  if (!Array.isArray(modalities)) return used
+  for (const { modality, ...output } of outputs)
+    if (modalities.includes(modality)) used.push({ ...output, param: 'modalities' })
+  return used
+}
+
+const outputs = [
+  { modality: 'audio', bucket: 'outputAudio', what: 'audio output', field: 'output_audio' },
+  { modality: 'image', bucket: 'outputImage', what: 'images in answers', field: 'output_image' },
+] as const
+
+/** A file may contain audio: decided by its type if inline, by its name if it is an address. */
+function isAudio(part: ContentPart): boolean {
+  if (part.kind === 'audio') return true
+  if (part.kind !== 'file') return false
+  switch (part.source.kind) {
+    case 'base64':
+      return /^audio\//i.test(part.source.mediaType)
+    case 'url':
+      return audioName.test(pathOf(part.source.url))
+    case 'provider-file':
+      return part.filename !== undefined && audioName.test(part.filename)
+  }
+}
+
+const audioName = /\.(aac|aiff?|flac|m4a|mp3|mpga|oga|ogg|opus|wav|weba)$/i
+
+function pathOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).pathname : url
+}
+
+// The spending limit of a key, for the ledger and for a single call.
+
+/** The limit in the window that contains `now`; null if the key has none. */
+export function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
+  if (!key || key.spendLimit === null) return null
+  return { limit: key.spendLimit, windowStart: windowStart(key.limitWindow, now) }
+}
+
+/** What the limit of a key leaves, picodollars. */
+export interface KeyRoom {
+  /** What a call may hold now. */
+  readonly free: Pico
+  /** What could be held if all calls in flight returned their holds. */
+  readonly freeLater: Pico
+}
+
+/** What the key may still spend in its window; undefined if it has no limit. */
+export async function keyRoom(
+  ledger: Pick<LedgerStore, 'keySpend'>,
+  key: ApiKey | null,
+  now: number,
+): Promise<KeyRoom | undefined> {
+  const limit = keyLimitOf(key, now)
+  if (!key || !limit) return undefined
+  const { spent, held } = await ledger.keySpend(key.id, limit.windowStart)
+  const freeLater = larger(limit.limit - spent, 0n)
+  return { free: larger(freeLater - held, 0n), freeLater }
 }

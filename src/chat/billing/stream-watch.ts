@@ -1,19 +1,16 @@
 // Watches the cost of a running stream: writes checkpoints, extends the hold, and stops the stream if it cannot.
 
-import type { Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../async/async.ts'
 import type { Progress } from '../../conversation/progress.ts'
-import type { Usage } from '../../conversation/usage.ts'
+import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import { smaller, type Pico } from '../../credits/money.ts'
-import { highestRates } from '../../credits/price.ts'
-import type { PaidCall } from '../call.ts'
-import type { StoppedBy } from '../outcome.ts'
+import { larger, type Pico, smaller } from '../../credits/money.ts'
+import { costOf, highestRates, type Price, ratesFor } from '../../credits/price.ts'
+import { leaseUntil, type PaidCall, type StoppedBy } from '../call.ts'
 import { roughCount, roughOutput } from '../counting/own-count.ts'
 import { chargeFor } from './charge.ts'
 import type { BillingParts, Hold } from './hold.ts'
-import type { Need } from './need.ts'
-import { ignoresBound, tokensWithin } from './stream-bounds.ts'
-import { leaseUntil } from '../limits.ts'
+import { type Need, outputWithin } from './need.ts'
 
 /** An extension is requested when this share of the hold has been delivered. */
 const extendAt = 0.75
@@ -145,4 +142,34 @@ export class StreamWatch {
       log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })
     }
   }
+}
+
+// How long a stream may get: the client's max_tokens, and what an amount of money pays for. Pure.
+
+/**
+ * A provider counts max_tokens with its own tokenizer, which may make far fewer tokens of a text than ours. It must
+ * never be cut short of its own limit.
+ */
+const tokenizerMargin = 1.5
+const tokenizerSlack = 32
+
+/** Whether a provider ignores its output limit: `tokens` is what it delivered over all `choices`. */
+function ignoresBound(tokens: number, maxTokens: number | undefined, choices: number): boolean {
+  return maxTokens !== undefined && tokens > maxTokens * choices * tokenizerMargin + tokenizerSlack
+}
+
+/**
+ * How many output tokens `amount` picodollars pay for in all. The bound of the prompt is used until it is counted; if
+ * the count is larger, nothing may be left.
+ */
+function tokensWithin(amount: Pico, usage: Usage | undefined, need: Need, price: Price): number {
+  if (usage === undefined || promptTokens(usage) === 0) return outputWithin(amount, need, price, 1)
+  const rates = ratesFor(price, promptTokens(usage))
+  const perToken = larger(rates.output, rates.reasoning)
+  const left = amount - costOf({ ...usage, output: 0, reasoning: 0 }, price).total
+  if (left < 0n) return 0
+  if (perToken === 0n) return Number.MAX_SAFE_INTEGER
+  // Audio and images are in the cost already, at their own rates.
+  const apart = completionTokens(usage) - usage.output - usage.reasoning
+  return Number(left / perToken) + apart
 }

@@ -2,6 +2,9 @@
 // ends when idle, which frees ninety megabytes.
 
 import { Worker } from 'node:worker_threads'
+import type { DeliveredTokens, Sample } from '../../conversation/delivered.ts'
+import type { PromptMedia, PromptParts } from '../../protocols/request/prompt-parts.ts'
+import type { Turns } from '../scheduler/turns.ts'
 
 export interface ToCount {
   readonly job: number
@@ -138,4 +141,156 @@ function startWorker(): Worker {
   return new Worker(
     new URL(inSource ? './count-worker.ts' : './chat/counting/count-worker.ts', import.meta.url),
   )
+}
+
+// Counts tokens with the o200k_base vocabulary, in the worker: of prompts and of delivered answers.
+
+/** Tokenizers are quadratic on long unbroken runs; slices of this many characters keep the cost linear. */
+const sliceCharacters = 512
+/** At most this much of one text is counted: about 30 milliseconds of work. */
+const countableCharacters = 65_536
+/** The running estimate is off by at most this factor, so that is how far the uncounted part is corrected. */
+const mostCorrection = 2
+
+/** The slices of a text to be counted, and the length of the whole text in characters. */
+interface Sampled {
+  readonly slices: readonly string[]
+  readonly length: number
+}
+
+/** Samples of these texts, joined by line breaks. From long texts evenly spaced slices are taken. */
+export function sampleOf(texts: readonly string[]): Sampled {
+  const length = texts.reduce((sum, text) => sum + text.length + 1, -1)
+  const stride = sliceCharacters * Math.max(1, Math.ceil(length / countableCharacters))
+  const slices: string[] = []
+  /** The text in which the next slice begins, and the offset of that text. */
+  let index = 0
+  let begin = 0
+  for (let at = 0; at < length; at += stride) {
+    while (at > begin + texts[index]!.length) begin += texts[index++]!.length + 1
+    // Joining the texts first would copy up to ten megabytes.
+    let slice = texts[index]!.slice(at - begin, at - begin + sliceCharacters)
+    for (let next = index + 1; slice.length < sliceCharacters && next < texts.length; next++)
+      slice += `\n${texts[next]!.slice(0, sliceCharacters)}`
+    slices.push(slice.slice(0, sliceCharacters))
+  }
+  return { slices, length: Math.max(0, length) }
+}
+
+/** The tokens of the whole text, extrapolated from its slices. */
+async function tokensOf(counter: Counter, { slices, length }: Sampled): Promise<number> {
+  const characters = slices.reduce((sum, slice) => sum + slice.length, 0)
+  const tokens = await counter.count(slices)
+  return characters === 0 ? 0 : Math.ceil((tokens * length) / characters)
+}
+
+function tokensIn(counter: Counter, text: string): Promise<number> {
+  return tokensOf(counter, sampleOf([text]))
+}
+
+/** The tokens that these samples represent, by kind of text. */
+export async function deliveredTokensIn(
+  counter: Counter,
+  samples: readonly Sample[],
+): Promise<DeliveredTokens> {
+  const tokens = { output: 0, reasoning: 0 }
+  const counts = await Promise.all(samples.map((sample) => tokensIn(counter, sample.text)))
+  for (const [at, { kind, textTokens, allTokens }] of samples.entries()) {
+    const counted = counts[at]!
+    const correction = textTokens > 0 ? counted / textTokens : 1
+    const rest = Math.max(0, allTokens - textTokens)
+    tokens[kind] += counted + Math.round(rest * Math.min(mostCorrection, correction))
+  }
+  return tokens
+}
+
+// The largest number of tokens a prompt can have, before any provider has counted it.
+
+/** Upper figures for media, whose size in bytes says little about their tokens. */
+const imageTokens = 6_000
+const bytesPerToken = { audio: 100, file: 4 } as const
+
+/** The densest tokenizers in use make about this many tokens per o200k_base token. */
+const tokenizerMargin = 1.6
+/** Roles, separators and whatever a provider adds around messages and tools. */
+const overheadTokens = 200
+
+/**
+ * An upper bound of the prompt's tokens: a token is at least one byte, so the length of the JSON bounds the text.
+ * Inline media are bounded separately, because their base64 would count a thousand times too much.
+ */
+export function promptBound(prompt: PromptParts, bodyBytes: number): number {
+  return measurePrompt(prompt, bodyBytes).bound
+}
+
+/** The same, and whether it holds: of some parts only the provider knows the size. */
+export function measurePrompt(
+  prompt: PromptParts,
+  bodyBytes: number,
+): { readonly bound: number; readonly isUnsized: boolean } {
+  const media = prompt.media()
+  return { bound: boundOf(media, bodyBytes), isUnsized: media.unsized > 0 }
+}
+
+function boundOf(media: PromptMedia, bodyBytes: number): number {
+  return Math.max(0, bodyBytes - media.inlineLength) + mediaTokens(media)
+}
+
+/** A guess of the prompt's tokens: four bytes of text per token, the average for English. */
+export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
+  const media = prompt.media()
+  const textBytes = Math.max(0, bodyBytes - media.inlineLength)
+  return Math.ceil(textBytes / 4) + Math.ceil(mediaTokens(media) / 4)
+}
+
+export interface CountingParts {
+  readonly counter: Counter
+  readonly turns: Pick<Turns, 'run'>
+}
+
+/** What counts for all accounts, which take turns. */
+export interface SharedCounting {
+  readonly counter: Pick<TokenCounter, 'of'>
+  readonly turns: CountingParts['turns']
+}
+
+export function countingFor({ counter, turns }: SharedCounting, account: string): CountingParts {
+  return { counter: counter.of(account), turns }
+}
+
+/** A tighter upper bound, by counting tokens: used if the quick bound exceeds the caller's credit. */
+export async function tokenBound(
+  { counter, turns }: CountingParts,
+  prompt: PromptParts,
+  bodyBytes: number,
+): Promise<number> {
+  const { content, sampled } = await turns.run(() => {
+    const all = prompt.content()
+    return { content: all, sampled: sampleOf(all.texts) }
+  })
+  const counted = Math.ceil((await tokensOf(counter, sampled)) * tokenizerMargin)
+  const apart = mediaTokens(content) + content.tokenIds
+  return Math.min(counted + overheadTokens + apart, boundOf(content, bodyBytes))
+}
+
+/**
+ * The prompt's tokens as exactly as possible without the provider, for an answer that it did not count: everything the
+ * model reads, plus the few tokens that chat formats add around each message.
+ */
+export async function promptCount({ counter, turns }: CountingParts, prompt: PromptParts): Promise<number> {
+  const { sampled, messages, content } = await turns.run(() => {
+    const reading = prompt.reading()
+    return { ...reading, sampled: sampleOf(reading.texts) }
+  })
+  const framing = messages === 0 ? 0 : messages * tokensPerMessage + tokensPerPrompt
+  return (await tokensOf(counter, sampled)) + framing + Math.ceil(mediaTokens(content) / 4) + content.tokenIds
+}
+
+/** ChatML's own tokens as OpenAI counts them: around each message, and before the answer. */
+const tokensPerMessage = 3
+const tokensPerPrompt = 3
+
+function mediaTokens({ images, files }: PromptMedia): number {
+  const ofFiles = files.reduce((sum, { kind, bytes }) => sum + Math.ceil(bytes / bytesPerToken[kind]), 0)
+  return images * imageTokens + ofFiles
 }

@@ -1,12 +1,12 @@
 // Which offers may serve a call. Pure.
 
-import type { Model, Offer } from '../../catalog/model.ts'
+import type { Model, Offer } from '../../catalog/row.ts'
 import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
 import { ratesFor } from '../../credits/price.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
-import { anywhere } from '../../protocols/request/gateway-fields.ts'
-import { withDialect, type ConfiguredProvider } from '../../providers/provider.ts'
+import { anywhere } from '../../protocols/request/gateway-tools.ts'
+import { type ConfiguredProvider, withDialect } from '../../providers/provider.ts'
 
 /** One way to serve a call: a model's offer at a provider, with one of its keys. */
 export interface Candidate {

@@ -1,9 +1,9 @@
 // Tries the offers in order. Fails over only before the first byte to the client.
 
-import type { Offer } from '../../catalog/model.ts'
+import type { Offer } from '../../catalog/row.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
-import { asGatewayError, GatewayError } from '../../errors.ts'
+import { asGatewayError, GatewayError } from '../../errors/errors.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import {
   AttemptAbandoned,
@@ -17,7 +17,7 @@ import {
   transportFault,
 } from './fault-error.ts'
 import { breaks, probeEveryMs, type Health } from './health.ts'
-import type { Abandoned } from '../outcome.ts'
+import type { Abandoned } from '../call.ts'
 import type { Candidate } from './candidates.ts'
 import type { RetryBudget } from './retry-budget.ts'
 

@@ -1,9 +1,9 @@
 // Turns a provider's fault into the error that a client sees. A provider's 401 or 403 is never the caller's.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
-import { GatewayError, errorTable, type ErrorCode } from '../../errors.ts'
+import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
 import { fault } from '../../protocols/faults.ts'
-import type { Abandoned } from '../outcome.ts'
+import type { Abandoned } from '../call.ts'
 
 /** Thrown by an attempt whose provider failed before anything reached the client. */
 export class AttemptFailed extends Error {

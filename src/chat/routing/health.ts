@@ -11,9 +11,9 @@
 // everybody. So ten faults of one account open the breaker for that account only, and it counts at most four times
 // towards the breaker of all: three accounts are needed to open that.
 
-import type { Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../async/async.ts'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
-import type { ErrorCode } from '../../errors.ts'
+import type { ErrorCode } from '../../errors/errors.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { codeOf, publicReason } from './fault-error.ts'
 import type { Candidate } from './candidates.ts'

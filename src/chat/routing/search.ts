@@ -1,15 +1,164 @@
-// Looks for a provider for a call, and logs the attempts that failed.
+// Decides whether the provider or Weir searches the web for a call that declares a search.
 
+import type { DeclaredTools, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
+import type { ChatRequest } from '../../conversation/request.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
+import { larger, parseUsd, type Pico } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Log, LogFields } from '../../observe/log.ts'
+import { type OwnSearch, unable } from '../../protocols/own-search.ts'
+import type { Outbound, ProtocolId } from '../../protocols/protocol.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
-import { AttemptFailed } from './fault-error.ts'
+import type { ChatLimits, IncomingCall, PaidCall } from '../call.ts'
+import { quirksFor } from '../upstream/lower.ts'
+import type { Candidate } from './candidates.ts'
 import { pause, type Search } from './dispatch.ts'
-import type { ChatLimits } from '../limits.ts'
+import { AttemptFailed } from './fault-error.ts'
 import type { Health } from './health.ts'
 import type { RetryBudget } from './retry-budget.ts'
-import type { PaidCall } from '../call.ts'
-import type { Candidate } from './candidates.ts'
+
+/** Searches allowed if the request sets no limit. */
+const usualSearches = 5
+/** The highest limit that a request may set. */
+const mostSearches = 30
+
+type Searching = Pick<IncomingCall, 'caller' | 'request'>
+
+/** A call and its candidates. */
+interface Routed<Call> {
+  readonly call: Call
+  readonly candidates: readonly Candidate[]
+  /** The answer may pause, and continues when it is sent back: see OwnSearch. */
+  readonly pauses: boolean
+}
+
+/**
+ * Hands the search to the provider: returns the changed call and the candidates that support it. The call is unchanged
+ * if Weir does the search: for a test key, an explicit backend, or a provider whose search cannot honour the request.
+ * Throws `unsupported_parameter` if the request requires the provider's search and no candidate has it.
+ */
+export function withOwnSearch<Call extends Searching>(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  call: Call,
+  candidates: readonly Candidate[],
+): Routed<Call> {
+  const declared = call.request.gatewayTools
+  return declared === undefined
+    ? { call, candidates, pauses: false }
+    : withDeclaredSearch(outbounds, call, declared, candidates)
+}
+
+function withDeclaredSearch<Call extends Searching>(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  call: Call,
+  declared: DeclaredTools,
+  candidates: readonly Candidate[],
+): Routed<Call> {
+  const search = declared.declarations.find((each) => each.kind === 'web-search')
+  const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
+  if (!search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates, pauses: false }
+  const asked = call.request.toChatRequest()
+  const hasFunctions = asked.tools.length > 0 || declared.declarations.length > 1
+  const answers = candidates.map((candidate) => ({
+    candidate,
+    own: ownSearch(outbounds, search, asked, candidate, hasFunctions),
+  }))
+  const able = answers.filter(({ own }) => own?.kind === 'able')
+  if (search.engine === 'native' && able.length === 0)
+    throw nobody(
+      search,
+      answers.map(({ own }) => own),
+    )
+  // That a fallback can search is no reason to skip the requested model.
+  if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates, pauses: false }
+  // Not every provider can be kept from searching, and none takes zero for the most of its searches.
+  if (declared.maxCalls === 0)
+    return { call: withoutSearch(call, declared, search), candidates, pauses: false }
+  const served = able.map(({ candidate }) => candidate)
+  const perSearch = able.some(({ own }) => own?.kind === 'able' && own.billed === 'search')
+  const searches = perSearch ? boundOf(search, declared, call, served) : 1
+  const pauses = able.some(({ own }) => own?.kind === 'able' && own.pauses === true)
+  return { call: searching(call, declared, search, asked, searches), candidates: served, pauses }
+}
+
+/** Only searches with a known price are used. */
+function ownSearch(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  search: WebSearchDeclaration,
+  asked: ChatRequest,
+  { provider, offer }: Candidate,
+  hasFunctions: boolean,
+): OwnSearch | undefined {
+  const outbound = outbounds[provider.protocol]
+  const target = { model: offer.upstream, quirks: quirksFor(outbound, provider) }
+  const own = outbound.ownSearch?.(search, asked, target)
+  if (own?.kind !== 'able') return own
+  if (own.alone && hasFunctions) return unable('cannot stand beside functions')
+  const { perCall, perRequest } = offer.price
+  const isPriced = perCall['web_search'] !== undefined || (own.billed === 'request' && perRequest > 0n)
+  return isPriced ? own : { kind: 'unable', why: 'has no price here' }
+}
+
+/** How many searches the call may make: what it asks for, limited by what its `max_cost` pays for beside an answer. */
+function boundOf(
+  { maxUses }: WebSearchDeclaration,
+  { maxCalls }: DeclaredTools,
+  { request: { envelope } }: Searching,
+  candidates: readonly Candidate[],
+): number {
+  const wanted = Math.min(maxUses ?? usualSearches, maxCalls ?? mostSearches, mostSearches)
+  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
+  const fee = candidates.reduce<Pico>(
+    (most, { offer }) => larger(most, offer.price.perCall['web_search'] ?? 0n),
+    0n,
+  )
+  if (maxCost === undefined || maxCost <= 0n || fee === 0n) return wanted
+  const affordable = Number(maxCost / (2n * fee))
+  return Math.max(1, Math.min(wanted, affordable))
+}
+
+/** The call without the tool declaration, with the search in its request instead. */
+function searching<Call extends Searching>(
+  call: Call,
+  declared: DeclaredTools,
+  search: WebSearchDeclaration,
+  asked: ChatRequest,
+  searches: number,
+): Call {
+  const bare = withoutSearch(call, declared, search)
+  const { maxUses } = search
+  const bounded: WebSearchDeclaration = {
+    ...search,
+    maxUses: maxUses === undefined ? searches : Math.min(maxUses, searches),
+  }
+  const envelope = { ...bare.request.envelope, searches }
+  return {
+    ...bare,
+    request: { ...bare.request, envelope, toChatRequest: () => ({ ...asked, webSearch: bounded }) },
+  }
+}
+
+/** The call without the declaration of the search, and so without any. */
+function withoutSearch<Call extends Searching>(
+  call: Call,
+  declared: DeclaredTools,
+  search: WebSearchDeclaration,
+): Call {
+  const declarations = declared.declarations.filter((each) => each !== search)
+  const gatewayTools = declarations.length === 0 ? undefined : { ...declared, declarations }
+  return { ...call, request: { ...call.request, gatewayTools } }
+}
+
+function nobody({ param }: WebSearchDeclaration, answers: readonly (OwnSearch | undefined)[]): GatewayError {
+  const why = answers.find((own) => own?.kind === 'unable')
+  const reason = why?.kind === 'unable' ? `its own search ${why.why}` : 'it has none of its own'
+  return new GatewayError('unsupported_parameter', {
+    message: `The provider of this model cannot search for this request: ${reason}. Leave engine out, or change the search.`,
+    param,
+  })
+}
+
+// Looks for a provider for a call, and logs the attempts that failed.
 
 export interface RoutingParts {
   readonly health: Health

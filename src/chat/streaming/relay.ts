@@ -1,22 +1,17 @@
 // Upstream → { body, outcome }: exactly one outcome, however the stream ends.
 
-import type { Awaitable } from '../../awaitable.ts'
-import type { Progress } from '../../conversation/progress.ts'
+import { type Awaitable, type Placed, ShortLivedMap, ShortLivedSet } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
-import type { Memory } from '../../observe/memory.ts'
+import type { Progress } from '../../conversation/progress.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
-import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
-import type { Buffered, Waiting } from './buffered.ts'
+import { asGatewayError, type GatewayError, renderError } from '../../errors/errors.ts'
+import type { Memory } from '../../observe/memory.ts'
+import type { AnswerKeeper, ChatLimits, FinalFigures, Outcome, PaidCall, StoppedBy } from '../call.ts'
 import { DispatchFailed, withAttempts } from '../routing/dispatch.ts'
 import { codeOf, errorOf, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
-import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
-import type { AnswerKeeper } from '../answer-keeper.ts'
-import type { ChatLimits } from '../limits.ts'
-import { pushFrames, type StreamChannel } from './channel.ts'
-import { type AbortListener, offAbort, onAbort } from './on-abort.ts'
-import { isSmall, stepsOf, type Turns } from './turns.ts'
-import type { Deadline, Watchdog } from './watchdog.ts'
+import { isSmall, stepsOf, type Turns } from '../scheduler/turns.ts'
+import { pushFrames, type StreamChannel } from './translate.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
 export interface OpenStream {
@@ -444,3 +439,233 @@ function endedBy(fault: Fault | undefined, attempts: readonly Attempt[]): readon
 type Written = readonly Uint8Array[] | Promise<readonly Uint8Array[]>
 
 const brokeOff = transportFault('cut', 'the stream broke off')
+
+// Deadlines of running calls. One timer serves all of them: a timer per read would cost more than the read.
+
+/** How often deadlines are checked, milliseconds; a deadline fires at most this much late. */
+const tickMs = 50
+
+/** The slots of the wheel, one per tick: a check only sees the deadlines of its own tick, not those of every call. */
+const slots = 512
+
+type Slot = ShortLivedSet<Deadline>
+
+export class Deadline implements Placed {
+  /** In its slot. */
+  place = -1
+  readonly #watchdog: Watchdog
+  readonly #fire: () => void
+  #due = Number.POSITIVE_INFINITY
+  #slot: Slot | undefined
+  /** Its slot is looked at before this. */
+  #seenBy = 0
+
+  constructor(watchdog: Watchdog, fire: () => void) {
+    this.#watchdog = watchdog
+    this.#fire = fire
+  }
+
+  /** Sets the deadline to `ms` from now, even if it was cleared or has fired. */
+  extend(ms: number): void {
+    this.#due = this.#watchdog.now() + ms
+    // One that is put off stays in its slot until it is looked at there: streams do so with every read.
+    if (this.#slot === undefined || this.#due < this.#seenBy) this.#place()
+  }
+
+  /** Never fires unless it is extended: cheaper than `clear` for a deadline that is extended again and again. */
+  pause(): void {
+    this.#due = Number.POSITIVE_INFINITY
+  }
+
+  clear(): void {
+    this.pause()
+    this.#takeOut()
+  }
+
+  /** Fires if it is due; otherwise waits in the slot where it will be. */
+  look(now: number): void {
+    if (this.#due <= now) {
+      this.#takeOut()
+      this.#fire()
+    } else if (this.#due === Number.POSITIVE_INFINITY) this.#takeOut()
+    else this.#place()
+  }
+
+  #place(): void {
+    const slot = this.#watchdog.slotOf(this.#due)
+    this.#seenBy = this.#due
+    if (slot === this.#slot) return
+    this.#takeOut()
+    this.#slot = slot
+    this.#watchdog.putIn(this, slot)
+  }
+
+  #takeOut(): void {
+    if (this.#slot === undefined) return
+    this.#watchdog.takeOut(this, this.#slot)
+    this.#slot = undefined
+  }
+}
+
+export class Watchdog {
+  /** Milliseconds; never goes back. */
+  readonly now: () => number
+  /** Deadlines by the tick they are due in, one slot for all ticks with the same remainder. */
+  readonly #wheel: readonly Slot[] = Array.from({ length: slots }, () => new ShortLivedSet())
+  #armed = 0
+  /** The last tick that was looked at; its slot is looked at once more, because it had not ended. */
+  #looked = 0
+  #timer: ReturnType<typeof setInterval> | undefined
+
+  constructor(clock: () => number = () => performance.now()) {
+    this.now = clock
+  }
+
+  /** Calls `fire` once, `ms` from now, unless the deadline is extended or cleared before. */
+  arm(ms: number, fire: () => void): Deadline {
+    const deadline = new Deadline(this, fire)
+    deadline.extend(ms)
+    return deadline
+  }
+
+  /** The slot that is looked at when `due` comes, or at the next look if it has come already. */
+  slotOf(due: number): Slot {
+    return this.#wheel[Math.max(tickOf(due), this.#looked) % slots]!
+  }
+
+  putIn(deadline: Deadline, slot: Slot): void {
+    slot.add(deadline)
+    this.#armed += 1
+    this.#timer ??= setInterval(() => this.look(), tickMs)
+  }
+
+  takeOut(deadline: Deadline, slot: Slot): void {
+    if (slot.delete(deadline)) this.#armed -= 1
+  }
+
+  /** Fires everything that is due; called every tick. */
+  look(): void {
+    const now = this.now()
+    const until = tickOf(now)
+    const from = Math.max(this.#looked, until - slots + 1)
+    this.#looked = until
+    for (let tick = from; tick <= until; tick++)
+      for (const deadline of this.#wheel[tick % slots]!.values()) deadline.look(now)
+    if (this.#armed > 0 || this.#timer === undefined) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+function tickOf(ms: number): number {
+  return Math.floor(ms / tickMs)
+}
+
+// Listeners of a signal that outlives all calls. The signal itself has one for all of them: adding and removing one there
+// costs ten times what a set costs.
+
+export interface AbortListener extends Placed {
+  onAbort(): void
+}
+
+const listenersOf = new WeakMap<AbortSignal, ShortLivedSet<AbortListener>>()
+
+/** Calls `aborted` once when the signal aborts, until `offAbort`; not if it has aborted already. One signal at a time. */
+export function onAbort(signal: AbortSignal, listener: AbortListener): void {
+  let listeners = listenersOf.get(signal)
+  if (!listeners) listenersOf.set(signal, (listeners = listenersTo(signal)))
+  listeners.add(listener)
+}
+
+function listenersTo(signal: AbortSignal): ShortLivedSet<AbortListener> {
+  const listeners = new ShortLivedSet<AbortListener>()
+  const tell = () => {
+    for (const listener of listeners.values()) if (listeners.delete(listener)) listener.onAbort()
+  }
+  signal.addEventListener('abort', tell, { once: true })
+  return listeners
+}
+
+export function offAbort(signal: AbortSignal, listener: AbortListener): void {
+  listenersOf.get(signal)?.delete(listener)
+}
+
+/**
+ * What to do with an answer when its client disconnects: the provider row's policy, unless the request asks to
+ * `finish` or to `cancel`. A provider that keeps generating and billing after a disconnect is always read to its end:
+ * closing the connection would save nothing and only hide what it bills.
+ */
+export function disconnectPolicy(
+  call: Pick<PaidCall, 'request'>,
+  row: 'cancel' | 'drain' | 'free',
+): 'cancel' | 'drain' | 'free' {
+  return call.request.envelope.onDisconnect === 'finish' ? 'drain' : row
+}
+
+// Limits the unread bytes of all streams together: two thousand slow clients must not fill the memory.
+
+export class Buffered {
+  readonly #mostBytes: number
+  #bytes = 0
+  /** How many streams of each account have something unread. */
+  readonly #streams = new ShortLivedMap<string, number>()
+
+  /** `mostBytes`: the limit for all streams together. */
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes
+  }
+
+  /** Opens the account of one stream. Return it with `close`. */
+  open(account: string): Waiting {
+    return new Waiting(this, account)
+  }
+
+  /** Unread bytes of all streams. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Whether a stream with `bytes` unread may buffer more: all of them within the limit, it within its share. Accounts
+   * have equal shares, and leave one for another that comes; the streams of an account have equal shares of its own.
+   */
+  hasRoomFor(account: string, bytes: number): boolean {
+    const shares = (this.#streams.size + 1) * Math.max(1, this.#streams.get(account) ?? 0)
+    return this.#bytes < this.#mostBytes && bytes < this.#mostBytes / shares
+  }
+
+  note(account: string, before: number, now: number): void {
+    this.#bytes += now - before
+    if (before > 0 === now > 0) return
+    const streams = (this.#streams.get(account) ?? 0) + (now > 0 ? 1 : -1)
+    if (streams > 0) this.#streams.set(account, streams)
+    else this.#streams.take(account)
+  }
+}
+
+/** The unread bytes of one stream. */
+class Waiting {
+  readonly #all: Buffered
+  readonly #account: string
+  #bytes = 0
+
+  constructor(all: Buffered, account: string) {
+    this.#all = all
+    this.#account = account
+  }
+
+  /** Records the unread bytes; returns whether more may be read from the provider. An empty stream always may. */
+  mayGrow(bytes: number): boolean {
+    this.#set(bytes)
+    return bytes === 0 || this.#all.hasRoomFor(this.#account, bytes)
+  }
+
+  close(): void {
+    this.#set(0)
+  }
+
+  #set(bytes: number): void {
+    this.#all.note(this.#account, this.#bytes, bytes)
+    this.#bytes = bytes
+  }
+}

@@ -1,33 +1,36 @@
 // The tool loop: asks the model, runs the gateway's tools it calls and asks again, until the answer is complete or the
 // client's own functions are called. One hold and one settle for all rounds.
 
-import type { ApprovedCall, GatewayCall, Source, ToolResult } from '../../conversation/gateway-tools.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
+import type {
+  ApprovedCall,
+  DeclaredTools,
+  GatewayCall,
+  Source,
+  ToolImage,
+  ToolOrigin,
+  ToolResult,
+} from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
-import type { ToolMessage } from '../../conversation/request.ts'
+import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/request.ts'
 import { completionTokens } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { Warning } from '../../protocols/protocol.ts'
-import { citationsIn } from '../../tools/search/citations.ts'
-import type { CallTools } from '../../tools/call-tools.ts'
-import type { OfferedTool } from '../../tools/names.ts'
-import { failedResult, runTool } from '../../tools/run-tool.ts'
+import { type CallTools, failedResult, runTool } from '../../tools/run-tool.ts'
+import { citationsIn } from '../../tools/search/results.ts'
+import type { OfferedTool } from '../../tools/tool.ts'
 import type { Hold } from '../billing/hold.ts'
-import type { IncomingCall } from '../call.ts'
-import type { Outcome, StoppedBy } from '../outcome.ts'
+import type { IncomingCall, Outcome, StoppedBy } from '../call.ts'
+import { playRound } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
-import { playRound } from '../round.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { Dispatched } from '../routing/dispatch.ts'
-import type { WholeAnswer } from '../upstream/fetch-whole.ts'
-import type { OpenedStream } from '../upstream/open-stream.ts'
-import type { ToolConversation } from './conversation.ts'
-import { approvalRequest, feeName, needsApproval, toolMessage } from './tool-calls.ts'
-import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
+import type { OpenedStream, WholeAnswer } from '../upstream/fetch.ts'
+import { type AnswerSoFar, type CalledTool, RoundEvents, type ToolConversation } from './conversation.ts'
 
 /** What happens after a round. */
-export type Next =
+type Next =
   | { readonly kind: 'again' }
   /** The answer is complete, or calls the client's own functions. */
   | { readonly kind: 'final' }
@@ -356,4 +359,73 @@ const interrupted = failedResult(
 /** Searches that the provider ran itself in a round. */
 function searchesOf({ usage }: Outcome): number {
   return usage?.toolCalls['web_search'] ?? 0
+}
+
+// How often gateway tools may be called per request.
+
+/** The highest limit of gateway tool calls that a request may set. */
+const mostCalls = 30
+
+/** The limit of calls of a request, and what its client is told about it; `usual` if it sets none. */
+export function mostCallsOf(
+  { maxCalls }: Pick<DeclaredTools, 'maxCalls'>,
+  usual: number,
+): { readonly maxCalls: number; readonly note: readonly Warning[] } {
+  if (maxCalls === undefined) return { maxCalls: usual, note: [] }
+  if (maxCalls <= mostCalls) return { maxCalls, note: [] }
+  const message = `At most ${mostCalls} calls of tools are run for one request.`
+  return { maxCalls: mostCalls, note: [{ param: 'max_tool_calls', message }] }
+}
+
+// Calls of gateway tools, as items, messages and lines of a receipt.
+
+function needsApproval({ offered, arguments: json }: CalledTool): boolean {
+  return offered.tool.needsApproval?.(json) === true
+}
+
+function approvalRequest({
+  offered,
+  arguments: json,
+}: Pick<CalledTool, 'offered' | 'arguments'>): JsonObject {
+  const { origin } = offered.tool
+  const id = offered.tool.approvalId?.(json)
+  const label: Record<string, string> = origin.kind === 'mcp' ? { server_label: origin.serverLabel } : {}
+  const name = origin.kind === 'mcp' ? origin.tool : offered.name
+  return {
+    type: 'mcp_approval_request',
+    ...(id === undefined ? {} : { id }),
+    ...label,
+    name,
+    arguments: json,
+  }
+}
+
+/** The result of a call, for the model: its images as well where `sees` says that it takes them. */
+function toolMessage(
+  toolCallId: string,
+  { text, images = [], failure }: ToolResult,
+  sees: 'images' | 'text',
+): ToolMessage {
+  const shown = sees === 'images' ? images.map(imagePart) : []
+  const unseen = images.length - shown.length
+  const note = `\n[${unseen === 1 ? 'An image' : `${unseen} images`} of the result cannot be shown to this model.]`
+  const words: ContentPart = { kind: 'text', text: unseen === 0 ? text : text + note, cache: undefined }
+  return { role: 'tool', toolCallId, content: [words, ...shown], isError: failure !== undefined }
+}
+
+function imagePart({ mediaType, data }: ToolImage): ContentPart {
+  return { kind: 'image', source: { kind: 'base64', mediaType, data }, detail: undefined, cache: undefined }
+}
+
+function feeName(origin: ToolOrigin): string {
+  switch (origin.kind) {
+    case 'web-search':
+      return 'web_search'
+    case 'open-page':
+      return 'open_page'
+    case 'mcp':
+      return `mcp:${origin.serverLabel}.${origin.tool}`
+    default:
+      return origin satisfies never
+  }
 }

@@ -1,8 +1,8 @@
 // Limits the answers that have arrived but are not processed yet. The runtime reads whatever providers send into
 // memory at once, so no further provider is asked while too much of it is waiting.
 
-import { Shares } from '../../shares.ts'
-import { type Placed, ShortLivedSet } from '../../short-lived.ts'
+import { Shares } from '../../limits/shares.ts'
+import { type Placed, ShortLivedSet } from '../../async/async.ts'
 
 /** What a stream counts while it is processed: its length is not known. */
 const streamBytes = 262_144

@@ -1,22 +1,43 @@
 // Turns the client's request into the provider's: translated, or passed through if both speak the same protocol.
 
-import { type Awaitable, whenDone } from '../../awaitable.ts'
-import type { ChatRequest } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
-import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
-import { type Asked, withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
+import { type Awaitable, whenDone } from '../../async/async.ts'
+import type { ChatRequest, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
+import {
+  checkUrl,
+  destinationOf,
+  isAllowedHost,
+  privateHosts,
+  type Resolve,
+  systemResolve,
+} from '../../egress/destination.ts'
+import { type Fetcher, fetchPublic } from '../../egress/egress.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import {
   joinWarnings,
   type LoweredRequest,
   noWarnings,
   type Warning,
 } from '../../protocols/lowered-request.ts'
-import type { Outbound, Target } from '../../protocols/protocol.ts'
+import { type Asked, withoutIgnored, withPricedOutput } from '../../protocols/parameters.ts'
+import type {
+  Outbound,
+  RequestAddress,
+  Target,
+  Warning as ProtocolWarning,
+} from '../../protocols/protocol.ts'
+import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/fields.ts'
+import {
+  type AddressVisitor,
+  type FoundAddress,
+  type Parts,
+  visitAddresses,
+} from '../../protocols/request/prompt-parts.ts'
+import type { ConfiguredProvider } from '../../providers/provider.ts'
+import { BudgetSpentError, ByteBudget } from '../../transport/bounded-body.ts'
+import { refuseUnpricedMedia } from '../billing/need.ts'
 import type { IncomingCall } from '../call.ts'
-import { littleCharacters, type Turns } from '../streaming/turns.ts'
-import { type Media, urlOf } from './inline-media.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { refuseUnpricedMedia } from '../billing/unpriced-media.ts'
+import { littleCharacters, type Turns } from '../scheduler/turns.ts'
 
 export interface LoweringParts {
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
@@ -26,7 +47,7 @@ export interface LoweringParts {
 }
 
 /** Large requests that are parsed and translated: others wait until they leave. */
-export interface LargeBodies {
+interface LargeBodies {
   leave(requestId: string): void
 }
 
@@ -246,4 +267,242 @@ async function withMedia(
     await Promise.all(others.map((address) => media.check(address)))
   }
   return wanted.size === 0 ? request : media.inline(request, (url) => wanted.has(url), call.signal)
+}
+
+// A provider's complete quirks: its protocol's defaults, overridden by its row.
+
+type Quirks = Outbound['defaultQuirks']
+
+const merged = new WeakMap<Outbound, WeakMap<object, Quirks>>()
+
+/** The quirks passed to a protocol's functions; cached per row and protocol. */
+export function quirksFor(outbound: Outbound, { quirks }: ConfiguredProvider): Quirks {
+  let ofProtocol = merged.get(outbound)
+  if (!ofProtocol) merged.set(outbound, (ofProtocol = new WeakMap()))
+  let full = ofProtocol.get(quirks)
+  if (full === undefined) {
+    full = { ...(outbound.defaultQuirks as object), ...quirks }
+    ofProtocol.set(quirks, full)
+  }
+  return full
+}
+
+// Fetches images and files given by URL through the egress guard: for protocols that only take bytes, and for
+// providers in a private network, which would resolve the name themselves and may reach something private.
+
+export interface MediaLimits {
+  /** The largest file fetched for a prompt, bytes. */
+  readonly fileBytes: number
+  /** The most bytes fetched for one request. */
+  readonly requestBytes: number
+  /** The time limit for all files of a request, milliseconds. */
+  readonly timeoutMs: number
+}
+
+interface Media {
+  /**
+   * The request with the bytes of every image, file and video instead of its URL, if `wanted` accepts the URL. Rejects
+   * with `url_not_allowed` for an address that users may not reach, and `invalid_request` for one that returns
+   * nothing, a file too large or a fetch too slow, each naming the part.
+   */
+  inline(request: ChatRequest, wanted: (url: string) => boolean, signal: AbortSignal): Promise<ChatRequest>
+  /** Whether a provider at this base URL runs in a private network. */
+  isPrivate(baseUrl: string): Promise<boolean>
+  /** Whether the operator allows everybody to reach the host of this URL (`egress.allow_hosts`). */
+  isAllowed(url: string): boolean
+  /** Resolves the name in an address. Rejects with `url_not_allowed` if it is private. */
+  check(address: RequestAddress): Promise<void>
+}
+
+interface MediaParts {
+  readonly allowHosts: readonly string[]
+  readonly limits: MediaLimits
+  readonly resolve?: Resolve
+  readonly fetcher?: Fetcher
+}
+
+/** Concurrent fetches per request. */
+const atOnce = 4
+
+export function media({ allowHosts, limits, resolve = systemResolve, fetcher }: MediaParts): Media {
+  const rim = { allowHosts, resolve, ...(fetcher && { fetcher }) }
+
+  async function inline(request: ChatRequest, wanted: (url: string) => boolean, signal: AbortSignal) {
+    const jobs = urlParts(request, wanted)
+    if (jobs.length === 0) return request
+    const deadline = performance.now() + limits.timeoutMs
+    const inlined = new Map<ContentPart, ContentPart>()
+    const budget = new ByteBudget(limits.requestBytes)
+
+    async function next(): Promise<void> {
+      for (let job = jobs.shift(); job; job = jobs.shift()) {
+        const { part, url, param } = job
+        const maxBytes = limits.fileBytes
+        const timeoutMs = Math.max(1, deadline - performance.now())
+        const source = await withinBudget(limits.requestBytes, param, async () => {
+          const given = inlinedIn(url)
+          if (given === undefined)
+            return checkMedia(
+              await fetchPublic(url, { ...rim, signal, param, maxBytes, budget, timeoutMs }),
+              param,
+            )
+          budget.take(Math.ceil(given.data.length * 0.75))
+          return given
+        })
+        inlined.set(part, { ...part, source: { kind: 'base64', ...source } } as ContentPart)
+      }
+    }
+
+    await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, next))
+    const messages = request.messages.map((message): Message => {
+      if (!message.content.some((part) => inlined.has(part))) return message
+      return { ...message, content: message.content.map((part) => inlined.get(part) ?? part) }
+    })
+    return { ...request, messages }
+  }
+
+  return {
+    inline,
+    isPrivate: privateHosts(resolve),
+    isAllowed: (url) => isAllowedHost(url, allowHosts),
+    async check({ url, param }) {
+      await destinationOf(url, { allowHosts, resolve, param })
+    },
+  }
+}
+
+interface UrlPart {
+  readonly part: ContentPart
+  readonly url: string
+  readonly param: string
+}
+
+function urlParts(request: ChatRequest, wanted: (url: string) => boolean): UrlPart[] {
+  return request.messages.flatMap((message, at) =>
+    message.content.flatMap((part, index) => {
+      const url = urlOf(part)
+      if (url === undefined || !wanted(url)) return []
+      return [{ part, url, param: `messages[${at}].content[${index}]` }]
+    }),
+  )
+}
+
+/** The URL of a part that is an external image, file or video. */
+function urlOf(part: ContentPart): string | undefined {
+  const carriesMedia = part.kind === 'image' || part.kind === 'file' || part.kind === 'video'
+  return carriesMedia && part.source.kind === 'url' ? part.source.url : undefined
+}
+
+/** Runs `work`. Rejects with `invalid_request` if it takes more of the budget than there is. */
+async function withinBudget<T>(requestBytes: number, param: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof BudgetSpentError ? tooMuch(requestBytes, param) : error
+  }
+}
+
+function tooMuch(requestBytes: number, param: string): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: `The files that this request names are together larger than ${requestBytes} bytes.`,
+    param,
+  })
+}
+
+/** A data: URL contains its bytes. */
+function inlinedIn(url: string): { mediaType: string; data: string } | undefined {
+  const match = /^data:([\w.+/-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/_=-]+)$/.exec(url)
+  return match ? { mediaType: match[1]!, data: match[2]! } : undefined
+}
+
+function checkMedia(
+  fetched: { status: number; mediaType: string; bytes: Uint8Array },
+  param: string,
+): { mediaType: string; data: string } {
+  if (fetched.status !== 200) {
+    throw new GatewayError('invalid_request', {
+      message: `The address answered with status ${fetched.status}.`,
+      param,
+    })
+  }
+  return {
+    mediaType: fetched.mediaType === '' ? 'application/octet-stream' : fetched.mediaType,
+    data: Buffer.from(fetched.bytes).toString('base64'),
+  }
+}
+
+// Checks addresses in a request, whoever is going to fetch them: a provider in the same network could reach for the
+// caller what the gateway itself refuses to reach.
+
+export interface AddressRules {
+  /** Private `host` or `host:port` entries that may be reached, and buckets as `gs://bucket`. */
+  readonly allowHosts: readonly string[]
+  /** Whether files may be named that are stored at a provider: it reads them with the rights of the operator. */
+  readonly providerFiles: boolean
+}
+
+interface CheckedAddresses {
+  readonly addresses: readonly RequestAddress[]
+  /** What was removed from the body. */
+  readonly warnings: readonly ProtocolWarning[]
+}
+
+/**
+ * Normalises every address in a body, so that all parsers read it alike, and removes unknown fields that contain an
+ * address or name a destination. Changes the body. Throws, naming the field, `url_not_allowed` for an address that
+ * users may not reach, and `unsupported_parameter` for a file stored at a provider, unless the rules allow those.
+ */
+export function checkAddresses(body: JsonObject, places: Parts, rules: AddressRules): CheckedAddresses {
+  const check = new AddressCheck(rules)
+  visitAddresses(body, places, check)
+  return check
+}
+
+/** Google's Files API: Gemini reads what was uploaded there with the operator's key. */
+const fileHost = /^generativelanguage\.googleapis\.com\.?$/
+
+const noAddresses: readonly RequestAddress[] = []
+
+/** Most bodies hold no address. */
+class AddressCheck implements AddressVisitor, CheckedAddresses {
+  #addresses: RequestAddress[] | undefined
+  #warnings: ProtocolWarning[] | undefined
+  readonly #rules: AddressRules
+
+  constructor(rules: AddressRules) {
+    this.#rules = rules
+  }
+
+  get addresses(): readonly RequestAddress[] {
+    return this.#addresses ?? noAddresses
+  }
+
+  get warnings(): readonly ProtocolWarning[] {
+    return this.#warnings ?? noWarnings
+  }
+
+  onFound({ text, param, replace }: FoundAddress): void {
+    const url = checkUrl(text, { allowHosts: this.#rules.allowHosts, param })
+    if (fileHost.test(url.hostname)) this.onKept(param)
+    // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
+    if (url.href !== text) replace(url.href)
+    // A file of Cloud Storage is not to be fetched: only Google reads it.
+    if (url.protocol === 'gs:') return
+    ;(this.#addresses ??= []).push({ url: url.href, param })
+  }
+
+  /** Ids do not tell whose they are: everybody's, and the operator's own, are in one account at the provider. */
+  onKept(param: string): void {
+    if (this.#rules.providerFiles) return
+    const message =
+      `'${param}' names a file that is stored at a provider, which reads it with the operator's rights, whoever ` +
+      'uploaded it. Send its content instead, or a public URL; the operator can allow such files ' +
+      '(egress.provider_files).'
+    throw new GatewayError('unsupported_parameter', { message, param })
+  }
+
+  onDropped(param: string): void {
+    const message = 'It was dropped: it names an address, and no provider is known to read one here.'
+    ;(this.#warnings ??= []).push({ param, message })
+  }
 }

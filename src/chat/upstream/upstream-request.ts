@@ -1,9 +1,30 @@
-// One request to one provider: its connection, its deadlines, and what ends it.
+// The request for one candidate, and what is needed to read its answer.
 
+import { andThen, type Awaitable } from '../../async/async.ts'
+import type { Fault } from '../../conversation/event.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import { GatewayError } from '../../errors.ts'
-import type { PaidCall } from '../call.ts'
-import { type AbortListener, offAbort, onAbort } from '../streaming/on-abort.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import {
+  decodeSteps,
+  type OpaqueNames,
+  parseOpaque,
+  parseSteps,
+  shapeFault,
+  shapeFaultSteps,
+  stepCharacters,
+} from '../../json/json.ts'
+import { Shares } from '../../limits/shares.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Memory } from '../../observe/memory.ts'
+import { opaqueInAnswers } from '../../protocols/lenient.ts'
+import { joinWarnings } from '../../protocols/lowered-request.ts'
+import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
+import type { ConfiguredProvider } from '../../providers/provider.ts'
+import type { Upstream } from '../../providers/upstream.ts'
+import { plural } from '../../text/csv.ts'
+import type { Hold } from '../billing/hold.ts'
+import type { ChatLimits, IncomingCall, PaidCall, Round } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import {
   AttemptAbandoned,
@@ -13,16 +34,130 @@ import {
   transportFault,
   withoutSecrets,
 } from '../routing/fault-error.ts'
-import type { Usage } from '../../conversation/usage.ts'
-import type { ByteReader } from '../streaming/relay.ts'
-import { smallBytes } from '../streaming/turns.ts'
-import type { Deadline } from '../streaming/watchdog.ts'
-import { readerOf } from './answer-body.ts'
-import type { Arrival } from './arrivals.ts'
-import type { Asking } from './connection-limit.ts'
-import { errorText } from './error-body.ts'
-import type { ProviderRequest } from './lower.ts'
-import type { Prepared, UpstreamParts } from './prepare.ts'
+import { littleCharacters, smallBytes, stepsOf, Turns } from '../scheduler/turns.ts'
+import {
+  type AbortListener,
+  type BodyReader,
+  type ByteReader,
+  type Deadline as RelayDeadline,
+  offAbort,
+  onAbort,
+  type Watchdog,
+} from '../streaming/relay.ts'
+import type { Arrival, Arrivals } from './arrivals.ts'
+import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor } from './lower.ts'
+import { ownerOf, type SignatureMemory, type Thoughts, withSignatures } from './thoughts.ts'
+
+/** What requests to providers take. */
+export interface UpstreamParts extends LoweringParts {
+  readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
+  readonly signatures: SignatureMemory
+  readonly thoughts: Pick<Thoughts, 'isEmpty' | 'keep' | 'of'>
+  readonly limits: ChatLimits
+  readonly watchdog: Watchdog
+  readonly connections: ConnectionLimit
+  /** The memory of this process. */
+  readonly memory: Pick<Memory, 'makeRoom'>
+  /** Answers that have arrived but are not processed yet. */
+  readonly arrivals: Arrivals
+  readonly upstream: Pick<Upstream, 'send'>
+  /** Aborts when a shutdown waits no longer: running answers end with an error and are settled. */
+  readonly stopping: AbortSignal
+  /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
+  readonly redact: (text: string) => string
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+export interface Prepared {
+  readonly outbound: Outbound
+  readonly target: Target
+  readonly lowered: ProviderRequest
+  readonly warnings: readonly Warning[]
+}
+
+/** Lowers the call for a candidate. Throws, or rejects with, `unsupported_parameter` if a strict call would lose something. */
+export function prepare(
+  parts: UpstreamParts,
+  hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
+  candidate: Candidate,
+  { call, warnings: before, emit }: Round,
+): Awaitable<Prepared> {
+  const { provider, model, offer } = candidate
+  const outbound = parts.outbounds[provider.protocol]
+  const answer = emit === undefined ? 'passes' : 'translated'
+  const bound = hold.outputBound(candidate)
+  const warnings = joinWarnings(before, hold.warningsFor(candidate))
+  const prepared = withSignatures(parts.signatures, ownerOf(call, candidate), (rememberedSignature) => {
+    const target: Target = {
+      model: offer.upstream,
+      provider: provider.id,
+      quirks: quirksFor(outbound, provider),
+      maxOutputTokens: model.maxOutputTokens,
+      reasoning: model.reasoning,
+      efforts: offer.efforts,
+      rememberedSignature,
+    }
+    const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
+    return lowered instanceof Promise
+      ? preparedLater(outbound, target, lowered, warnings)
+      : preparedOf(outbound, target, lowered, warnings)
+  })
+  return call.request.envelope.strict ? andThen(prepared, strictly) : prepared
+}
+
+async function preparedLater(
+  outbound: Outbound,
+  target: Target,
+  lowered: Promise<ProviderRequest>,
+  before: readonly Warning[],
+): Promise<Prepared> {
+  return preparedOf(outbound, target, await lowered, before)
+}
+
+function preparedOf(
+  outbound: Outbound,
+  target: Target,
+  lowered: ProviderRequest,
+  before: readonly Warning[],
+): Prepared {
+  const { toolNames } = lowered
+  return {
+    outbound,
+    target: toolNames ? { ...target, toolNames } : target,
+    lowered,
+    // Warnings differ between candidates.
+    warnings: joinWarnings(before, lowered.warnings),
+  }
+}
+
+function strictly(prepared: Prepared): Prepared {
+  const [dropped] = prepared.lowered.warnings
+  if (!dropped) return prepared
+  throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+}
+
+/** What is the same for all frames of the answer. */
+export function contextOf(
+  { now }: Pick<UpstreamParts, 'now'>,
+  call: IncomingCall,
+  { model }: Candidate,
+  warnings: readonly Warning[],
+): AnswerContext {
+  const { includeUsage, sealsThoughts } = call.request.envelope
+  return {
+    id: call.requestId,
+    model: model.id,
+    created: Math.floor(now() / 1000),
+    includeUsage,
+    ...(sealsThoughts && { sealsThoughts }),
+    warnings,
+    extra: call.caller.mode === 'test' ? { mode: 'test' } : {},
+  }
+}
+
+// One request to one provider: its connection, its deadlines, and what ends it.
 
 /** How long reading an error may take, milliseconds; the status is the main thing. */
 const errorBodyMs = 5_000
@@ -30,7 +165,7 @@ const errorBodyMs = 5_000
 type SentRequest = Pick<ProviderRequest, 'path' | 'headers' | 'body'>
 
 /** How long a request may take, milliseconds. */
-export interface Patience {
+interface Patience {
   /** From its start to the provider's first byte. */
   readonly firstMs: number
   /** From the call's arrival to the answer's end. */
@@ -51,7 +186,7 @@ export class UpstreamRequest implements AbortListener {
   readonly #call: AskingCall
   readonly #asking: Asking
   readonly #patience: Patience
-  readonly #deadline: Deadline
+  readonly #deadline: RelayDeadline
   #expired = false
   /** When the provider was reached, milliseconds of performance.now(). */
   #askedAt: number | undefined
@@ -277,4 +412,321 @@ export async function refuseFailure(
   // Following a redirect would send our key to another host; it means a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
   throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
+}
+
+// Reads the body of a provider's answer within bounds, and parses it.
+
+/** Objects, arrays and items of an answer; the log probabilities of a long one are many. */
+const mostValues = 2_000_000
+/** Bodies announced as at most this size are read in one go. */
+const smallBodyBytes = 65_536
+
+/**
+ * The JSON of an answer. Throws, or rejects with, AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
+ * any other and is not charged. `most` bounds the number of objects, arrays and items. Long integers are exact inside of
+ * objects with an `opaque` name.
+ */
+export function parsedAnswer(
+  response: Response,
+  text: string,
+  turns: Turns,
+  most = mostValues,
+  opaque = opaqueInAnswers,
+): Awaitable<unknown> {
+  if (text.length > littleCharacters) return parsedInSteps(response, text, turns, most, opaque)
+  refuseShape(shapeFault(text, most))
+  try {
+    return parseOpaque(text, opaque)
+  } catch {
+    throw notJson(response, text)
+  }
+}
+
+async function parsedInSteps(
+  response: Response,
+  text: string,
+  turns: Turns,
+  most: number,
+  opaque: OpaqueNames,
+): Promise<unknown> {
+  // The runtime's own parser is the fastest, but takes the whole text in one step.
+  const isOneStep = text.length <= stepCharacters
+  refuseShape(isOneStep ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most)))
+  try {
+    return await (isOneStep
+      ? turns.run(() => parseOpaque(text, opaque))
+      : turns.through(parseSteps(text, opaque)))
+  } catch {
+    throw notJson(response, text)
+  }
+}
+
+function refuseShape(fault: string | undefined): void {
+  if (fault !== undefined) throw new AttemptFailed(transportFault('too-large', `the answer ${fault}`))
+}
+
+function notJson(response: Response, text: string): AttemptFailed {
+  const type = response.headers.get('content-type') ?? 'no content type'
+  const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
+  return new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
+}
+
+/** What is put off with each part of a body. */
+interface Deadline {
+  extend(ms: number): void
+}
+
+const noDeadline: Deadline = { extend: () => undefined }
+
+/** Reads at most `maxBytes` of a body as text, to protect the memory. Each part of it may take `gapMs`. */
+export function boundedText(
+  response: Response,
+  maxBytes: number,
+  deadline = noDeadline,
+  gapMs = 0,
+  turns = new Turns(),
+): Promise<string> {
+  deadline.extend(gapMs)
+  if (announcedBytes(response.headers) <= Math.min(maxBytes, smallBodyBytes)) return response.text()
+  return textInParts(response, maxBytes, deadline, gapMs, turns)
+}
+
+/** NaN if unknown: the length of a compressed body says nothing about its text, which can be a million times as long. */
+function announcedBytes(headers: Headers): number {
+  return headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN)
+}
+
+async function textInParts(
+  response: Response,
+  maxBytes: number,
+  deadline: Deadline,
+  gapMs: number,
+  turns: Turns,
+): Promise<string> {
+  const reader = readerOf(response)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for (;;) {
+    const { done, value } = await reader.readMany()
+    deadline.extend(gapMs)
+    for (const bytes of value ?? []) {
+      chunks.push(bytes)
+      size += bytes.length
+    }
+    if (size > maxBytes) {
+      await reader.cancel()
+      const fault: Fault = transportFault('too-large', `the answer is larger than ${maxBytes} bytes`)
+      throw new AttemptFailed(fault)
+    }
+    if (done) {
+      return turns.through(decodeSteps(chunks))
+    }
+  }
+}
+
+function readerOf(response: Response): BodyReader {
+  const { body } = response
+  if (!body) return { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  return body.getReader() as unknown as BodyReader
+}
+
+/** A protocol's reading of an answer. Throws AttemptFailed if the answer cannot be read, like a broken stream. */
+export function readWhole<Read>(read: () => Read): Read {
+  try {
+    return read()
+  } catch (error) {
+    throw new AttemptFailed(transportFault('broken', `the answer could not be read: ${String(error)}`))
+  }
+}
+
+// Reads why a provider refused a request. Its status decides what happens, so the reading never fails: an error that
+// quotes a whole prompt is shortened, and of one that breaks off or never ends, what came is completed.
+
+/** How much is kept: providers' errors are short, and a web page is not worth more. */
+const keptBytes = 65_536
+/** Of one string: no provider says more in earnest. Longer ones quote the request. */
+const stringBytes = 8_192
+/** How much is read in search of the end, which may hold the code. */
+const readBytes = 16 * 1024 ** 2
+
+/** The text of an error, as much as arrives. JSON stays JSON. */
+export async function errorText(response: Response, turns: Turns): Promise<string> {
+  const kept = new ErrorText()
+  const reader = readerOf(response)
+  let read = 0
+  try {
+    for (;;) {
+      const { done, value } = await reader.readMany()
+      for (const bytes of value ?? [])
+        for (const piece of stepsOf(bytes)) {
+          read += piece.length
+          const took = turns.run(() => kept.take(piece), 'begun')
+          if (took instanceof Promise) await took
+        }
+      if (done) break
+      if (kept.isFull || read > readBytes) {
+        await reader.cancel()
+        break
+      }
+    }
+  } catch {
+    // It broke off, or took too long.
+  }
+  return kept.end()
+}
+
+const [quote, backslash, letterU] = [0x22, 0x5c, 0x75]
+const [braceOpen, braceClose, bracketOpen, bracketClose] = [0x7b, 0x7d, 0x5b, 0x5d]
+
+/** Keeps the beginning of a text; of JSON everything but white space and the rest of long strings. */
+export class ErrorText {
+  readonly #bytes = new Uint8Array(keptBytes)
+  #length = 0
+  /** Undefined until the first byte that is not white space. */
+  #isJson: boolean | undefined
+  #inString = false
+  /** Bytes kept of the current string. */
+  #ofString = 0
+  /** Bytes that still belong to an escape that has begun. */
+  #escape = 0
+  #drops = false
+  #isFull = false
+
+  /** Whether nothing more will be kept. */
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
+  take(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length && !this.#isFull; at++) {
+      const byte = bytes[at]!
+      if (this.#isJson === undefined && byte > 0x20) this.#isJson = byte === braceOpen || byte === bracketOpen
+      if (this.#isJson === false) this.#keep(byte)
+      else if (this.#inString) this.#takeOfString(byte)
+      else if (byte > 0x20) {
+        this.#inString = byte === quote
+        this.#ofString = 0
+        this.#keep(byte)
+      }
+    }
+  }
+
+  #takeOfString(byte: number): void {
+    const isEscaped = this.#escape > 0
+    // An escape is kept whole or dropped whole.
+    if (!isEscaped) this.#drops = this.#ofString >= stringBytes && byte !== quote
+    if (!this.#drops) {
+      this.#ofString += 1
+      this.#keep(byte)
+    }
+    if (isEscaped) this.#escape += byte === letterU && this.#escape === 1 ? 3 : -1
+    else if (byte === backslash) this.#escape = 1
+    else if (byte === quote) this.#inString = false
+  }
+
+  #keep(byte: number): void {
+    this.#bytes[this.#length++] = byte
+    this.#isFull = this.#length === keptBytes
+  }
+
+  end(): string {
+    const text = new TextDecoder().decode(this.#bytes.subarray(0, this.#length))
+    return this.#isJson === true ? completeJson(text) : text
+  }
+}
+
+/** JSON that breaks off, with what is missing at its end; unchanged if that cannot be known. */
+export function completeJson(text: string): string {
+  let closing = ''
+  /** The last places where a member or an item had ended, and what closes the text there. */
+  let before: { readonly end: number; readonly closing: string } | undefined
+  let inString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (inString) {
+      if (code === backslash) at += 1
+      else if (code === quote) inString = false
+    } else if (code === quote) inString = true
+    else if (code === braceOpen) closing = `}${closing}`
+    else if (code === bracketOpen) closing = `]${closing}`
+    else if (code === braceClose || code === bracketClose) closing = closing.slice(1)
+    else if (code === 0x2c) before = { end: at, closing }
+  }
+  if (closing === '') return text
+  const end = `${inString ? '"' : ''}${closing}`
+  const candidates = [text + end, text.replace(/\\(?:u[0-9a-f]{0,3})?$/i, '') + end]
+  if (before) candidates.push(text.slice(0, before.end) + before.closing)
+  return candidates.find(isJson) ?? text
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+// Limits concurrent requests to providers: more are refused, not queued.
+
+/** Who asks, and whether over a connection: the simulator is asked without one. */
+interface Asking {
+  readonly account: string
+  readonly transport: 'http' | 'builtin'
+}
+
+export class ConnectionLimit {
+  readonly #most: number
+  readonly #open = new Shares()
+  #simulated = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /**
+   * Counts a request, which must be given back once. Throws `overloaded` if all connections are in use, and
+   * `rate_limit_exceeded` if the account has as many as are left for all others.
+   */
+  take({ account, transport }: Asking): void {
+    if (transport === 'builtin') {
+      this.#simulated += 1
+      return
+    }
+    if (this.#open.isFull(this.#most)) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    if (this.#open.isShareUsed(this.#most, account)) {
+      const message = `The account has ${plural(this.#open.of(account), 'request')} to providers open, its share of those that can be.`
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
+    }
+    this.#open.take(account)
+  }
+
+  giveBack({ account, transport }: Asking): void {
+    if (transport === 'builtin') this.#simulated -= 1
+    else this.#open.giveBack(account)
+  }
+
+  /** Requests that wait for an answer, simulated ones included. */
+  get taken(): number {
+    return this.#open.taken + this.#simulated
+  }
+}
+
+// The deadlines of a call at one provider: the gateway's, overridden by the provider's configuration.
+
+/** The limits for a provider: its own where configured, otherwise the gateway's. */
+export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
+  const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
+  // Most providers have none of their own; copying the limits for each call would only be garbage.
+  if ((connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? total_ms) === undefined)
+    return limits
+  return {
+    ...limits,
+    connectMs: connect_ms ?? limits.connectMs,
+    firstByteMs: first_byte_ms ?? limits.firstByteMs,
+    firstByteReasoningMs: first_byte_reasoning_ms ?? limits.firstByteReasoningMs,
+    gapMs: gap_ms ?? limits.gapMs,
+    totalMs: total_ms ?? limits.totalMs,
+  }
 }

@@ -1,10 +1,10 @@
 // Rules that involve several settings. They check the draft, before it is validated, so that their faults are reported
 // together with all others.
 
+import { nearest } from '../../text/nearest.ts'
 import { isLoopback } from '../accounts.ts'
-import type { KnownProvider } from '../read/environment.ts'
 import { type Draft, isTree } from '../read/draft.ts'
-import { nearest } from '../../nearest.ts'
+import type { KnownProvider } from '../read/environment.ts'
 import { settingAt } from '../settings.ts'
 
 /** Notes every combination of settings that cannot work. */

@@ -1,8 +1,8 @@
 // Words the schema's faults for an operator, and prints them.
 
 import type { z } from 'zod'
-import { type ConfigFault, type Draft, type Path, printPath, printedOrigin } from '../read/draft.ts'
-import { nearest } from '../../nearest.ts'
+import { nearest } from '../../text/nearest.ts'
+import { type ConfigFault, type Draft, type Path, printedOrigin, printPath } from '../read/draft.ts'
 import { keysAt, settings } from '../settings.ts'
 
 type Issue = z.core.$ZodIssue

@@ -23,7 +23,7 @@ export interface ConfigWarning {
 
 export type Path = readonly (string | number)[]
 
-export type Tree = { [key: string]: unknown }
+type Tree = { [key: string]: unknown }
 
 export class Draft {
   readonly tree: Tree = {}
@@ -103,5 +103,31 @@ export function printedOrigin(origin: Origin): string {
       return origin.line === undefined ? origin.file : `${origin.file}:${origin.line}`
     case 'default':
       return 'default'
+  }
+}
+
+// Settings with a former name. The configuration is a contract: existing files continue to work.
+
+interface Renamed {
+  readonly from: Path
+  readonly to: Path
+}
+
+const renamed: readonly Renamed[] = [{ from: ['responses', 'retention'], to: ['responses', 'retention_ms'] }]
+
+/** Moves values to the names that settings have now, with a warning; a fault where both names are given. */
+export function takeOldNames(draft: Draft): void {
+  for (const { from, to } of renamed) {
+    const value = draft.get(from)
+    if (value === undefined) continue
+    const section = draft.get(from.slice(0, -1))
+    if (!isTree(section)) continue
+    const origin = draft.valueOrigin(from)
+    delete section[String(from.at(-1))]
+    draft.unmark(from)
+    if (draft.get(to) === undefined) {
+      draft.set(to, value, origin)
+      draft.warn(printPath(from), `is called ${printPath(to)} now; the old name still works`)
+    } else draft.fault(to, `is given under its old name, ${printPath(from)}, too: keep one of them`)
   }
 }

@@ -1,11 +1,12 @@
 // Settings from the environment: derived names, everyday names, `*_FILE`, and the key names providers' users know.
 
+import { resolve } from 'node:path'
+import { parse } from 'yaml'
 import type { Provider } from '../../providers/provider.ts'
+import { nearest } from '../../text/nearest.ts'
+import { environmentName, type Setting, type SettingKind, settings } from '../settings.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
-import { nearest } from '../../nearest.ts'
-import { readSecretFile, type ReadFile, secretProblem } from './secrets.ts'
-import { environmentName, type Setting, settings } from '../settings.ts'
-import { coerceText } from './text-value.ts'
+import { type ReadFile, readSecretFile, secretProblem } from './secrets.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -165,4 +166,79 @@ function providerIds(draft: Draft, providers: readonly KnownProvider[]): string[
   const written: Path = ['providers']
   const declared = draft.get(written)
   return [...new Set([...providers.map(({ id }) => id), ...(isTree(declared) ? Object.keys(declared) : [])])]
+}
+
+// The process's environment, in a file of its own: it is needed before anything else is loaded.
+
+/** The only place that reads the process environment; everything else is passed it. */
+export function readEnvironment(): Readonly<Record<string, string | undefined>> {
+  return process.env
+}
+
+// Text from the environment, the command line or a `${NAME}` as the value of a setting.
+
+const truths: Readonly<Record<string, boolean>> = {
+  true: true,
+  yes: true,
+  on: true,
+  '1': true,
+  false: false,
+  no: false,
+  off: false,
+  '0': false,
+}
+
+/** Parses `text`; what cannot be parsed stays text, for the schema to report. */
+export function coerceText(kind: SettingKind, text: string): unknown {
+  switch (kind) {
+    case 'text':
+      return text
+    case 'integer':
+      return /^-?\d{1,15}$/.test(text.trim()) ? Number(text) : text
+    case 'boolean':
+      return truths[text.trim().toLowerCase()] ?? text
+    case 'list':
+    case 'keys':
+      return text.trim().startsWith('[')
+        ? structure(text)
+        : text
+            .split(',')
+            .map((item) => item.trim())
+            .filter(Boolean)
+    case 'structure':
+      return structure(text)
+  }
+}
+
+function structure(text: string): unknown {
+  try {
+    return parse(text)
+  } catch {
+    return text
+  }
+}
+
+// Paths as people write them: relative ones, and those that begin with ~, which only a shell would expand.
+
+/** What written paths are relative to. */
+interface Places {
+  readonly cwd: string
+  readonly env: Environment
+}
+
+/**
+ * The absolute path that was written: `~` and `~/…` are in the home directory, anything else is relative to the working
+ * directory. Throws an Error for `~name`, and for `~` if the environment names no home directory.
+ */
+export function writtenPath(written: string, { cwd, env }: Places): string {
+  if (!written.startsWith('~')) return resolve(cwd, written)
+  const [, name = '', rest = ''] = /^~([^/\\]*)[/\\]?(.*)$/s.exec(written) ?? []
+  if (name !== '') {
+    throw new Error(
+      `~${name} is not expanded: write the whole path, or ./~${name} for a file of that name in the working directory`,
+    )
+  }
+  const home = env['HOME'] || env['USERPROFILE']
+  if (!home) throw new Error('the path begins with ~ and HOME is not set: write the whole path')
+  return resolve(cwd, home, rest)
 }

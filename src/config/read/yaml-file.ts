@@ -3,7 +3,7 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Node } from 'yaml'
 import { type Draft, isTree, type Path, printPath } from './draft.ts'
 import { settingAt } from '../settings.ts'
-import { coerceText } from './text-value.ts'
+import { coerceText } from './environment.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

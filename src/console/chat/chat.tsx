@@ -4,23 +4,19 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useId, useMemo, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import { call } from '../api/call.ts'
-import { useConversations, useModels } from '../api/queries.ts'
+import { useConversations, useCredits, useModels } from '../api/queries.ts'
 import type { Conversation } from '../api/wire.ts'
-import { ago } from '../strings/format.ts'
+import { appOrder, poolBars, poolNames } from '../pages/words.tsx'
+import { ago, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { ActForm } from '../ui/act-form.tsx'
-import { Button, Failure, Loading, Note } from '../ui/basics.tsx'
+import { Button, Failure, Loading, Note, saveFile } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { saveFile } from '../ui/save-file.ts'
+import { ActForm, TextField, textOf } from '../ui/form.tsx'
 import { Composer } from './composer.tsx'
-import { asMarkdown } from './export.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
-import { PoolMeter } from './pool-meter.tsx'
-import { Rename } from './rename.tsx'
+import { type Asked, type OpenThread, stopAnswerIn, useThread } from './thread/open-thread.ts'
 import type { Answer, Approval, Attachment, Turn } from './thread/thread.ts'
 import { TurnView } from './turn.tsx'
-import { type Asked, type OpenThread, stopAnswerIn } from './thread/open-thread.ts'
-import { useThread } from './thread/use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
@@ -290,6 +286,94 @@ function Conversations({ current, onNew, onOpened }: ConversationsProps) {
             <p className="text-muted">
               {t('Its questions and answers are deleted. What they cost stays in the list of requests.')}
             </p>
+          </ActForm>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+/** A conversation as a document of markdown. */
+function asMarkdown(title: string, turns: readonly Turn[]): string {
+  const parts = turns.map(({ text, attachments, approvals, answer }) =>
+    [
+      `## You`,
+      ...attachments.map(({ name }) => `*attached: ${name}*`),
+      ...approvals.map(({ approve }) => (approve ? '*approved the call*' : '*denied the call*')),
+      text,
+      `## ${answer.model}`,
+      ...(answer.reasoning === ''
+        ? []
+        : [`<details><summary>Reasoning</summary>\n\n${answer.reasoning}\n\n</details>`]),
+      answer.text,
+      ...(answer.sources.length === 0
+        ? []
+        : [answer.sources.map(({ url, title }, at) => `${at + 1}. [${title}](${url})`).join('\n')]),
+      ...(answer.cost === null ? [] : [`*${answer.cost} USD*`]),
+    ].join('\n\n'),
+  )
+  return `# ${title}\n\n${parts.join('\n\n')}\n`
+}
+
+/** The pools in the order in which a chat spends them, with widths by their credit. */
+function PoolMeter() {
+  const { data: credits } = useCredits()
+  if (!credits) return <p className="mt-2 h-4" />
+  const pools = appOrder.flatMap((type) =>
+    credits.pools.filter((pool) => pool.type === type && Number(pool.remaining) > 0),
+  )
+  if (pools.length === 0)
+    return <p className="mt-2 text-[12px] text-warn">{t('There is no credit for a chat now.')}</p>
+  // By the square root: otherwise twenty cents would be invisible beside a hundred dollars.
+  const widths = pools.map(({ remaining }) => Math.sqrt(Number(remaining)))
+  const sum = widths.reduce((total, width) => total + width, 0)
+  return (
+    <div className="mt-2">
+      <div className="flex h-1.5 gap-px overflow-hidden rounded-full" aria-hidden="true">
+        {pools.map(({ type }, index) => (
+          <div key={type} className={poolBars[type]} style={{ width: `${(widths[index]! / sum) * 100}%` }} />
+        ))}
+      </div>
+      <ul className="mt-1 flex flex-wrap gap-x-3 text-[12px] text-muted" aria-label={t('Credit for chats')}>
+        {pools.map(({ type, remaining }) => (
+          <li key={type} className="flex items-center gap-1.5" title={usd(remaining)}>
+            <span className={`size-2 rounded-sm ${poolBars[type]}`} aria-hidden="true" />
+            {t(poolNames[type])} <span className="tabular-nums">{usdShort(remaining)}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+// Renames the open conversation.
+
+const longestTitle = 200
+
+function Rename({ title, onRename }: { title: string; onRename: (title: string) => Promise<void> }) {
+  const [open, setOpen] = useState(false)
+  const rename = async (given: FormData) => {
+    const name = textOf(given, 'title')
+    if (name === undefined) return
+    await onRename(name)
+    setOpen(false)
+  }
+  return (
+    <>
+      <Button small look="quiet" onClick={() => setOpen(true)}>
+        {t('Rename')}
+      </Button>
+      {open && (
+        <Dialog title={t('Rename the conversation')} onClose={() => setOpen(false)}>
+          <ActForm onSubmit={rename} action={t('Save')}>
+            <TextField
+              label={t('Title')}
+              name="title"
+              defaultValue={title}
+              maxLength={longestTitle}
+              required
+              autoFocus
+            />
           </ActForm>
         </Dialog>
       )}

@@ -1,12 +1,12 @@
 // The input for a question, with images and files.
 
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
+import { Link } from 'wouter'
+import { queryClient, useMcpServers } from '../api/queries.ts'
 import { t } from '../strings/text.ts'
-import { Button } from '../ui/basics.tsx'
-import { mostCharacters, readAttachment, tooLarge } from './attachments.ts'
-import { Servers } from './servers.tsx'
+import { Badge, Button, Failure, Loading } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import type { Attachment } from './thread/thread.ts'
-import { keepUnsent, unsentQuestion } from './unsent.ts'
 
 interface ComposerProps {
   /** The question that is being edited. */
@@ -195,5 +195,123 @@ export function Composer({
         )}
       </div>
     </form>
+  )
+}
+
+// Files as parts of a question.
+
+/** Requests are limited to 10 MiB by default, including the overhead of base64 and JSON. */
+const mostCharacters = 9_000_000
+
+function tooLarge(attachments: readonly Attachment[]): boolean {
+  return attachments.reduce((sum, { data }) => sum + data.length, 0) > mostCharacters
+}
+
+const plainText = /^text\/|json|xml|yaml|javascript|typescript|toml|csv|x-sh|sql/
+const plainName =
+  /\.(?:md|txt|csv|json|ya?ml|toml|xml|html?|css|[cm]?[jt]sx?|py|rb|go|rs|java|kt|c|h|cpp|cs|sh|sql|log|ini)$/i
+
+/** Plain text is sent as text, which every model reads; everything else as a data URL. */
+async function readAttachment(file: File): Promise<Attachment> {
+  const { name, type } = file
+  if (plainText.test(type) || plainName.test(name))
+    return { name, type: 'text/plain', data: await file.text() }
+  return { name, type: type || 'application/octet-stream', data: await dataUrlOf(file) }
+}
+
+function dataUrlOf(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.addEventListener('load', () => resolve(String(reader.result)))
+    reader.addEventListener('error', () => reject(reader.error ?? new Error(t('The file cannot be read.'))))
+    reader.readAsDataURL(file)
+  })
+}
+
+// What has been typed and attached, and not been sent: it is there again after a look at another page of the console, or
+// when an earlier question has been edited. In the cache, which an account leaves with all that is its own.
+
+interface UnsentQuestion {
+  readonly text: string
+  readonly attachments: readonly Attachment[]
+}
+
+const queryKey = ['unsent-question']
+queryClient.setQueryDefaults(queryKey, { gcTime: Infinity })
+
+function unsentQuestion(): UnsentQuestion {
+  return queryClient.getQueryData<UnsentQuestion>(queryKey) ?? { text: '', attachments: [] }
+}
+
+function keepUnsent(question: UnsentQuestion): void {
+  queryClient.setQueryData(queryKey, question)
+}
+
+// The registered MCP servers whose tools the next answers may use.
+
+interface ServersProps {
+  readonly chosen: readonly string[]
+  readonly onChoose: (names: readonly string[]) => void
+}
+
+function Servers({ chosen, onChoose }: ServersProps) {
+  const [open, setOpen] = useState(false)
+  return (
+    <>
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={() => setOpen(true)}
+        className={`inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium ${
+          chosen.length > 0 ? 'bg-accent text-accent-ink' : 'text-accent hover:bg-accent-soft'
+        }`}
+      >
+        {chosen.length === 0 ? t('Tools') : t('Tools: {count}', { count: chosen.length })}
+      </button>
+      {open && (
+        <Dialog title={t('Tools for this chat')} onClose={() => setOpen(false)}>
+          <Choices chosen={chosen} onChoose={onChoose} />
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Choices({ chosen, onChoose }: ServersProps) {
+  const { data, error, isPending, refetch } = useMcpServers()
+  if (error) return <Failure error={error} retry={() => void refetch()} />
+  if (isPending) return <Loading rows={2} />
+  return (
+    <div className="grid gap-3">
+      <p className="text-muted">
+        {data.length === 0
+          ? t('No MCP server is registered yet.')
+          : t('Before a tool is called, you are asked.')}
+      </p>
+      {data.length > 0 && (
+        <ul className="grid gap-1.5">
+          {data.map(({ name, needs_authorization: lacking }) => (
+            <li key={name}>
+              <label className="flex items-center gap-2">
+                <input
+                  type="checkbox"
+                  checked={chosen.includes(name)}
+                  onChange={({ target }) =>
+                    onChoose(target.checked ? [...chosen, name] : chosen.filter((other) => other !== name))
+                  }
+                />
+                <span className="min-w-0 font-mono break-all">{name}</span>
+                {lacking && <Badge tone="warn">{t('needs a sign-in')}</Badge>}
+              </label>
+            </li>
+          ))}
+        </ul>
+      )}
+      <p>
+        <Link href="/mcp" className="text-accent underline">
+          {t('Servers and their tools')}
+        </Link>
+      </p>
+    </div>
   )
 }

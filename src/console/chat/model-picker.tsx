@@ -3,8 +3,7 @@
 import { useDeferredValue, useState } from 'react'
 import type { ModelRow, NotCallable } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { firstModel } from '../pages/first-model.ts'
-import { reasons } from '../pages/reasons.ts'
+import { firstModel, reasons } from '../pages/models.tsx'
 import { Badge, Button } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 

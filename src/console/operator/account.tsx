@@ -3,20 +3,22 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams } from 'wouter'
-import { call, CallError } from '../api/call.ts'
-import { newId } from '../api/new-id.ts'
+import { call, CallError, faultIn, newId } from '../api/call.ts'
+import { useKeys } from '../api/queries.ts'
+import type { Credits, Key, SessionRow } from '../api/wire.ts'
 import { Access } from '../pages/access.tsx'
-import { poolNames } from '../pages/credits/pools.ts'
+import { KeyLimit, KeyName, KeyState } from '../pages/key-table.tsx'
+import { KeySearch } from '../pages/keys.tsx'
+import { Statements } from '../pages/payments/statement.tsx'
+import { SessionEntry } from '../pages/settings.tsx'
+import { poolNames } from '../pages/words.tsx'
 import { moment, usd } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
-import { ActForm } from '../ui/act-form.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { Button, Fact, Failure, Loading, Note, PageHead, Section, Time } from '../ui/basics.tsx'
+import { Dialog, RevokeButton } from '../ui/dialog.tsx'
 import { elevate } from '../ui/elevate.tsx'
-import { Choice, textOf, TextField } from '../ui/form.tsx'
-import { useAct } from '../ui/use-act.ts'
-import { AccountKeys, AccountSessions } from './account-access.tsx'
-import { CreditLine } from './account-credit-line.tsx'
+import { ActForm, Choice, TextField, textOf, useAct } from '../ui/form.tsx'
+import { Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
 import { AccountState, ShownLink } from './accounts.tsx'
 import type { AccountWhole, SignInLink } from './wire.ts'
 
@@ -244,4 +246,193 @@ function Grant({ path }: { path: string }) {
 
 function isConflict(thrown: unknown): boolean {
   return thrown instanceof CallError && thrown.fault.code === 'idempotency_conflict'
+}
+
+// The keys and sessions of an account, which an operator can end.
+
+/** A list below the account's path, with a function that removes an entry and rejects if that is refused. */
+function useEntries<Entry extends { readonly id: string }>(path: string) {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', path],
+    queryFn: async () => (await call<{ data: readonly Entry[] }>('GET', path)).data,
+  })
+  const remove = async ({ id }: Entry) => {
+    await call('DELETE', `${path}/${encodeURIComponent(id)}`)
+    await refetch()
+  }
+  const state = (
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading rows={1} />}
+    </>
+  )
+  return { rows: data ?? [], isPending, remove, state }
+}
+
+function AccountKeys({ path }: { path: string }) {
+  const [q, setQ] = useState('')
+  const list = useKeys(`${path}/keys`, { q })
+  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  const remove = async ({ id }: Key) => {
+    await call('DELETE', `${path}/keys/${encodeURIComponent(id)}`)
+    await list.refetch()
+  }
+  return (
+    <Section title={t('Keys')}>
+      {(q !== '' || list.hasNextPage) && <KeySearch q={q} onChange={setQ} />}
+      <QueryState query={list} rows={1} />
+      {list.data && rows.length === 0 && (
+        <p className="text-muted">{q === '' ? t('None.') : t('No key matches.')}</p>
+      )}
+      {rows.length > 0 && (
+        <Table
+          label={t('Keys')}
+          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Actions'))]}
+        >
+          {rows.map((key) => (
+            <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
+              <td className="min-w-40">
+                <KeyName keyRow={key} />
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyLimit keyRow={key} />
+              </td>
+              <td>
+                <Time at={key.last_used_at} none={t('never')} />
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyState keyRow={key} />
+              </td>
+              <td className="text-right">
+                {key.state === 'active' && (
+                  <RevokeButton
+                    name={key.name}
+                    consequence={t(
+                      'Calls with …{last4} are refused from then on, and nothing brings the key back.',
+                      { last4: key.last4 },
+                    )}
+                    revoke={() => remove(key)}
+                  />
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <Older list={list} />
+    </Section>
+  )
+}
+
+function AccountSessions({ path }: { path: string }) {
+  const { rows, isPending, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  const { error, busy, act } = useAct()
+  return (
+    <Section title={t('Sessions')}>
+      {state}
+      {error !== null && <Failure error={error} />}
+      {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {rows.length > 0 && (
+        <ul className="card divide-y divide-line">
+          {rows.map((session) => (
+            <SessionEntry
+              key={session.id}
+              session={session}
+              busy={busy}
+              onEnd={() => void act(() => remove(session))}
+            />
+          ))}
+        </ul>
+      )}
+    </Section>
+  )
+}
+
+// How much an account may owe.
+
+type Kind = 'none' | 'limited' | 'unlimited'
+
+function CreditLine({ path, credits }: { path: string; credits: Credits }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const { credit_line: line, debt } = credits
+  const [kind, setKind] = useState<Kind>(line === null ? 'none' : line === 'unlimited' ? line : 'limited')
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const amount = textOf(new FormData(event.currentTarget), 'credit_line') ?? ''
+    const wanted = kind === 'none' ? null : kind === 'unlimited' ? kind : amount
+    void act(async () => {
+      await elevate(() => call('POST', `${path}/credit-line`, { credit_line: wanted }))
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  }
+  const fault = error === null ? undefined : faultIn(error)
+  const ofField = fault?.param === 'credit_line'
+  return (
+    <Section title={t('Credit line')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:grid-cols-2 lg:grid-cols-4">
+        <p className="text-muted sm:col-span-2 lg:col-span-4">
+          {line === null
+            ? t('Its API calls need purchased credit. It owes {debt}.', { debt: usd(debt) })
+            : line === 'unlimited'
+              ? t('It may owe without limit, and owes {debt}; the next top-up pays that first.', {
+                  debt: usd(debt),
+                })
+              : t('It may owe up to {line}, and owes {debt}; the next top-up pays that first.', {
+                  line: usd(line),
+                  debt: usd(debt),
+                })}
+        </p>
+        <Choice
+          label={t('It may owe')}
+          value={kind}
+          onChange={(event) => setKind(event.target.value as Kind)}
+          options={[
+            ['none', t('nothing')],
+            ['limited', t('up to an amount')],
+            ['unlimited', t('without limit')],
+          ]}
+        />
+        {kind === 'limited' && (
+          <TextField
+            label={t('At most, US dollars')}
+            name="credit_line"
+            inputMode="decimal"
+            required
+            pattern="\d{1,7}(\.\d{1,12})?"
+            defaultValue={line === null || line === 'unlimited' ? '' : line}
+            error={ofField ? fault.message : undefined}
+          />
+        )}
+        <div className="grid gap-2 sm:col-span-2 lg:col-span-4">
+          {error !== null && !ofField && <Failure error={error} />}
+          <div>
+            <Button type="submit" busy={busy}>
+              {t('Set the line')}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Section>
+  )
+}
+
+// The statements of any account, for operators.
+
+export function AccountStatement() {
+  const { id } = useParams<{ id: string }>()
+  const account = `admin/accounts/${encodeURIComponent(id)}`
+  const { data } = useQuery({
+    queryKey: ['admin', 'account', id],
+    queryFn: async () => (await call<{ data: AccountWhole }>('GET', account)).data,
+  })
+  const page = `/operator/accounts/${encodeURIComponent(id)}`
+  return (
+    <Statements
+      path={`${account}/statements`}
+      page={`${page}/statements`}
+      back={{ href: page, name: data?.email ?? t('Account') }}
+      since={data?.created_at}
+    />
+  )
 }

@@ -10,10 +10,8 @@ import { t } from '../strings/text.ts'
 import { Badge, Button, Code, Empty, PageHead, Time } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { elevate } from '../ui/elevate.tsx'
-import { Choice, textOf, TextField } from '../ui/form.tsx'
-import { Table } from '../ui/table.tsx'
-import { QueryState } from '../ui/query-state.tsx'
-import { ActForm } from '../ui/act-form.tsx'
+import { ActForm, Choice, TextField, textOf } from '../ui/form.tsx'
+import { QueryState, Table } from '../ui/table.tsx'
 import type { AccountRow, SignInLink } from './wire.ts'
 
 export function Accounts() {

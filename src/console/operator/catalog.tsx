@@ -7,8 +7,7 @@ import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Code, Fact, Note, PageHead, Section } from '../ui/basics.tsx'
-import { Table } from '../ui/table.tsx'
-import { QueryState } from '../ui/query-state.tsx'
+import { QueryState, Table } from '../ui/table.tsx'
 import type { CatalogChanges, CatalogState } from './wire.ts'
 
 /** Rows shown at first. */

@@ -7,10 +7,8 @@ import type { Page } from '../api/wire.ts'
 import { count, countOf, milliseconds, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
-import { Older } from '../ui/older.tsx'
-import { numeric, Table } from '../ui/table.tsx'
-import { useAct } from '../ui/use-act.ts'
-import { QueryState } from '../ui/query-state.tsx'
+import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { useAct } from '../ui/form.tsx'
 import type { Act, Audit, Installation, ProviderRow } from './wire.ts'
 
 export function Overview() {

@@ -2,19 +2,14 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { call } from '../api/call.ts'
-import { newId } from '../api/new-id.ts'
+import { call, newId } from '../api/call.ts'
 import { day } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, PageHead, Time } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { Dialog, RevokeButton, ShownOnce } from '../ui/dialog.tsx'
 import { elevate } from '../ui/elevate.tsx'
-import { textOf, TextField } from '../ui/form.tsx'
-import { Table } from '../ui/table.tsx'
-import { QueryState } from '../ui/query-state.tsx'
-import { ActForm } from '../ui/act-form.tsx'
-import { RevokeButton } from '../ui/revoke-button.tsx'
-import { ShownOnce } from '../ui/shown-once.tsx'
+import { ActForm, TextField, textOf } from '../ui/form.tsx'
+import { QueryState, Table } from '../ui/table.tsx'
 import type { ManagementKey } from './wire.ts'
 
 const queryKey = ['admin', 'management-keys']

@@ -7,8 +7,7 @@ import { call } from '../api/call.ts'
 import { count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Empty, PageHead } from '../ui/basics.tsx'
-import { Table } from '../ui/table.tsx'
-import { QueryState } from '../ui/query-state.tsx'
+import { QueryState, Table } from '../ui/table.tsx'
 import type { Configuration } from './wire.ts'
 
 type Setting = Configuration['settings'][number]

@@ -7,9 +7,9 @@ import { useModels } from '../api/queries.ts'
 import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Code, Copy, PageHead } from '../ui/basics.tsx'
-import { QueryState } from '../ui/query-state.tsx'
-import { firstModel } from './first-model.ts'
-import { KeyForm } from './keys/key-form.tsx'
+import { QueryState } from '../ui/table.tsx'
+import { firstModel } from './models.tsx'
+import { KeyForm } from './key-form.tsx'
 
 export function Connect() {
   const { data, error, isPending, refetch } = useQuery({

@@ -3,15 +3,13 @@
 import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { useModels } from '../api/queries.ts'
-import type { ModelRow } from '../api/wire.ts'
+import type { ModelRow, NotCallable } from '../api/wire.ts'
 import { compact, count } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Copy, Empty, Fact, PageHead } from '../ui/basics.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { useWindow } from '../ui/window.ts'
-import { QueryState } from '../ui/query-state.tsx'
-import { poolNames } from './credits/pools.ts'
-import { reasons } from './reasons.ts'
+import { QueryState, useWindow } from '../ui/table.tsx'
+import { poolNames } from './words.tsx'
 
 const rowHeight = 44
 
@@ -290,5 +288,27 @@ function ModelDialog({ model, onClose }: { model: ModelRow; onClose: () => void 
         <Fact name={t('A chat is paid by')}>{model.pools.map((pool) => t(poolNames[pool])).join(', ')}</Fact>
       </dl>
     </Dialog>
+  )
+}
+
+/** Why a model cannot be called now, in a sentence. */
+export const reasons: Readonly<Record<NotCallable, string>> = {
+  no_provider: 'No provider of it is set up on this gateway.',
+  plan_required: 'Premium: opens with purchased credit, in the chat also with a subscription.',
+  purchased_credits_required: 'Needs purchased credit.',
+  not_chat: 'Not a chat model.',
+}
+
+/** The default if there is only the simulator: its other models fail or are slow. */
+const echo = 'sim/echo'
+
+/** The model to begin with, of those that can be called: the first real one that daily credit pays for, if any. */
+export function firstModel(callable: readonly ModelRow[]): ModelRow | undefined {
+  const real = callable.filter((model) => !model.id.startsWith('sim/'))
+  return (
+    real.find((model) => model.flash_class) ??
+    real[0] ??
+    callable.find((model) => model.id === echo) ??
+    callable[0]
   )
 }

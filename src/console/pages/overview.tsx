@@ -6,10 +6,10 @@ import type { Credits } from '../api/wire.ts'
 import { usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Empty, Failure, Loading, PageHead, Section } from '../ui/basics.tsx'
-import { QueryState } from '../ui/query-state.tsx'
-import { Notices } from './credits/notices.tsx'
-import { poolNames } from './credits/pools.ts'
-import { RequestTable } from './requests/request-table.tsx'
+import { QueryState } from '../ui/table.tsx'
+import { Notices } from './credits.tsx'
+import { poolNames } from './words.tsx'
+import { RequestTable } from './requests/request.tsx'
 
 export function Overview() {
   const credits = useCredits()

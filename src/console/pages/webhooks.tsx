@@ -3,17 +3,13 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
-import { call, relayedAnswerWithinMs } from '../api/call.ts'
-import { newId } from '../api/new-id.ts'
+import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { milliseconds } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { textOf, TextField } from '../ui/form.tsx'
-import { useAct } from '../ui/use-act.ts'
-import { QueryState } from '../ui/query-state.tsx'
-import { ActForm } from '../ui/act-form.tsx'
-import { ShownOnce } from '../ui/shown-once.tsx'
+import { Dialog, ShownOnce } from '../ui/dialog.tsx'
+import { ActForm, TextField, textOf, useAct } from '../ui/form.tsx'
+import { QueryState } from '../ui/table.tsx'
 
 interface Webhook {
   readonly id: string

@@ -1,11 +1,9 @@
 // Hindi.
 
-import { account } from './hi/account.ts'
-import { calls } from './hi/calls.ts'
-import { chat } from './hi/chat.ts'
+import { account, start } from './hi/account.ts'
+import { calls, chat } from './hi/calls.ts'
 import { credits } from './hi/credits.ts'
 import { operator } from './hi/operator.ts'
-import { start } from './hi/start.ts'
 
 /** The parts by area. No two have the same string. */
 export const parts = [start, chat, calls, credits, account, operator] as const

@@ -4,7 +4,6 @@ import { type ButtonHTMLAttributes, type MouseEvent, type ReactNode, useState } 
 import { faultIn } from '../api/call.ts'
 import { ago, moment, usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
-import { copyText } from './copy-text.ts'
 
 type Look = 'primary' | 'plain' | 'danger' | 'quiet'
 
@@ -228,4 +227,52 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
       <dd className="break-words">{children}</dd>
     </div>
   )
+}
+
+/**
+ * Copies a text. Browsers have `navigator.clipboard` on secure origins only; elsewhere the text is selected in a field
+ * beside `near` (a modal dialog makes the rest of the page inert) and copied from there. Resolves with whether it was.
+ */
+async function copyText(text: string, near: Element): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return copySelected(text, near)
+  }
+}
+
+function copySelected(text: string, near: Element): boolean {
+  const focused = document.activeElement
+  const field = document.createElement('textarea')
+  field.value = text
+  field.readOnly = true
+  field.className = 'sr-only'
+  near.after(field)
+  field.select()
+  // Deprecated, and the only way without navigator.clipboard.
+  const copied = document.execCommand('copy')
+  field.remove()
+  if (focused instanceof HTMLElement) focused.focus()
+  return copied
+}
+
+/** Water flowing over a weir. */
+export function Logo() {
+  return (
+    <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
+      <rect width="32" height="32" rx="7" fill="#0b6e8f" />
+      <path d="M5 10h11c5 0 4 12 11 12" fill="none" stroke="#fff" strokeWidth="3.5" strokeLinecap="round" />
+    </svg>
+  )
+}
+
+// Downloads of files that a page makes.
+
+export function saveFile(name: string, type: string, text: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type }))
+  link.download = name
+  link.click()
+  URL.revokeObjectURL(link.href)
 }

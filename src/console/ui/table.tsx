@@ -1,6 +1,9 @@
 // Tables: a label, the names of the columns, and rows.
 
-import type { ReactNode } from 'react'
+import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-query'
+import { type ReactNode, type RefObject, useEffect, useState } from 'react'
+import { t } from '../strings/text.ts'
+import { Button, Failure, Loading } from './basics.tsx'
 
 /** The name of a column, which also identifies it within its table. */
 type Column = string | { readonly name: string; readonly className: string }
@@ -59,4 +62,61 @@ function Head({ column }: { column: Column }) {
       {name}
     </th>
   )
+}
+
+// The button below a list that is read page by page.
+
+/** Shown only if there is another page. */
+export function Older({
+  list,
+}: {
+  list: Pick<UseInfiniteQueryResult, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>
+}) {
+  if (!list.hasNextPage) return null
+  return (
+    <p className="mt-3">
+      <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+        {t('Older')}
+      </Button>
+    </p>
+  )
+}
+
+/** What a page shows of a query beside its data: that it is loading, or why it failed. */
+export function QueryState({
+  query: { error, isPending, refetch },
+  rows,
+}: {
+  query: Pick<UseQueryResult, 'error' | 'isPending' | 'refetch'>
+  rows?: number
+}) {
+  return (
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading rows={rows} />}
+    </>
+  )
+}
+
+/** Rows rendered above and below the visible ones, so that quick scrolling shows no gaps. */
+const spare = 12
+
+/** Which rows of a long list with equal heights to render: `from` up to `to`. */
+export function useWindow(box: RefObject<HTMLElement | null>, rows: number, rowHeight: number) {
+  const [first, setFirst] = useState(0)
+  const [visible, setVisible] = useState(30)
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) =>
+      setVisible(Math.ceil(entry!.contentRect.height / rowHeight)),
+    )
+    observer.observe(box.current!)
+    return () => observer.disconnect()
+  }, [box, rowHeight])
+  // In steps, so that scrolling by a few pixels changes nothing in the page.
+  const step = Math.floor(spare / 2)
+  const onScroll = () => {
+    const at = Math.floor(box.current!.scrollTop / rowHeight)
+    setFirst(Math.floor(at / step) * step)
+  }
+  return { from: Math.max(0, first - spare), to: Math.min(rows, first + visible + spare + step), onScroll }
 }

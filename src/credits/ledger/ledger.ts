@@ -2,7 +2,7 @@
 //
 // decide() is pure and synchronous; a store loads, decides and appends in its own way.
 
-import type { Awaitable } from '../../awaitable.ts'
+import type { Awaitable } from '../../async/async.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { Pico } from '../money.ts'
 import type { Pool } from '../pool.ts'

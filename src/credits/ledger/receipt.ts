@@ -1,10 +1,10 @@
 // A receipt: what a call cost, in lines that can be re-added by hand. Amounts are decimal strings in USD.
 
 import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
-import type { CallRecord } from './ledger.ts'
 import { formatUsd, type Pico } from '../money.ts'
-import { loanPrefix } from '../wallet.ts'
 import { testPriceVersion } from '../price.ts'
+import { loanPrefix } from '../wallet.ts'
+import type { CallRecord } from './ledger.ts'
 
 export interface ReceiptLine {
   readonly item: string

@@ -1,6 +1,6 @@
 // Compares a provider's bill with the ledger, call by call and to the picodollar. Pure.
 
-import type { ProviderCall } from './statements.ts'
+import type { ProviderCall } from './monthly.ts'
 import type { Pico } from '../money.ts'
 
 /** One line of a provider's usage export. */

@@ -1,10 +1,9 @@
 // The admin API: the operators' routes for programs, with a management key. Loaded with its first request.
 
-import type { Account } from '../../accounts/account.ts'
+import { type Account, matches } from '../../accounts/account.ts'
 import { requireWithin } from '../../accounts/identity/network.ts'
-import { matches } from '../../accounts/api-key.ts'
 import { managementKeyIdOf } from '../../accounts/management-key.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { bodyOf, routeIn } from '../console/table.ts'
 import { bearerOf } from '../intake/authenticate.ts'
 import type { HttpParts } from '../parts.ts'

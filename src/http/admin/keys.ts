@@ -1,6 +1,8 @@
 // Any account's keys for operators, with the functions of the console; each change is recorded as an act.
 
 import { keyActs } from '../console/keys.ts'
+import { mcpServerActs } from '../console/mcp-servers.ts'
+import { webhookActs } from '../console/webhooks.ts'
 import { accountNamed } from './accounts.ts'
 import { type AdminRoute, adminRoute, recordAct } from './route.ts'
 
@@ -39,3 +41,80 @@ export const keyRoutes: readonly AdminRoute[] = keyActs.map(({ handle, ...spec }
     },
   ),
 )
+
+// Any account's MCP servers for operators, with the functions of the console; each change is recorded as an act.
+
+const mcpServersIds: Readonly<Record<string, string>> = {
+  'GET mcp-servers': 'listAccountMcpServers',
+  'POST mcp-servers': 'putAccountMcpServer',
+  'POST mcp-servers/:name/test': 'testAccountMcpServer',
+  'DELETE mcp-servers/:name': 'removeAccountMcpServer',
+}
+
+/** The recorded name of each act. */
+const verbs: Readonly<Record<string, string>> = {
+  'POST mcp-servers': 'put',
+  'DELETE mcp-servers/:name': 'remove',
+}
+
+export const mcpServerRoutes: readonly AdminRoute[] = mcpServerActs
+  .filter(({ method, path }) => mcpServersIds[`${method} ${path}`] !== undefined)
+  .map(({ handle, ...spec }) => {
+    const name = `${spec.method} ${spec.path}`
+    return adminRoute<unknown>(
+      {
+        ...spec,
+        path: `accounts/:account/${spec.path}`,
+        id: mcpServersIds[name]!,
+        // Calls of the account go to the address that the request names.
+        ...(name === 'POST mcp-servers' && { elevated: true }),
+      },
+      async (asked) => {
+        const account = await accountNamed(asked)
+        const answer = await handle({ parts: asked.parts, account, params: asked.params, body: asked.body })
+        const verb = verbs[name]
+        // Only the name and the address in the request are not secret; the answer contains nothing else.
+        if (verb !== undefined) await recordAct(asked, `mcp_server.${verb}`, account.id, null, answer)
+        return answer
+      },
+    )
+  })
+
+// Any account's webhooks for operators, with the functions of the console; each change is recorded as an act.
+
+const webhooksIds: Readonly<Record<string, string>> = {
+  'GET webhooks': 'listAccountWebhooks',
+  'POST webhooks': 'addAccountWebhook',
+  'DELETE webhooks/:id': 'removeAccountWebhook',
+  'POST webhooks/:id/test': 'testAccountWebhook',
+  'GET webhooks/:id/deliveries': 'listAccountWebhookDeliveries',
+}
+
+/** The recorded name of each act. */
+const webhooksVerbs: Readonly<Record<string, string>> = {
+  'POST webhooks': 'add',
+  'DELETE webhooks/:id': 'remove',
+}
+
+export const webhookRoutes: readonly AdminRoute[] = webhookActs.map(({ handle, ...spec }) => {
+  const name = `${spec.method} ${spec.path}`
+  return adminRoute<unknown>(
+    {
+      ...spec,
+      path: `accounts/:account/${spec.path}`,
+      id: webhooksIds[name]!,
+      // The answer holds a secret of the account, and what happens to it is told to an address that the request names.
+      ...(name === 'POST webhooks' && { elevated: true }),
+    },
+    async (asked) => {
+      const { parts, params, body } = asked
+      const account = await accountNamed(asked)
+      const answer = await handle({ parts, account, params, body })
+      const verb = webhooksVerbs[name]
+      // The answer to adding one contains the secret, the request does not.
+      const subject = body ?? { id: params['id'] }
+      if (verb !== undefined) await recordAct(asked, `webhook.${verb}`, account.id, null, subject)
+      return answer
+    },
+  )
+})

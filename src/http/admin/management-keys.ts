@@ -2,7 +2,7 @@
 // identity in the console, or the command line, so that a stolen key cannot create another; see `requirePerson`.
 
 import { z } from 'zod'
-import { keyState } from '../../accounts/api-key.ts'
+import { keyState } from '../../accounts/account.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
 import {
   issueManagementKey,
@@ -12,7 +12,7 @@ import {
   requestedKeyId,
   type WantedManagementKey,
 } from '../../accounts/management-key.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { type ConsoleRoute, iso, isoOrNull, operatorRoute } from '../console/route.ts'
 import { keyName, networkNames, requestId, time } from '../console/wire.ts'
 import type { HttpParts } from '../parts.ts'

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Answer, RouteSpec } from '../console/route.ts'
 import type { HttpParts } from '../parts.ts'
 

@@ -3,13 +3,11 @@
 import { type ConsoleRoute, operatorRoute } from '../console/route.ts'
 import { accountRoutes } from './accounts.ts'
 import { insightRoutes } from './insight.ts'
-import { keyRoutes } from './keys.ts'
+import { keyRoutes, mcpServerRoutes, webhookRoutes } from './keys.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts'
-import { mcpServerRoutes } from './mcp-servers.ts'
 import { paymentRoutes } from '../payments/admin.ts'
 import { adminStatementRoutes } from '../payments/statements.ts'
 import type { AdminRoute } from './route.ts'
-import { webhookRoutes } from './webhooks.ts'
 
 export const adminRoutes: readonly AdminRoute[] = [
   ...insightRoutes,

@@ -2,8 +2,7 @@
 
 import type { Account } from '../../accounts/account.ts'
 import { personOf } from '../../accounts/identity/address.ts'
-import type { Allowances } from '../../credits/allowance.ts'
-import type { Welcomes } from '../../credits/welcome.ts'
+import type { Allowances, Welcomes } from '../../credits/welcome.ts'
 
 export class FreeCredit {
   readonly #allowances: Pick<Allowances, 'ensure'>

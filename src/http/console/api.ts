@@ -1,11 +1,10 @@
 // The console's API: finds the route, checks access and body, and answers. Loaded with its first request.
 
-import { matches } from '../../accounts/api-key.ts'
+import { matches, sessionIdOf } from '../../accounts/account.ts'
 import { isElevated } from '../../accounts/identity/identities.ts'
 import { networkOf } from '../../accounts/identity/network.ts'
-import { sessionIdOf } from '../../accounts/session.ts'
-import { GatewayError } from '../../errors.ts'
-import { stillUsed } from '../app/signed-in.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { stillUsed } from '../app/in-app.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call } from '../route.ts'

@@ -1,13 +1,16 @@
 // The chat's conversations: a list, and the turns of each, which are its stored responses.
 
 import { z } from 'zod'
-import { wholeAccount } from '../../accounts/caller.ts'
+import { wholeAccount } from '../../accounts/account.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
-import type { ConversationChanges, ConversationRecord } from '../../responses/conversation-store.ts'
-import type { StoredResponse } from '../../responses/response-store.ts'
-import { storedTurn } from '../intake/large-bodies.ts'
+import type {
+  ConversationChanges,
+  ConversationRecord,
+  StoredResponse,
+} from '../../responses/response-store.ts'
+import { storedTurn } from '../intake/read-body.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
 import type { HttpParts } from '../parts.ts'
 import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'

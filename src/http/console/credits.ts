@@ -1,18 +1,17 @@
 // The credit of an account in the console: the balance, what it can pay for now, and its history.
 
 import { z } from 'zod'
-import type { StatementEntry } from '../../credits/ledger/statements.ts'
-import { freeIn } from '../../credits/balance.ts'
-import { formatCreditLine } from '../../credits/credit-line.ts'
+import type { StatementEntry } from '../../credits/ledger/monthly.ts'
+import { formatCreditLine, freeIn } from '../../credits/balance.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools } from '../../credits/pool.ts'
-import { csvLines } from '../../csv.ts'
-import { type Notice, noticesOf } from '../../notify/notices.ts'
+import { csvLines } from '../../text/csv.ts'
+import { type Notice, noticesOf } from '../../notify/watch.ts'
 import { queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { csvResponse } from '../v1/account/usage.ts'
+import { csvResponse } from '../v1/usage.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
 import type { CreditsView, HistoryEntryView, NoticeView } from './views.ts'
 

@@ -1,24 +1,25 @@
 // The keys of an account in the console: create, change, rotate, revoke.
 
 import { z } from 'zod'
-import type { Account } from '../../accounts/account.ts'
-import { type ApiKey, keyState } from '../../accounts/api-key.ts'
-import { isNetwork } from '../../accounts/identity/network.ts'
 import {
-  issueKey,
+  type Account,
+  type ApiKey,
   type IssuedKey,
+  issueKey,
   issueKeyOnce,
   issueSuccessor,
   keyIdOf,
   type KeyLimits,
   type KeyRights,
+  keyState,
   unlimited,
-} from '../../accounts/issue-key.ts'
-import { windowStart } from '../../accounts/spend-window.ts'
+  windowStart,
+} from '../../accounts/account.ts'
+import { isNetwork } from '../../accounts/identity/network.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'

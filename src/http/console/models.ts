@@ -2,14 +2,15 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { etagMatches, etagOf } from '../../catalog/wire/models.ts'
-import type { Model } from '../../catalog/model.ts'
+import type { Model } from '../../catalog/row.ts'
+import { etagMatches, etagOf } from '../../catalog/wire.ts'
 import { costsOf, refusal } from '../../chat/admission.ts'
+import { connectedClients } from '../../connect/clients.ts'
 import type { Balance } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
-import { compressible } from '../intake/compressed.ts'
 import { queryOf } from '../intake/query.ts'
+import { compressible } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
@@ -124,3 +125,15 @@ async function withEtag(request: Request, body: string): Promise<Response> {
   const { 'cache-control': cache } = headers
   return new Response(null, { status: 304, headers: { etag, 'cache-control': cache } })
 }
+
+// How to point clients at this gateway.
+
+export const connectRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'connect', summary: 'What points each client at this gateway' },
+    ({ parts }) => {
+      const origin = parts.publicUrl()
+      return { base_url: `${origin}/v1`, clients: connectedClients(origin) }
+    },
+  ),
+]

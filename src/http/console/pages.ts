@@ -4,8 +4,8 @@
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliDecompress } from 'node:zlib'
-import { etagMatches } from '../../catalog/wire/models.ts'
-import { GatewayError } from '../../errors.ts'
+import { etagMatches } from '../../catalog/wire.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { FreeAnswer } from '../intake/free-reads.ts'
 
 const decompress = promisify(brotliDecompress)

@@ -1,10 +1,9 @@
 // A route of the console's API: its input, its access rule and its handler.
 
 import type { z } from 'zod'
-import type { ErrorCode } from '../../errors.ts'
-import type { Account } from '../../accounts/account.ts'
+import type { Account, Session } from '../../accounts/account.ts'
 import type { Visitor } from '../../accounts/identity/identities.ts'
-import type { Session } from '../../accounts/session.ts'
+import type { ErrorCode } from '../../errors/errors.ts'
 import type { HttpParts } from '../parts.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'

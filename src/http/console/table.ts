@@ -1,8 +1,8 @@
 // Finds the route in a table, and reads the body that it takes.
 
 import type { z } from 'zod'
-import { GatewayError } from '../../errors.ts'
-import { safeParsed } from '../../protocols/request/safe-parse.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { safeParsed } from '../../protocols/request/fields.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { wrongTarget } from '../intake/wrong-target.ts'
 import type { HttpParts } from '../parts.ts'

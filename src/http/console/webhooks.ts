@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
 import { requestId } from './wire.ts'

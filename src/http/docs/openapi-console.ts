@@ -1,12 +1,13 @@
 // Documents the console's API from its table of routes, so that none can be missing.
 
 import { z } from 'zod'
-import type { ErrorCode } from '../../errors.ts'
+import type { ErrorCode } from '../../errors/errors.ts'
+import type { AdminRoute } from '../admin/route.ts'
+import { adminRoutes } from '../admin/routes.ts'
 import type { ConsoleRoute } from '../console/route.ts'
 import { routes } from '../console/routes.ts'
-import { adminAnswers } from './admin-answers.ts'
-import { consoleAnswers } from './console-answers.ts'
-import { ofAnyRequest, ofBody } from './openapi-errors.ts'
+import { adminAnswers, consoleAnswers } from './answers.ts'
+import { ofAnyRequest, ofBody, ofCaller } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
 import type { Operation, Parameter } from './operation.ts'
 
@@ -65,7 +66,7 @@ function answerSchema(method: string, path: string): z.ZodType | undefined {
 }
 
 /** The successful answer of a route: a file, events, a redirect, or JSON. */
-export function answerOf(path: string, schema: z.ZodType | undefined): Operation['answers'][string] {
+function answerOf(path: string, schema: z.ZodType | undefined): Operation['answers'][string] {
   if (path.startsWith('oidc/') || path.endsWith('/callback'))
     return { description: 'The browser is sent on.' }
   if (path.endsWith('.csv'))
@@ -76,15 +77,60 @@ export function answerOf(path: string, schema: z.ZodType | undefined): Operation
   return { description: 'Done.', content: { 'application/json': { schema: described } } }
 }
 
-export function inPath(name: string): Parameter {
+function inPath(name: string): Parameter {
   return { name, in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } }
 }
 
-export function bodySchema(body: z.ZodType): object {
+function bodySchema(body: z.ZodType): object {
   return jsonSchema(body, 'input')
 }
 
 function jsonSchema(type: z.ZodType, io: 'input' | 'output'): object {
   const { $schema: _dialect, ...schema } = z.toJSONSchema(type, { io })
   return schema
+}
+
+// Documents the admin API from its table of routes, so that none can be missing.
+
+export const adminOperations: readonly DocumentedRoute[] = adminRoutes.map((route) => ({
+  method: route.method,
+  path: `/admin/v1/${route.path}`,
+  operation: () => Promise.resolve(openapiAdminOperationOf(route)),
+}))
+
+function openapiAdminOperationOf(route: AdminRoute): Operation {
+  const { method, path, id, summary, description = '', body, query, status = 200 } = route
+  return {
+    id: `admin_${id}`,
+    path: `/admin/v1/${path.replace(/:(\w+)/g, '{$1}')}`,
+    tag: 'Admin',
+    summary,
+    description,
+    security: 'management',
+    parameters: [
+      ...Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!)),
+      ...(query === undefined ? [] : parametersOf(query)),
+    ],
+    ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
+    answers: { [status]: answerOf(path, adminAnswers[`${method} ${path}`]) },
+    errors: [
+      ...ofAnyRequest,
+      ...ofCaller,
+      'account_suspended',
+      'operator_required',
+      ...(body === undefined ? [] : ofBody),
+      ...(route.errors ?? []),
+      ...(path.includes(':') ? (['not_found'] as const) : []),
+    ],
+  }
+}
+
+function parametersOf(query: z.ZodObject): Parameter[] {
+  const { properties = {} } = z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' })
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    description: typeof schema === 'object' ? (schema.description ?? '') : '',
+    schema: typeof schema === 'object' ? schema : {},
+  }))
 }

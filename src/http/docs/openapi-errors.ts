@@ -1,10 +1,10 @@
 // Error answers in the API documentation: a response per status, with an example per code.
 
 import { z } from 'zod'
-import { GatewayError, type ErrorCode, errorTable, renderError, retryHeaders } from '../../errors.ts'
-import { messagesError } from '../../protocols/anthropic-messages/inbound/answer-schema.ts'
+import { type ErrorCode, errorTable, GatewayError, renderError, retryHeaders } from '../../errors/errors.ts'
+import { messagesError } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { inbound as messages } from '../../protocols/anthropic-messages/inbound/inbound.ts'
-import { wireError } from '../../protocols/gemini/inbound/answer.ts'
+import { wireError } from '../../protocols/gemini/inbound/encode.ts'
 import { geminiError } from '../../protocols/gemini/inbound/schema.ts'
 import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 

@@ -1,7 +1,7 @@
 // How routes describe themselves for the API documentation.
 
-import type { z } from 'zod'
-import type { ErrorCode } from '../../errors.ts'
+import { z } from 'zod'
+import type { ErrorCode } from '../../errors/errors.ts'
 import type { ErrorShape } from './openapi-errors.ts'
 
 export interface Parameter {
@@ -57,7 +57,7 @@ export const tags = {
   Service: 'The gateway itself.',
 } as const
 
-export type Tag = keyof typeof tags
+type Tag = keyof typeof tags
 
 export function json(schema: string, example?: object): Content {
   return { 'application/json': { ...schemaOf(schema), ...(example === undefined ? {} : { example }) } }
@@ -86,3 +86,22 @@ export const idempotencyKey: readonly Parameter[] = [
     schema: { type: 'string', maxLength: 255 },
   },
 ]
+
+// Kinds of fields that many answers have.
+
+export const usd = z.string().describe('US dollars, an exact decimal string.')
+export const time = z.string().describe('ISO 8601, UTC.')
+export const count = z.int().min(0)
+export const milliseconds = z.number().describe('Milliseconds.')
+
+// What the schemas of answers are made of.
+
+/** By method and path, as in the table of routes. */
+export type Answers = Readonly<Record<string, z.ZodType>>
+
+/** Data within a larger answer. */
+export const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ data: item })
+
+/** A page of a list with the cursor of the next. */
+export const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.strictObject({ data: z.array(item), has_more: z.boolean(), next_cursor: z.string().nullable() })

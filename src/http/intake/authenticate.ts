@@ -1,10 +1,17 @@
 // Identifies the caller by the bearer key or session token of a request.
 
-import { matches, readKey } from '../../accounts/api-key.ts'
-import { type Caller, type CallerLookups, keyFault, sessionFault } from '../../accounts/caller.ts'
-import { type Session, sessionIdOf } from '../../accounts/session.ts'
-import { andThen, type Awaitable } from '../../awaitable.ts'
-import { GatewayError } from '../../errors.ts'
+import {
+  type Caller,
+  type CallerLookups,
+  keyFault,
+  matches,
+  readKey,
+  type Session,
+  sessionFault,
+  sessionIdOf,
+} from '../../accounts/account.ts'
+import { andThen, type Awaitable } from '../../async/async.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 export interface Authentication {
   readonly accounts: CallerLookups

@@ -2,11 +2,11 @@
 
 import {
   asGatewayError,
-  renderError,
-  retryHeaders,
   type GatewayError,
   type RenderedError,
-} from '../../errors.ts'
+  renderError,
+  retryHeaders,
+} from '../../errors/errors.ts'
 
 /** The response for a thrown value. Anything but a GatewayError becomes `internal_error`, its cause only logged. */
 export type Refuse = (thrown: unknown, requestId: string, publicUrl: string) => Response

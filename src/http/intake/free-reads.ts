@@ -1,8 +1,8 @@
 // Limits what one reads of what is large and costs nothing: lists of models, and the documentation.
 
 import { networkOf } from '../../accounts/identity/network.ts'
-import { plural } from '../../counted.ts'
-import { GatewayError } from '../../errors.ts'
+import { plural } from '../../text/csv.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { type Authentication, authenticateEither } from './authenticate.ts'
 import { Rates } from './paid/limits.ts'
 import type { Site } from './site.ts'

@@ -1,10 +1,10 @@
 // Every refusal can be found by its id: a request that never became a call leaves a row in the request log too, under
 // its account and key where they are known. Where not, operators see the key's public id and the client's address.
 
-import type { Caller } from '../../accounts/caller.ts'
-import { GatewayError, type RefusedCredential } from '../../errors.ts'
-import { publicIdIn } from '../../accounts/secret-text.ts'
-import { detailOf } from '../../chat/ended-call.ts'
+import type { Caller } from '../../accounts/account.ts'
+import { GatewayError, type RefusedCredential } from '../../errors/errors.ts'
+import { publicIdIn } from '../../accounts/secrets.ts'
+import { detailOf } from '../../chat/billing/charge.ts'
 import { networkOf } from '../../accounts/identity/network.ts'
 import type { RequestLogRow } from '../../observe/request-log.ts'
 import { sessionCookie } from './site.ts'

@@ -1,7 +1,7 @@
 // Parses query parameters with a schema. Unknown ones are refused, like unknown fields of a body.
 
 import { z } from 'zod'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 /** The `limit` of a list: how many entries a page has. */
 export const pageLimit = z
@@ -48,4 +48,13 @@ function wrong(param: string, why: string): GatewayError {
     message: name === '' ? why : `${name}: ${why}`,
     ...(name === '' ? {} : { param: name }),
   })
+}
+
+/** The unescaped model id of a path. Throws `invalid_model_id` for an invalid escape. */
+export function decodePath(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch (cause) {
+    throw new GatewayError('invalid_model_id', { message: 'The model id in the path is not valid.', cause })
+  }
 }

@@ -1,19 +1,340 @@
-// Reads a JSON body, bounded in size and depth before it is parsed.
+// How long a connection may be idle while its answer is made, and after it.
 
-import type { Caller } from '../../accounts/caller.ts'
-import type { Awaitable } from '../../awaitable.ts'
+import { promisify } from 'node:util'
+import { LRUCache } from 'lru-cache'
+import type { Caller } from '../../accounts/account.ts'
+import type { Awaitable } from '../../async/async.ts'
+import type { Turns } from '../../chat/scheduler/turns.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
-import type { Turns } from '../../chat/streaming/turns.ts'
-import { decodeSteps } from '../../json/decode.ts'
-import { isRaw, parseOpaque } from '../../json/exact.ts'
-import { parseSteps } from '../../json/parse.ts'
-import { stringEnd } from '../../json/shape.ts'
-import { atOnce, isSteps, type Steps, stepCharacters } from '../../json/steps.ts'
-import { isObject, opaqueInRequests } from '../../protocols/json.ts'
-import { colonsIn, maxParts } from './body-shape.ts'
-import { type ConnectionParts, whileOpen } from './connection.ts'
-import { largeBytes, type LargeBodies } from './large-bodies.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import {
+  atOnce,
+  decodeSteps,
+  type DoneOrSteps,
+  isRaw,
+  isSteps,
+  parseOpaque,
+  parseSteps,
+  stepCharacters,
+  type Steps,
+  stringEnd,
+} from '../../json/json.ts'
+import { Shares } from '../../limits/shares.ts'
+import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
+import type { FreeAnswer } from './free-reads.ts'
+
+interface ConnectionParts {
+  /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
+  readonly keepOpen: (request: Request) => void
+  /**
+   * Ends that. To be called before the end of the answer is sent: afterwards it has no effect, and the connection of a
+   * client that has vanished would stay open for ever.
+   */
+  readonly closeWhenIdle: (request: Request) => void
+}
+
+/** Runs work that may take longer than a connection may be idle. */
+export async function whileOpen<T>(
+  parts: ConnectionParts,
+  request: Request,
+  work: () => T | Promise<T>,
+): Promise<T> {
+  parts.keepOpen(request)
+  try {
+    return await work()
+  } finally {
+    parts.closeWhenIdle(request)
+  }
+}
+
+/** The answer, after which the connection is closed when idle. */
+export function closedWhenIdle(
+  parts: Pick<ConnectionParts, 'closeWhenIdle'>,
+  request: Request,
+  answer: Response,
+): Response {
+  const { status, statusText, headers, body } = answer
+  if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) {
+    parts.closeWhenIdle(request)
+    return answer
+  }
+  const flush = () => parts.closeWhenIdle(request)
+  return new Response(body.pipeThrough(new TransformStream({ flush })), { status, statusText, headers })
+}
+
+// Limits the large request bodies that are parsed and translated at once. A body of ten megabytes becomes a hundred
+// thousand objects, and collecting the garbage of a heap that is full of them holds the loop for longer than any call
+// should wait. Small bodies, which are nearly all, take no part in this.
+
+/** Bodies of at least this many bytes wait for their turn. */
+export const largeBytes = 262_144
+
+/**
+ * Permission for a request to read and parse so many bytes of what is stored, as for a body of that size: texts of the
+ * requests that wait would be as much as the memory holds. A request that waits stays open.
+ */
+export function storedTurn(
+  parts: ConnectionParts & { readonly largeBodies: LargeBodies },
+  request: Request,
+  requestId: string,
+  account: string,
+): (bytes: number) => void | Promise<void> {
+  return (bytes) => {
+    if (bytes < largeBytes) return undefined
+    const turn = parts.largeBodies.turn(requestId, account, bytes)
+    return turn && whileOpen(parts, request, () => turn)
+  }
+}
+
+interface Limits {
+  /** Large bodies that are worked on at once, bytes. */
+  readonly mostBytes: number
+  /** A body that is worked on for longer makes nobody wait: it is not the parsing that takes so long, milliseconds. */
+  readonly longestMs: number
+}
+
+/** Three bodies of the largest size that is taken by default. */
+const defaultLimits: Limits = { mostBytes: 32 * 1024 ** 2, longestMs: 10_000 }
+
+interface Waiting {
+  readonly requestId: string
+  readonly bytes: number
+  readonly go: () => void
+}
+
+interface Working {
+  readonly account: string
+  readonly bytes: number
+  /** When others stop waiting for it, by the clock of the bodies. */
+  readonly until: number
+}
+
+export class LargeBodies {
+  readonly #limits: Limits
+  readonly #now: () => number
+  readonly #working = new Map<string, Working>()
+  /** By account, the next one first: each has a body admitted in turn, however many another has waiting. */
+  readonly #waiting = new Map<string, Waiting[]>()
+  readonly #bytes = new Shares()
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** `now`: milliseconds; never goes back. */
+  constructor(limits: Partial<Limits> = {}, now: () => number = () => performance.now()) {
+    this.#limits = { ...defaultLimits, ...limits }
+    this.#now = now
+  }
+
+  /** Bytes of the bodies that are worked on now. */
+  get bytes(): number {
+    return this.#bytes.taken
+  }
+
+  /**
+   * Permission to work on a body of so many bytes, or a promise of it: an account may have as much worked on as is left
+   * for all others, and one body whatever its size. A request that has permission already gives that
+   * back first, so that no two requests wait for each other. To be followed by `leave`.
+   */
+  turn(requestId: string, account: string, bytes: number): void | Promise<void> {
+    this.leave(requestId)
+    if (!this.#othersWait(account) && this.#mayBegin(account, bytes))
+      return this.#begin(requestId, account, bytes)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const waiting = { requestId, bytes, go: resolve }
+    const others = this.#waiting.get(account)
+    if (others) others.push(waiting)
+    else this.#waiting.set(account, [waiting])
+    this.#look()
+    return promise
+  }
+
+  /** The objects of the request's body are no longer needed, or the provider is being asked. May be called repeatedly. */
+  leave(requestId: string): void {
+    const working = this.#working.get(requestId)
+    if (working === undefined) return
+    this.#working.delete(requestId)
+    this.#bytes.giveBack(working.account, working.bytes)
+    this.#admit()
+  }
+
+  /** Whether somebody waits whom a body of this account would hold up: not those who only wait for their own bodies. */
+  #othersWait(account: string): boolean {
+    if (this.#waiting.has(account)) return true
+    for (const [other, [next]] of this.#waiting)
+      if (!this.#bytes.isShareUsed(this.#limits.mostBytes, other, next!.bytes)) return true
+    return false
+  }
+
+  #mayBegin(account: string, bytes: number): boolean {
+    return this.#hasRoomFor(bytes) && !this.#bytes.isShareUsed(this.#limits.mostBytes, account, bytes)
+  }
+
+  /** A body that is larger than all that may be worked on goes alone. */
+  #hasRoomFor(bytes: number): boolean {
+    return this.#bytes.taken === 0 || !this.#bytes.isFull(this.#limits.mostBytes, bytes)
+  }
+
+  #begin(requestId: string, account: string, bytes: number): void {
+    this.#working.set(requestId, { account, bytes, until: this.#now() + this.#limits.longestMs })
+    this.#bytes.take(account, bytes)
+  }
+
+  #admit(): void {
+    for (const account of this.#waiting.keys()) {
+      const bodies = this.#waiting.get(account)!
+      const { requestId, bytes, go } = bodies[0]!
+      if (this.#bytes.isShareUsed(this.#limits.mostBytes, account, bytes)) continue
+      // It is next: smaller ones of others must not overtake it for ever.
+      if (!this.#hasRoomFor(bytes)) return
+      bodies.shift()
+      // Behind the others: it is their turn now. The loop comes back to it.
+      this.#waiting.delete(account)
+      if (bodies.length > 0) this.#waiting.set(account, bodies)
+      this.#begin(requestId, account, bytes)
+      go()
+    }
+  }
+
+  /** Looks after the body that has been worked on for longest while others wait. */
+  #look(): void {
+    const [oldest] = this.#working.values()
+    if (this.#timer !== undefined || oldest === undefined) return
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined
+        for (const [requestId, { until }] of this.#working) if (until <= this.#now()) this.leave(requestId)
+        if (this.#waiting.size > 0) this.#look()
+      },
+      Math.max(1, oldest.until - this.#now()),
+    ).unref()
+  }
+}
+
+// What a body is made of, before it is parsed: a text that would block the process, or mean something else to another
+// parser, is refused.
+
+/** Limit of objects, arrays and keys: checking more would block other calls. */
+const maxParts = 100_000
+
+/**
+ * Checks the shape of a JSON text before it is parsed, and gives the number of colons outside of its strings. Throws
+ * `invalid_request` for nesting deeper than `maxDepth`, too many parts, more than `maxCommas`, or a number beyond the
+ * range of a double. Reads the text once, without recursion; whether it is valid JSON is left to the parser.
+ */
+export function colonsIn(
+  text: string,
+  maxDepth: number,
+  maxCommas = Number.POSITIVE_INFINITY,
+): DoneOrSteps<number> {
+  const scan = new Scan(text, maxDepth, maxCommas)
+  return scan.upTo(stepCharacters) ?? rest(scan)
+}
+
+function* rest(scan: Scan): Steps<number> {
+  for (let end = 2 * stepCharacters; ; end += stepCharacters) {
+    yield
+    const colons = scan.upTo(end)
+    if (colons !== undefined) return colons
+  }
+}
+
+const quote = 0x22
+const backslash = 0x5c
+const anyBlanks = /[ \t\r\n]+/y
+
+class Scan {
+  readonly #text: string
+  readonly #maxDepth: number
+  readonly #maxCommas: number
+  #at = 0
+  #isInString = false
+  #depth = 0
+  #opened = 0
+  #colons = 0
+  #commas = 0
+  #exponents = 0
+
+  constructor(text: string, maxDepth: number, maxCommas: number) {
+    this.#text = text
+    this.#maxDepth = maxDepth
+    this.#maxCommas = maxCommas
+  }
+
+  /** Reads on to about the character `end`. Gives the number of colons once it is known. */
+  upTo(end: number): number | undefined {
+    const text = this.#text
+    const last = Math.min(end, text.length)
+    let at = this.#at
+    while (at < last) {
+      if (this.#isInString) {
+        const close = text.indexOf('"', at)
+        if (close < 0) return this.#colons
+        this.#isInString = isEscaped(text, close)
+        at = close + 1
+        continue
+      }
+      switch (text.charCodeAt(at++)) {
+        case quote:
+          this.#isInString = true
+          break
+        case 0x5b: // [
+        case 0x7b: // {
+          if (++this.#depth > this.#maxDepth)
+            throw shapeError(`The body is nested deeper than ${this.#maxDepth} levels.`)
+          if (++this.#opened + this.#colons > maxParts) throw tooManyParts()
+          break
+        case 0x5d: // ]
+        case 0x7d: // }
+          this.#depth--
+          break
+        case 0x3a: // :
+          if (this.#opened + ++this.#colons > maxParts) throw tooManyParts()
+          break
+        case 0x2c: // ,
+          if (++this.#commas > this.#maxCommas)
+            throw shapeError(`The body has more than ${this.#maxCommas} values.`)
+          break
+        case 0x20:
+        case 0x0a:
+          // Skipping ten million blanks one by one would take as long as the rest of the body.
+          anyBlanks.lastIndex = at
+          if (anyBlanks.test(text)) at = anyBlanks.lastIndex
+          break
+        case 0x45: // E
+        case 0x65: // e
+          if (isInfinite(text, at - 1)) throw shapeError('The body holds a number that is too large.')
+          // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
+          if (++this.#exponents > this.#commas + this.#colons + this.#opened + 1) return this.#colons
+          break
+      }
+    }
+    this.#at = at
+    return at < text.length ? undefined : this.#colons
+  }
+}
+
+/** Whether the quote at `at` belongs to the string that it stands in. */
+function isEscaped(text: string, at: number): boolean {
+  let slashes = 0
+  while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
+  return slashes % 2 === 1
+}
+
+/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
+function isInfinite(text: string, at: number): boolean {
+  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
+  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
+  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
+}
+
+function tooManyParts(): GatewayError {
+  return shapeError(`The body has more than ${maxParts} objects, arrays and keys.`)
+}
+
+function shapeError(message: string): GatewayError {
+  return new GatewayError('invalid_request', { message })
+}
+
+// Reads a JSON body, bounded in size and depth before it is parsed.
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
@@ -21,7 +342,7 @@ export interface BodyLimits {
   readonly maxDepth: number
 }
 
-export interface BodyParts {
+interface BodyParts {
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */
   readonly turns: Pick<Turns, 'run' | 'through'>
@@ -346,4 +667,42 @@ function pollutes(value: unknown): boolean {
 
 function hasPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
+}
+
+// Compresses answers that are the same for many readers, for clients that accept it.
+
+async function zip(body: string): Promise<Uint8Array<ArrayBuffer>> {
+  const { gzip } = await import('node:zlib')
+  return new Uint8Array(await promisify(gzip)(body))
+}
+
+/** Compressed bodies by entity tag. A whole catalog takes 50 kB, and few filters are in use at a time. */
+const zipped = new LRUCache<string, Promise<Uint8Array<ArrayBuffer>>>({ max: 32 })
+
+/** Shorter bodies fit into one packet uncompressed. */
+const leastBytes = 1_000
+
+/** Whether the client accepts gzip, with a weight above zero. */
+export function takesGzip(headers: Headers): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(headers.get('accept-encoding') ?? '')
+}
+
+/**
+ * The body as an answer, and how many bytes it has, compressed if the client accepts it and it is worth it. `etag` identifies the body: each is
+ * compressed once, off this thread.
+ */
+export async function compressible(
+  request: Request,
+  body: string,
+  etag: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<FreeAnswer> {
+  const given = { ...headers, etag, vary: 'accept-encoding' }
+  if (body.length < leastBytes || !takesGzip(request.headers))
+    return { response: new Response(body, { headers: given }), bytes: body.length }
+  const known = zipped.get(etag) ?? zip(body)
+  zipped.set(etag, known)
+  const sent = await known
+  const response = new Response(sent, { headers: { ...given, 'content-encoding': 'gzip' } })
+  return { response, bytes: sent.length }
 }

@@ -1,6 +1,6 @@
 // Errors for a path or method without a route, naming the right one if possible.
 
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 /** A route as it is registered: `/v1/responses/:id`, `/v1/models/*`. */
 export interface RouteName {

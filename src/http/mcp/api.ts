@@ -1,18 +1,17 @@
 // The gateway's own API for the tools of its MCP server: called in process through the public routes, so that a call
 // is admitted, limited, charged and logged like any other.
 
-import type { Caller } from '../../accounts/caller.ts'
-import { GatewayError } from '../../errors.ts'
+import type { Caller } from '../../accounts/account.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { logOwnFault } from '../intake/answer.ts'
 import { errorResponse, newRequestId } from '../intake/error-response.ts'
 import { credentialOf, noteRefusal } from '../intake/note-refusal.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
-import { getCredits } from '../v1/account/account.ts'
-import { createChatCompletion } from '../v1/chat/completions.ts'
-import { estimateCall } from '../v1/chat/estimate.ts'
-import { listModels } from '../v1/models/models.ts'
-import { createResponse } from '../v1/responses/routes.ts'
+import { getCredits } from '../v1/account.ts'
+import { createChatCompletion, estimateCall } from '../v1/chat.ts'
+import { listModels } from '../v1/models.ts'
+import { createResponse } from '../v1/responses-routes.ts'
 
 /** Calls the API: a path with query, and a body for POST. Rejects when the signal aborts or nobody answers. */
 export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>

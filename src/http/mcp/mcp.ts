@@ -1,10 +1,9 @@
 // /mcp: the gateway as an MCP server over Streamable HTTP. Each request carries its key; a session is a name alone.
 
-import { lineOf } from '../../accounts/api-key.ts'
-import { GatewayError } from '../../errors.ts'
+import { lineOf } from '../../accounts/account.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
-import { closedWhenIdle } from '../intake/connection.ts'
-import { readCall, refuseByHeaders } from '../intake/read-body.ts'
+import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
 import type { GatewayApi } from './api.ts'

@@ -3,7 +3,7 @@
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { searchModel } from '../../accounts/caller.ts'
+import { searchModel } from '../../accounts/account.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { version } from '../../version.ts'
 import type { GatewayApi } from './api.ts'

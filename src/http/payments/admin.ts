@@ -2,8 +2,8 @@
 
 import { z } from 'zod'
 import { formatUsd, largestLot, parseUsd } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
-import { formatMinor, parseMinor } from '../../payments/exchange.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { formatMinor, parseMinor } from '../../payments/news.ts'
 import type { EventRecord, Reversal } from '../../payments/payment-store.ts'
 import { type Period, subscriptionMessage } from '../../payments/subscriptions.ts'
 import type { TopUp } from '../../payments/top-up.ts'

@@ -3,7 +3,7 @@
 
 import { WindowLimit } from '../../accounts/identity/sign-in-limits.ts'
 import { networkOf } from '../../accounts/identity/network.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 const minuteMs = 60_000
 /** Messages of processors have a few kilobytes. */

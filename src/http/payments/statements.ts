@@ -2,19 +2,26 @@
 // entries.
 
 import type { Account } from '../../accounts/account.ts'
-import { formatCreditLine } from '../../credits/credit-line.ts'
-import { type Month, MonthlySums, monthNamed, type Movement, netOf } from '../../credits/ledger/monthly.ts'
-import type { Standing, StatementEntry } from '../../credits/ledger/statements.ts'
+import { formatCreditLine } from '../../credits/balance.ts'
+import {
+  type Month,
+  MonthlySums,
+  monthNamed,
+  type Movement,
+  netOf,
+  type Standing,
+  type StatementEntry,
+} from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { processorIds } from '../../payments/news.ts'
 import { accountNamed } from '../admin/accounts.ts'
 import { type AdminRoute, adminRoute } from '../admin/route.ts'
 import { historyCsv } from '../console/credits.ts'
 import { type ConsoleRoute, iso, ownRoute } from '../console/route.ts'
-import { whileOpen } from '../intake/connection.ts'
+import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import { csvResponse } from '../v1/account/usage.ts'
+import { csvResponse } from '../v1/usage.ts'
 import { viewOf } from './top-ups.ts'
 import type { StatementView } from './wire.ts'
 

@@ -1,20 +1,19 @@
 // Top-ups for signed-in accounts, in the app and the console.
 
+import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
-import { formatMinor, formatRate, parseMinor } from '../../payments/exchange.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { formatMinor, formatRate, parseMinor } from '../../payments/news.ts'
 import type { ReturnTo } from '../../payments/processor.ts'
 import { creditEnds, type TopUp } from '../../payments/top-up.ts'
-import { z } from 'zod'
-import type { Route } from '../route.ts'
-import type { HttpParts } from '../parts.ts'
-import { signedIn } from '../app/signed-in.ts'
-import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
-import { whileOpen } from '../intake/connection.ts'
+import { signedIn } from '../app/in-app.ts'
+import { type ConsoleRoute, iso, isoOrNull, ownRoute } from '../console/route.ts'
 import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
-import { topUpBody, type TopUpView } from './wire.ts'
+import { readJson, refuseByHeaders, whileOpen } from '../intake/read-body.ts'
+import type { HttpParts } from '../parts.ts'
+import type { Route } from '../route.ts'
+import { topUpBody, type TopUpView, voucherBody } from './wire.ts'
 
 /** These routes have no long bodies. */
 const maxBodyBytes = 65_536
@@ -45,7 +44,7 @@ export const getTopUp: Route = {
   operation: async () => (await import('./documentation.ts')).getTopUpOperation,
 }
 
-export async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
+async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
   const body = { ...parts.body, maxBodyBytes: Math.min(parts.body.maxBodyBytes, maxBodyBytes) }
   refuseByHeaders(request.headers, body)
   return (await readJson(request, { body, turns: parts.turns })).json
@@ -173,4 +172,37 @@ export function viewOf(topUp: TopUp): TopUpView {
     expires_at: iso(topUp.expiresAt),
     paid_at: isoOrNull(topUp.paidAt),
   }
+}
+
+// Vouchers for signed-in accounts, in the app and the console.
+
+export const redeemVoucher: Route = {
+  method: 'POST',
+  path: '/app/v1/vouchers/redeem',
+  identify: signedIn,
+  handle: async (parts, { request, caller }) => {
+    const { account } = await caller()
+    const { code } = parseQuery(voucherBody, await smallJson(parts, request))
+    return Response.json(await redeem(parts, account, code))
+  },
+  operation: async () => (await import('./documentation.ts')).redeemVoucherOperation,
+}
+
+export const voucherRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'vouchers/redeem',
+      summary: 'Turn a voucher into purchased credit',
+      body: voucherBody,
+      errors: ['voucher_invalid', 'voucher_used'],
+    },
+    ({ parts, account, body }) => redeem(parts, account, body.code),
+  ),
+]
+
+async function redeem({ vouchers }: HttpParts, account: Account, code: string) {
+  if (account.suspended) throw new GatewayError('account_suspended')
+  const { credit, lot } = await vouchers.redeem(account.id, code)
+  return { credit_usd: formatUsd(credit), lot }
 }

@@ -2,8 +2,7 @@
 
 import { z } from 'zod'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
-import { json, type Operation } from '../docs/operation.ts'
-import { count, milliseconds, time } from '../docs/fields.ts'
+import { count, json, milliseconds, type Operation, time } from '../docs/operation.ts'
 
 export const providersSchema = z.object({
   object: z.literal('list'),

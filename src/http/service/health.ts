@@ -1,6 +1,6 @@
 // GET /healthz, GET /readyz and GET /metrics for whatever monitors the process, and GET /v1/errors.
 
-import { errorReference } from '../../errors.ts'
+import { errorReference } from '../../errors/errors.ts'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 

@@ -1,6 +1,6 @@
 // GET /v1/providers: the available providers and their health.
 
-import type { Caller } from '../../accounts/caller.ts'
+import type { Caller } from '../../accounts/account.ts'
 import type { LastError } from '../../chat/routing/health.ts'
 import { asCaller } from '../intake/answer.ts'
 import type { Route } from '../route.ts'

@@ -2,8 +2,7 @@
 // its top-ups are always in test mode and never reach the ledger.
 
 import { randomBytes } from 'node:crypto'
-import type { Minor } from '../exchange.ts'
-import type { PaymentFact, RefundNews } from '../news.ts'
+import type { Minor, PaymentFact, RefundNews } from '../news.ts'
 import type { PaymentProcessor, ReturnTo } from '../processor.ts'
 import type { TopUp } from '../top-up.ts'
 

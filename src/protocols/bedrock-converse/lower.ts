@@ -1,25 +1,42 @@
 // Translates a chat request to Bedrock's Converse API.
 
-import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
-import { traitsOf } from '../claude/models.ts'
-import { thinkingOf } from '../claude/thinking.ts'
-import { isObject } from '../json.ts'
+import type {
+  AssistantMessage,
+  CacheMark,
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  Json,
+  JsonObject,
+  Message,
+  ReasoningDetail,
+} from '../../conversation/request.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { answerTool, continuation, reasoningFormat, thinkingOf, traitsOf } from '../claude/models.ts'
+import { argumentsSchema, closedSchema, warnOfDescribed } from '../claude/tool-schemas.ts'
+import { ToolIds } from '../claude/tools.ts'
+import { entryOf, isObject } from '../lenient.ts'
 import {
+  allowedFunctions,
+  argumentsObject,
+  isBlank,
   outputBoundOf,
   passedOn,
   refuse,
+  refusePart,
+  threeEfforts,
+  type ToolOffer,
+  toolOffer,
   unknownLabels,
   type Warn,
   warnInto,
+  warnOfForeignReasoning,
+  warnOfName,
   warnOfUnknown,
 } from '../lowering.ts'
+import { FreeNames, type NameRule, toolNamesOf, type WireNames } from '../names.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
-import { toolNamesOf } from '../wire-names.ts'
-import { type Family, familyOf } from './models.ts'
-import { toolNameRule } from './names.ts'
 import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
-import { toolingOf } from './tools.ts'
-import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
 
 /**
  * Bedrock's own fields, passed on unchanged. `serviceTier` and `performanceConfig` have prices of their own, and
@@ -232,4 +249,540 @@ function samplingOf(
     },
     extra: topK === undefined ? {} : (family.topK?.(topK) ?? {}),
   }
+}
+
+// Arranges a conversation for Converse: separate system prompt, alternating user and assistant turns, a result for
+// every call.
+
+interface Turn {
+  readonly role: 'user' | 'assistant'
+  readonly content: JsonObject[]
+}
+
+interface Conversation {
+  readonly system: readonly JsonObject[]
+  readonly turns: readonly Turn[]
+}
+
+/** Unanswered calls of the last assistant turn: client id to wire id. */
+type Pending = ReadonlyMap<string, string>
+
+interface Context {
+  readonly names: WireNames
+  readonly documents: DocumentNames
+  readonly model: string
+  readonly warn: Warn
+}
+
+/**
+ * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
+ * `unsupported_parameter` for parts that Bedrock cannot take.
+ */
+function conversationOf(request: ChatRequest, names: WireNames, model: string, warn: Warn): Conversation {
+  const context: Context = { names, documents: new DocumentNames(), model, warn }
+  const ids = new ToolIds(request.messages, longestName)
+  const system: JsonObject[] = []
+  const turns: Turn[] = []
+  let pending: Pending = new Map()
+  let said: { message: Message; param: string }[] = []
+
+  const closeUserTurn = () => {
+    append(turns, 'user', userContent(said, pending, context))
+    said = []
+    pending = new Map()
+  }
+  for (const [index, message] of request.messages.entries()) {
+    const param = `messages[${index}]`
+    warnOfName(message, param, warn)
+    if (message.role === 'system' || message.role === 'developer') {
+      system.push(...systemBlocks(message.content, `${param}.content`, context))
+    } else if (message.role === 'assistant') {
+      closeUserTurn()
+      pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
+      append(turns, 'assistant', assistantContent(message, pending, param, context))
+    } else said.push({ message, param })
+  }
+  closeUserTurn()
+  return finishConversation(system, turns, model, warn)
+}
+
+function finishConversation(system: JsonObject[], turns: Turn[], model: string, warn: Warn): Conversation {
+  if (turns.length === 0) {
+    if (system.length === 0) {
+      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
+    }
+    warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
+    return { system: [], turns: [{ role: 'user', content: system }] }
+  }
+  if (turns[0]!.role === 'assistant') {
+    warn(
+      'messages',
+      `The provider demands that the user speaks first: "${opening}" is put before the greeting.`,
+    )
+    turns.unshift({ role: 'user', content: [{ text: opening }] })
+  }
+  if (turns.at(-1)!.role === 'assistant' && isClaude(model) && !traitsOf(model, false, {}).prefill) {
+    warn(
+      'messages',
+      `This model does not go on with its own message: the user says "${continuation}" after it.`,
+    )
+    turns.push({ role: 'user', content: [{ text: continuation }] })
+  }
+  return { system, turns: turns.map(withoutTrailingSpace) }
+}
+
+/** The user message inserted before an assistant that speaks first. Blank text would be refused. */
+const opening = '.'
+
+function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
+  if (content.length === 0) return
+  const last = turns.at(-1)
+  if (last?.role === role) last.content.push(...content)
+  else turns.push({ role, content })
+}
+
+/** A prefilled answer may not end in white space. */
+function withoutTrailingSpace(turn: Turn, index: number, all: readonly Turn[]): Turn {
+  const end = turn.content.at(-1)
+  if (turn.role !== 'assistant' || index < all.length - 1 || typeof end?.text !== 'string') return turn
+  return { ...turn, content: [...turn.content.slice(0, -1), { text: end.text.trimEnd() }] }
+}
+
+function systemBlocks(parts: readonly ContentPart[], param: string, context: Context): JsonObject[] {
+  const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  return other === undefined
+    ? blocksOf(parts, param, context.documents)
+    : refusePart(other, param, 'only text')
+}
+
+// ---- user -------------------------------------------------------------------------------------------------
+
+/** All results first, one per call, then the user's text. */
+function userContent(
+  said: readonly { message: Message; param: string }[],
+  pending: Pending,
+  { documents, warn }: Context,
+): JsonObject[] {
+  const results = new Map<string, { content: JsonObject[]; failed: boolean; mark: JsonObject[] }>()
+  const words: JsonObject[] = []
+  for (const { message, param } of said) {
+    if (message.role !== 'tool') {
+      words.push(...blocksOf(message.content, `${param}.content`, documents))
+      continue
+    }
+    if (!pending.has(message.toolCallId)) {
+      throw new GatewayError('invalid_request', {
+        message: `No tool call with the id ${JSON.stringify(message.toolCallId)} precedes this result.`,
+        param: `${param}.tool_call_id`,
+      })
+    }
+    const blocks = blocksOf(message.content, `${param}.content`, documents)
+    const known = results.get(message.toolCallId)
+    const content = known?.content ?? []
+    // Appended in place: copying the list for every result of a call would be quadratic.
+    for (const block of blocks) if (!('cachePoint' in block)) content.push(block)
+    results.set(message.toolCallId, {
+      content,
+      failed: message.isError || known?.failed === true,
+      // Only blocks of the message itself can carry a cache mark, so one inside the result is moved to its block.
+      mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),
+    })
+  }
+  for (const id of pending.keys()) {
+    if (results.has(id)) continue
+    warn('messages', `The tool call ${JSON.stringify(id)} has no result; the model is told so.`)
+    results.set(id, { content: [{ text: 'This call was not answered.' }], failed: true, mark: [] })
+  }
+  const blocks = [...results].flatMap(([id, { content, failed, mark }]): JsonObject[] => [
+    {
+      toolResult: {
+        toolUseId: pending.get(id)!,
+        // Blank text is refused here too.
+        content: content.length === 0 ? [{ text: '(no output)' }] : content,
+        ...(failed ? { status: 'error' } : {}),
+      },
+    },
+    ...mark,
+  ])
+  return [...blocks, ...words]
+}
+
+// ---- assistant --------------------------------------------------------------------------------------------
+
+/** Reasoning first, as the API requires for a turn with calls, then the text, then the calls. */
+function assistantContent(
+  message: AssistantMessage,
+  ids: Pending,
+  param: string,
+  context: Context,
+): JsonObject[] {
+  const { names, documents, warn } = context
+  const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  if (media !== undefined) return refusePart(media, `${param}.content`, 'only text in assistant messages')
+  const said = [
+    ...blocksOf(message.content, `${param}.content`, documents),
+    ...message.toolCalls.flatMap((call) => [
+      {
+        toolUse: {
+          toolUseId: ids.get(call.id)!,
+          name: names.of(call.name),
+          input: argumentsObject(call.arguments, `${param}.tool_calls`, warn),
+        },
+      },
+      ...cachePoint(call.cache),
+    ]),
+  ]
+  const thought = reasoningBlocks(message.reasoning, param, context)
+  if (said.length > 0 || thought.length === 0) return [...thought, ...said]
+  warn(param, 'The message has nothing but reasoning and is left out.')
+  return []
+}
+
+/** Claude's thinking is returned as signed. Other models accept and need none. */
+function reasoningBlocks(
+  details: readonly ReasoningDetail[],
+  param: string,
+  { model, warn }: Context,
+): JsonObject[] {
+  if (!isClaude(model)) return []
+  const blocks = details.toSorted((a, b) => a.index - b.index).flatMap(reasoningBlock)
+  warnOfForeignReasoning(details, (detail) => reasoningBlock(detail).length > 0, param, warn)
+  return blocks
+}
+
+function reasoningBlock({ type, format, text, signature, data }: ReasoningDetail): JsonObject[] {
+  if (format !== reasoningFormat) return []
+  if (type === 'reasoning.text' && signature) {
+    return [{ reasoningContent: { reasoningText: { text: text ?? '', signature } } }]
+  }
+  if (type === 'reasoning.encrypted' && data) {
+    return [{ reasoningContent: { redactedContent: Buffer.from(data, 'utf8').toString('base64') } }]
+  }
+  return []
+}
+
+/**
+ * Whether Claude would refuse thinking: the assistant turn to continue (the last one, if it has calls or is prefilled)
+ * does not begin with its original thinking.
+ */
+function lostItsThinking(turns: readonly Turn[]): boolean {
+  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
+  const turn = turns[at]
+  if (turn === undefined) return false
+  const continued = at === turns.length - 1 || turn.content.some((block) => 'toolUse' in block)
+  return continued && !('reasoningContent' in (turn.content[0] ?? {}))
+}
+
+/** Whether any turn contains a tool call or result, which requires tool declarations. */
+function toolsCalled(turns: readonly Turn[]): readonly string[] {
+  const names = turns.flatMap((turn) =>
+    turn.content.flatMap(({ toolUse }) =>
+      typeof toolUse === 'object' && toolUse !== null && 'name' in toolUse ? [String(toolUse.name)] : [],
+    ),
+  )
+  return [...new Set(names)]
+}
+
+// Translates parts of a message to content blocks. Media are bytes, never addresses.
+
+const imageFormats: Readonly<Record<string, string>> = {
+  'image/png': 'png',
+  'image/jpeg': 'jpeg',
+  'image/jpg': 'jpeg',
+  'image/gif': 'gif',
+  'image/webp': 'webp',
+}
+
+const documentFormats: Readonly<Record<string, string>> = {
+  'application/pdf': 'pdf',
+  'text/csv': 'csv',
+  'application/msword': 'doc',
+  'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+  'application/vnd.ms-excel': 'xls',
+  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
+  'text/html': 'html',
+  'text/plain': 'txt',
+  'application/json': 'txt',
+  'text/markdown': 'md',
+}
+
+const videoFormats: Readonly<Record<string, string>> = {
+  'video/mp4': 'mp4',
+  'video/quicktime': 'mov',
+  'video/x-matroska': 'mkv',
+  'video/webm': 'webm',
+  'video/x-flv': 'flv',
+  'video/mpeg': 'mpeg',
+  'video/x-ms-wmv': 'wmv',
+  'video/3gpp': 'three_gp',
+}
+
+const takes = 'text, images, documents and video'
+
+/**
+ * The blocks of these parts, in order, each cache mark in a block after its own. Blank text is dropped because the API
+ * refuses it. Throws GatewayError `unsupported_parameter` for media that Bedrock does not accept.
+ */
+function blocksOf(parts: readonly ContentPart[], param: string, names: DocumentNames): JsonObject[] {
+  const blocks = parts.flatMap((part): JsonObject[] => {
+    switch (part.kind) {
+      case 'text':
+        return isBlank(part.text) ? [] : [{ text: part.text }, ...cachePoint(part.cache)]
+      case 'refusal':
+        return isBlank(part.text) ? [] : [{ text: part.text }]
+      case 'image':
+      case 'file':
+        return [mediaBlock(part, param, names), ...cachePoint(part.cache)]
+      case 'video':
+        return [mediaBlock(part, param, names)]
+      default:
+        return refusePart(part, param, takes)
+    }
+  })
+  // A message with a document but without text is refused.
+  const withoutText = blocks.some((block) => 'document' in block) && !blocks.some((block) => 'text' in block)
+  return withoutText ? [{ text: 'See the document.' }, ...blocks] : blocks
+}
+
+function cachePoint(mark: CacheMark | undefined): JsonObject[] {
+  if (mark === undefined) return []
+  return [{ cachePoint: { type: 'default', ...(mark.ttl === '1h' ? { ttl: '1h' } : {}) } }]
+}
+
+function mediaBlock(
+  part: Extract<ContentPart, { kind: 'image' | 'file' | 'video' }>,
+  param: string,
+  names: DocumentNames,
+): JsonObject {
+  if (part.source.kind !== 'base64') return refusePart(part, param, takes)
+  const { data: bytes } = part.source
+  const mediaType = part.source.mediaType.split(';')[0]!.trim().toLowerCase()
+  const image = entryOf(imageFormats, mediaType)
+  if (image !== undefined) return { image: { format: image, source: { bytes } } }
+  const video = entryOf(videoFormats, mediaType)
+  if (video !== undefined) return { video: { format: video, source: { bytes } } }
+  const document = entryOf(documentFormats, mediaType) ?? (mediaType.startsWith('text/') ? 'txt' : undefined)
+  if (document === undefined || part.kind === 'image') {
+    return refusePart(part, param, `${takes} of the usual types (not ${mediaType})`)
+  }
+  const name = names.next(part.kind === 'file' ? part.filename : undefined)
+  return { document: { format: document, name, source: { bytes } } }
+}
+
+// Tools, tool choice and structured output, which some models emulate by a tool.
+
+interface Tooling {
+  /** `toolConfig`; undefined where nothing is to be declared. */
+  readonly config: JsonObject | undefined
+  /** `outputConfig`, if the model takes an answer schema as a parameter. */
+  readonly output: JsonObject | undefined
+  /** Whether the model must call a tool. */
+  readonly forced: boolean
+}
+
+function toolingOf(
+  request: ChatRequest,
+  turns: readonly Turn[],
+  names: WireNames,
+  model: string,
+  { caches, forces }: Family,
+  warn: Warn,
+): Tooling {
+  const offer = toolOffer(request)
+  const output = structuredFormat(request, model, warn)
+  const answer = output === undefined ? answerToolOf(request) : undefined
+  const called = toolsCalled(turns)
+  if (request.parallelToolCalls === false && request.tools.length > 0) {
+    warn('parallel_tool_calls', 'The provider may always call several tools at once; dropped.')
+  }
+  if (request.tools.some((tool) => tool.strict === true)) {
+    warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
+  }
+  // There is no `none`: tools are left out, unless calls in the history require their declarations.
+  const withheld = offer.choice === 'none' && called.length === 0
+  // A model that cannot be forced to call this tool gets no other.
+  const declared = withheld ? [] : forces === 'any' ? allowedFunctions(offer) : offer.tools
+  if (offer.choice === 'none' && !withheld && offer.tools.length > 0) {
+    warn(
+      'tool_choice',
+      'The history calls tools, so the provider must be shown them; the model might call one.',
+    )
+  }
+  const known = new Set(declared.map((tool) => names.of(tool.name)))
+  const specs = [
+    ...declared.flatMap((tool) => [
+      specOf(tool, names, model, warn),
+      ...(caches ? cachePoint(tool.cache) : []),
+    ]),
+    ...called
+      .filter((name) => !known.has(name))
+      .map((name) => ({ toolSpec: { name, inputSchema: { json: { type: 'object', properties: {} } } } })),
+    ...(answer === undefined ? [] : [answer]),
+  ]
+  if (specs.length === 0) return { config: undefined, output, forced: false }
+  const wanted = choiceOf(offer, declared.length, answer !== undefined, names)
+  const choice = forcedChoice(wanted, forces)
+  if (wanted !== undefined && choice === undefined) {
+    const param = answer === undefined ? 'tool_choice' : 'response_format'
+    warn(param, 'This model cannot be made to call a tool; it decides by itself.')
+  }
+  return {
+    config: { tools: specs, ...(choice === undefined ? {} : { toolChoice: choice }) },
+    output,
+    forced: choice !== undefined,
+  }
+}
+
+function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn): JsonObject {
+  const { name, description, parameters } = tool
+  const schema = isClaude(model)
+    ? argumentsSchema(tool, warn)
+    : { type: 'object', ...(parameters ?? { properties: {} }) }
+  return {
+    toolSpec: {
+      name: names.of(name),
+      // An empty description is refused.
+      ...(description === undefined || isBlank(description) ? {} : { description }),
+      inputSchema: { json: schema },
+    },
+  }
+}
+
+/** undefined lets the model choose, which is Bedrock's default. */
+function choiceOf(
+  { choice, only }: ToolOffer,
+  declared: number,
+  answers: boolean,
+  names: WireNames,
+): JsonObject | undefined {
+  if (answers) return declared === 0 || choice === 'none' ? { tool: { name: answerTool } } : { any: {} }
+  if (choice !== 'required' || declared === 0) return undefined
+  return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
+}
+
+/** The choice in the model's terms; undefined if it has none. */
+function forcedChoice(choice: JsonObject | undefined, forces: Family['forces']): JsonObject | undefined {
+  if (choice === undefined || forces === 'nothing') return undefined
+  return forces === 'any' ? { any: {} } : choice
+}
+
+function structuredFormat(
+  { responseFormat: format }: ChatRequest,
+  model: string,
+  warn: Warn,
+): JsonObject | undefined {
+  if (format?.kind !== 'json-schema') return undefined
+  if (isClaude(model) && traitsOf(model, false, {}).schema !== 'native') return undefined
+  // Bedrock's requirements on schemas are the same for every model with native structured output.
+  const closed = closedSchema(format.schema)
+  if (closed === undefined) return undefined
+  warnOfDescribed(closed, 'response_format', warn)
+  const { name, description } = format
+  return {
+    textFormat: {
+      type: 'json_schema',
+      structure: {
+        jsonSchema: {
+          name,
+          schema: JSON.stringify(closed.schema),
+          ...(description === undefined ? {} : { description }),
+        },
+      },
+    },
+  }
+}
+
+/** The tool that carries the answer, for a schema that the model does not support natively. */
+function answerToolOf({ responseFormat: format }: ChatRequest): JsonObject | undefined {
+  if (format === undefined || format.kind === 'text') return undefined
+  const asked = format.kind === 'json-schema' ? format : undefined
+  const description = 'Gives the final answer to the user. The arguments are the answer.'
+  return {
+    toolSpec: {
+      name: answerTool,
+      description: asked?.description === undefined ? description : `${description} ${asked.description}`,
+      inputSchema: { json: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' } },
+    },
+  }
+}
+
+// Replaces names that Bedrock would refuse.
+
+/** The longest name or id Bedrock takes. */
+const longestName = 64
+
+const toolNameRule: NameRule = { longest: longestName, forbidden: /[^a-zA-Z0-9_-]/g, opening: /^./ }
+
+/** Names of documents, each of its own: letters, digits, single spaces, hyphens, brackets. */
+class DocumentNames {
+  readonly #taken = new Set<string>()
+  readonly #names = new FreeNames()
+
+  next(filename: string | undefined): string {
+    const stem =
+      (filename ?? '')
+        .replace(/\.[A-Za-z0-9]{1,5}$/, '')
+        .replace(/[^a-zA-Z0-9\s()[\]-]/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim()
+        .slice(0, 180) || 'document'
+    const isTaken = (name: string) => this.#taken.has(name)
+    const name = isTaken(stem) ? this.#names.of(stem, (copy) => `${stem} (${copy})`, isTaken) : stem
+    this.#taken.add(name)
+    return name
+  }
+}
+
+// A table of what model families on Bedrock accept beyond the common parameters.
+
+interface Family {
+  /** How `top_k` is sent, where it can be. */
+  readonly topK: ((k: number) => JsonObject) | undefined
+  /** How an effort is sent, if it can be (`undefined` is the model's default); `none` turns thinking off. */
+  readonly effort: ((effort: string | undefined) => JsonObject | undefined) | undefined
+  /** Whether cache marks are understood. */
+  readonly caches: boolean
+  /** What the model can be forced to call: a named tool, any tool, or neither. */
+  readonly forces: 'named' | 'any' | 'nothing'
+}
+
+const wordFor = (effort: string | undefined) => threeEfforts[effort ?? 'medium'] ?? 'medium'
+
+// For unknown models the API's documentation applies.
+const others: Family = { topK: undefined, effort: undefined, caches: false, forces: 'named' }
+
+const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }
+
+/** The first row whose pattern matches the model's id. Claude's thinking has rules of its own. */
+const families: readonly (readonly [RegExp, Family])[] = [
+  [/claude/i, { ...others, topK: (top_k) => ({ top_k }), caches: true }],
+  [
+    /nova-2/i,
+    {
+      ...nova,
+      effort: (effort): JsonObject => {
+        if (effort === 'none') return { reasoningConfig: { type: 'disabled' } }
+        return { reasoningConfig: { type: 'enabled', maxReasoningEffort: wordFor(effort) } }
+      },
+    },
+  ],
+  [/nova/i, nova],
+  [
+    /gpt-oss/i,
+    { ...others, effort: (effort) => ({ reasoning_effort: wordFor(effort === 'none' ? 'low' : effort) }) },
+  ],
+  [
+    /qwen/i,
+    {
+      ...others,
+      effort: (effort) => (effort === 'none' ? undefined : { reasoning_config: wordFor(effort) }),
+    },
+  ],
+  [/mistral|pixtral|magistral|devstral/i, { ...others, topK: (top_k) => ({ top_k }), forces: 'any' }],
+  // "This model doesn't support the toolConfig.toolChoice.any field", says the API.
+  [/llama|titan|cohere/i, { ...others, forces: 'nothing' }],
+]
+
+export function familyOf(model: string): Family {
+  return families.find(([pattern]) => pattern.test(model))?.[1] ?? others
 }

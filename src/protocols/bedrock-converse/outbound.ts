@@ -1,11 +1,10 @@
 // Bedrock's Converse protocol, spoken to a provider.
 
 import { ignoredByClaude } from '../claude/models.ts'
-import { familyOf } from './models.ts'
+import { familyOf, lower } from './lower.ts'
 import type { Outbound, Target } from '../protocol.ts'
-import { faultOf } from '../aws-fault.ts'
-import { lower } from './lower.ts'
-import { type ParseContext, parserOf, parseWhole } from './stream.ts'
+import { faultOf } from '../faults.ts'
+import { type ParseContext, parserOf, parseWhole } from './parse.ts'
 import { type BedrockQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<BedrockQuirks> = {

@@ -1,11 +1,66 @@
-// Cohere's chat protocol (version 2), spoken to a provider.
+// Embeddings of Cohere (version 2): POST …/embed.
 
-import { embeddings } from './embeddings.ts'
-import type { Outbound } from '../protocol.ts'
-import { faultOf } from './fault.ts'
+import { count, disjoint } from '../../conversation/usage.ts'
+import {
+  type EmbeddingAnswer,
+  type EmbeddingOutbound,
+  notVectors,
+  textsOf,
+  vectorOf,
+} from '../embeddings/embeddings.ts'
+import { isObject, nonEmpty } from '../lenient.ts'
+import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
+import type { Outbound, Warning } from '../protocol.ts'
 import { lower } from './lower.ts'
-import { parseWhole, streamParser } from './stream.ts'
+import { faultOf, parseWhole, streamParser } from './parse.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
+
+/** Cohere's own parameters, passed on unchanged. */
+const known: ReadonlySet<string> = new Set(['input_type', 'truncate', 'max_tokens', 'priority'])
+
+const embeddings: EmbeddingOutbound = {
+  lower({ inputs, dimensions, user, rest }, { model }) {
+    const warnings: Warning[] = []
+    const warn = warnInto(warnings)
+    warnOfUnknown({ user }, warn)
+    return {
+      path: '/embed',
+      headers: {},
+      body: {
+        // Cohere requires the purpose of the vectors, which OpenAI's API has no field for.
+        input_type: 'search_document',
+        ...passedOn(rest, known, warn),
+        model,
+        texts: [...textsOf(inputs)],
+        embedding_types: ['float'],
+        ...(dimensions === undefined ? {} : { output_dimension: dimensions }),
+      },
+      warnings,
+    }
+  },
+  read,
+}
+
+function read(body: unknown): EmbeddingAnswer {
+  const made = isObject(body) ? body['embeddings'] : undefined
+  // Older versions return the bare list unless a type is requested.
+  const list = isObject(made) ? made['float'] : made
+  if (!isObject(body) || !Array.isArray(list)) return notVectors()
+  const vectors = list.map(vectorOf).filter((vector) => vector !== undefined)
+  const meta = isObject(body['meta']) ? body['meta'] : {}
+  const units = isObject(meta['billed_units']) ? meta['billed_units'] : undefined
+  const usage =
+    units === undefined
+      ? undefined
+      : disjoint({
+          prompt: count(units['input_tokens']) + count(units['image_tokens']),
+          completion: 0,
+          inputImage: count(units['image_tokens']),
+        })
+  return { kind: 'vectors', vectors, usage, id: nonEmpty(body['id']) }
+}
+
+// Cohere's chat protocol (version 2), spoken to a provider.
 
 export const outbound: Outbound<CohereQuirks> = {
   id: 'cohere',

@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
-import { isObject } from '../json.ts'
+import { isObject } from '../lenient.ts'
 
 /** How a host of this protocol differs from Cohere's own. */
 export interface CohereQuirks {

@@ -3,15 +3,14 @@
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 import { promptTokens, type Usage } from '../../conversation/usage.ts'
-import { GatewayError } from '../../errors.ts'
-import { toBase64 } from './inputs.ts'
-import type { EmbeddingInput, EmbeddingRequest } from './embeddings.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { type EmbeddingInput, type EmbeddingRequest, toBase64 } from './embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
-import { gatewayShape, readRouting } from '../request/gateway-fields.ts'
-import { invalidParam, invalidRequest } from '../request/invalid-param.ts'
+import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
+import { invalidParam, invalidRequest } from '../request/fields.ts'
 import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
-import { wireWarnings } from '../openai/message-fields.ts'
-import { isObject } from '../json.ts'
+import { wireWarnings } from '../openai/messages.ts'
+import { isObject } from '../lenient.ts'
 
 /** Limit of inputs per request, the same as OpenAI's. */
 const maxInputs = 2048

@@ -2,9 +2,7 @@
 
 import { createParser } from 'eventsource-parser'
 import type { JsonObject } from '../../conversation/request.ts'
-import { shapeFault } from '../../json/shape.ts'
-import type { Steps } from '../../json/steps.ts'
-import { stringifySteps } from '../../json/stringify.ts'
+import { shapeFault, type Steps, stringifySteps } from '../../json/json.ts'
 
 /** One event: its name, if any, and its data lines joined by newlines. */
 export interface Frame {

@@ -1,8 +1,9 @@
 // Most frames of a stream differ from the one before only in their text. Once one has been parsed, the texts of the
 // next ones are read, and written, without parsing any.
 
-import { stringEnd } from '../../json/shape.ts'
-import { ChangingCounts } from './changing-counts.ts'
+import { stringEnd } from '../../json/json.ts'
+import { parseJson } from '../lenient.ts'
+import type { Texts } from '../protocol.ts'
 import type { Frame } from './sse.ts'
 
 /** Characters that JSON strings may not contain: the parser would refuse the frame, so this must too. */
@@ -140,4 +141,153 @@ export class TextTemplate {
     // The parser finds which of the events is refused.
     return bareControl.test(content) ? undefined : { texts, content, counts: counts?.values, end }
   }
+}
+
+// Recognises the frames of a stream that differ from the last parsed one only in their text, and in some counts.
+
+/** Pieces of text that need no parsing, with the counts of the last event if those change: they hold until the next run. */
+interface Run extends Texts {
+  readonly counts: readonly number[] | undefined
+}
+
+export class TextRuns {
+  #template: TextTemplate | undefined
+  /** The choice that the template's frames belong to. */
+  #choice = 0
+
+  /**
+   * Takes a frame that only added `text` to a choice as the pattern of the next ones. `opening` and `counts` as for
+   * `TextTemplate.learn`. Returns the pattern; undefined if the frame cannot be one.
+   */
+  learn(
+    frame: Frame,
+    choice: number,
+    text: string,
+    opening: string,
+    counts?: readonly string[],
+  ): TextTemplate | undefined {
+    const template = TextTemplate.learn(frame, opening, counts)
+    this.#template = template && unescapeText(template.learnt) === text ? template : undefined
+    this.#choice = choice
+    return this.#template
+  }
+
+  forget(): void {
+    this.#template = undefined
+  }
+
+  /** The run of events at `at`; undefined if the next event has to be parsed. */
+  at(received: string, at: number): Run | undefined {
+    const run = this.#template?.run(received, at)
+    if (run === undefined) return undefined
+    const { texts, content, counts, end } = run
+    const choice = this.#choice
+    if (!content.includes('\\')) return { choice, texts, content, counts, end }
+    const written = texts.map(canonical)
+    // The parser reports what is no JSON.
+    if (!written.every((text) => text !== undefined)) return undefined
+    return { choice, texts: written, content: unescapeText(written.join('')), counts, end }
+  }
+}
+
+/** The body of a JSON string as JSON.stringify writes it; undefined if it is not JSON. */
+function canonical(body: string): string | undefined {
+  if (!body.includes('\\')) return body
+  const text = parseJson(`"${body}"`)
+  return typeof text === 'string' ? JSON.stringify(text).slice(1, -1) : undefined
+}
+
+/** The text of a JSON string's body, which is JSON. */
+function unescapeText(body: string): string {
+  return body.includes('\\') ? String(parseJson(`"${body}"`)) : body
+}
+
+// JSON that is the same in the frames of a stream except for some counts.
+
+const zero = 0x30
+const nine = 0x39
+/** A number holds no more digits exactly. */
+const mostDigits = 15
+
+class ChangingCounts {
+  /** The counts in the frame that this was learnt from. */
+  readonly learnt: readonly number[]
+  /** The JSON before, between and after the counts. */
+  readonly #fixed: readonly string[]
+  /** The counts that were taken last. */
+  values: number[] = []
+  /** Where `isAt` has ended, and what it has read. */
+  end = 0
+  #read: number[] = []
+
+  private constructor(fixed: readonly string[], learnt: readonly number[]) {
+    this.#fixed = fixed
+    this.learnt = learnt
+  }
+
+  /**
+   * Learns the JSON of an object between two places. Undefined unless it has the counts of these names, in this order,
+   * and the rest of the object does not have them.
+   */
+  static learn(
+    json: string,
+    start: number,
+    end: number,
+    names: readonly string[],
+  ): ChangingCounts | undefined {
+    const fixed: string[] = []
+    const learnt: number[] = []
+    let from = start
+    for (const name of names) {
+      const key = `"${name}"`
+      const at = json.indexOf(key)
+      if (at < from || json.includes(key, at + 1)) return undefined
+      let digits = at + key.length
+      while (json[digits] === ' ' || json[digits] === ':') digits++
+      let after = digits
+      while (isDigit(json.charCodeAt(after))) after++
+      if (after === digits) return undefined
+      fixed.push(json.slice(from, digits))
+      learnt.push(Number(json.slice(digits, after)))
+      from = after
+    }
+    return new ChangingCounts([...fixed, json.slice(from, end)], learnt)
+  }
+
+  /** Whether this JSON is in `text` from `from` on, with any counts. */
+  isAt(text: string, from: number): boolean {
+    const fixed = this.#fixed
+    if (!text.startsWith(fixed[0]!, from)) return false
+    let at = from + fixed[0]!.length
+    for (let next = 1; next < fixed.length; next++) {
+      const start = at
+      let count = 0
+      for (let code = text.charCodeAt(at); isDigit(code); code = text.charCodeAt(++at))
+        count = count * 10 + code - zero
+      const digits = at - start
+      // JSON has no leading zeros.
+      if (digits === 0 || digits > mostDigits || (digits > 1 && text.charCodeAt(start) === zero)) return false
+      if (!text.startsWith(fixed[next]!, at)) return false
+      at += fixed[next]!.length
+      this.#read[next - 1] = count
+    }
+    this.end = at
+    return true
+  }
+
+  /** Whether the first count has grown since those that were taken last. */
+  get hasGrown(): boolean {
+    return this.#read[0]! > this.values[0]!
+  }
+
+  /** Takes the counts that were read. */
+  take(): void {
+    const { values } = this
+    this.values = this.#read
+    this.#read = values
+  }
+}
+
+function isDigit(code: number): boolean {
+  return code >= zero && code <= nine
 }

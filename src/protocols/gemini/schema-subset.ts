@@ -2,8 +2,8 @@
 // keyword. Unsupported keywords are dropped with a warning.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { numberOf } from '../../json/exact.ts'
-import { isObject } from '../json.ts'
+import { numberOf } from '../../json/json.ts'
+import { isObject } from '../lenient.ts'
 
 export interface Subset {
   readonly schema: JsonObject

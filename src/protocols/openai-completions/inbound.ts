@@ -1,18 +1,70 @@
-// Legacy text completions for clients: the prompt becomes a chat message, and only the answer's text is returned.
+// What a chat request may hold and a text completion may not.
 
-import type { ChatResult, Choice } from '../../conversation/event.ts'
+import { z } from 'zod'
+import type { ChatEvent, ChatResult, Choice, FinishReason } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
-import { GatewayError } from '../../errors.ts'
-import { isObject } from '../json.ts'
+import { GatewayError, type RenderedError } from '../../errors/errors.ts'
+import { doneFrame, type Frame } from '../framing/sse.ts'
+import { isObject } from '../lenient.ts'
 import { inbound as chat } from '../openai-chat/inbound/inbound.ts'
-import { invalidParam, unsupportedParam } from '../request/invalid-param.ts'
-import { wireWarnings } from '../openai/message-fields.ts'
-import { finishReasonOf } from '../openai/finish.ts'
-import { wireUsage } from '../openai/usage.ts'
-import type { AnswerContext, Bill, Inbound, InboundRequest } from '../protocol.ts'
-import { completionHead, CompletionEncoder } from './encode.ts'
-import { chatOnly } from './chat-only.ts'
+import { chatCompletion, chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
+import { wireWarnings } from '../openai/messages.ts'
+import { finishReasonOf, wireUsage } from '../openai/usage.ts'
+import type { AnswerContext, Bill, Inbound, InboundRequest, StreamEncoder } from '../protocol.ts'
+import { invalidParam, unsupportedParam } from '../request/fields.ts'
+
+/** Fields of chat completions that a text completion does not have. */
+export const chatOnly = [
+  'messages',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'web_search_options',
+  'functions',
+  'function_call',
+  'response_format',
+  'modalities',
+  'audio',
+  'prediction',
+  'logprobs',
+  'top_logprobs',
+] as const
+
+// The wire schemas of legacy text completions (OpenAI's POST /v1/completions): chat completions with a prompt.
+
+/** Removes `chatOnly` from the schema of a chat request. */
+const chatOnlyKeys = Object.fromEntries(chatOnly.map((field) => [field, true])) as Record<
+  (typeof chatOnly)[number],
+  true
+>
+
+export const textCompletionRequest = chatCompletionRequest.omit(chatOnlyKeys).extend({
+  prompt: z.union([z.string(), z.array(z.string()).length(1)]),
+  suffix: z.string().nullish(),
+  echo: z.boolean().nullish(),
+  best_of: z.int().min(1).nullish(),
+  logprobs: z.int().min(0).nullish(),
+})
+
+const choice = z.looseObject({
+  index: z.int().min(0),
+  text: z.string(),
+  logprobs: z.null(),
+  finish_reason: z.enum(['stop', 'length', 'content_filter', 'error']).nullable(),
+})
+
+/** A whole answer, and each chunk of a stream. */
+export const textCompletion = z.looseObject({
+  id: z.string(),
+  object: z.literal('text_completion'),
+  created: z.int(),
+  model: z.string(),
+  choices: z.array(choice),
+  usage: chatCompletion.shape.usage.nullish(),
+})
+
+// Legacy text completions for clients: the prompt becomes a chat message, and only the answer's text is returned.
 
 export const inbound: Inbound = {
   id: 'openai-completions',
@@ -85,4 +137,61 @@ function wireChoice({ index, text, refusal, finish }: Choice): JsonObject {
   }
   const finish_reason = finishReasonOf(finish, 'none')
   return { index, text: `${text ?? ''}${refusal ?? ''}`, logprobs: null, finish_reason }
+}
+
+// Writes one streamed answer as text_completion chunks.
+
+/** The beginning of a whole answer and every chunk. */
+function completionHead({ id, created, model }: AnswerContext): JsonObject {
+  return { id, object: 'text_completion', created, model }
+}
+
+/** Sends text and refusals; reasoning, calls and annotations have no field in a text completion. */
+export class CompletionEncoder implements StreamEncoder {
+  readonly #context: AnswerContext
+  /** The finish reason of each choice; undefined until it has one. */
+  readonly #choices = new Map<number, FinishReason | undefined>([[0, undefined]])
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+  }
+
+  start(): readonly Frame[] {
+    return []
+  }
+
+  event(event: ChatEvent): readonly Frame[] {
+    if (event.kind === 'text-delta' || event.kind === 'refusal-delta') {
+      if (!this.#choices.has(event.choice)) this.#choices.set(event.choice, undefined)
+      return event.text === '' ? [] : [this.#chunk([choiceOf(event.choice, event.text, null)])]
+    }
+    if (event.kind === 'choice-finish') this.#choices.set(event.choice, event.reason)
+    return []
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const frames = [...this.#choices]
+      .toSorted(([a], [b]) => a - b)
+      .map(([index, reason]) => this.#chunk([choiceOf(index, '', finishReasonOf(reason ?? 'stop', 'none'))]))
+    const { includeUsage, extra } = this.#context
+    if (includeUsage) frames.push(this.#chunk([], { usage: wireUsage(usage, bill), ...extra }))
+    return [...frames, doneFrame]
+  }
+
+  fail(error: RenderedError): readonly Frame[] {
+    return [frameOf({ error: error.error }), doneFrame]
+  }
+
+  #chunk(choices: JsonObject[], more: JsonObject = {}): Frame {
+    const usage = this.#context.includeUsage ? { usage: null } : {}
+    return frameOf({ ...completionHead(this.#context), choices, ...usage, ...more })
+  }
+}
+
+function choiceOf(index: number, text: string, finish_reason: FinishReason | null): JsonObject {
+  return { index, text, logprobs: null, finish_reason }
+}
+
+function frameOf(value: object): Frame {
+  return { event: undefined, data: JSON.stringify(value) }
 }

@@ -2,7 +2,7 @@
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isJson, isObject, parseJson } from '../json.ts'
+import { isJson, isObject, parseJson } from '../lenient.ts'
 
 /** One tool call of a choice, as far as it has come. */
 export interface CallState {

@@ -2,13 +2,18 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
-import { textsOf, notVectors, vectorOf } from '../embeddings/inputs.ts'
-import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings/embeddings.ts'
+import {
+  type EmbeddingAnswer,
+  type EmbeddingOutbound,
+  notVectors,
+  textsOf,
+  vectorOf,
+} from '../embeddings/embeddings.ts'
 import { passedOn, warnInto } from '../lowering.ts'
 import type { Warning } from '../protocol.ts'
 import { faultInside } from './fault.ts'
-import { isObject, nonEmpty } from '../json.ts'
-import { usageIn } from './upstream-usage.ts'
+import { isObject, nonEmpty } from '../lenient.ts'
+import { usageIn } from './usage.ts'
 
 /** Server-specific parameters for the kind of text; an unknown field might have a price. */
 const known: ReadonlySet<string> = new Set([

@@ -2,9 +2,8 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { fault, kindOfStatus, refusalInWords } from '../faults.ts'
-import { isObject, parseJson } from '../json.ts'
-import { retryAfterMs, waitInWordsMs } from '../retry-after.ts'
+import { fault, kindOfStatus, refusalInWords, retryAfterMs, waitInWordsMs } from '../faults.ts'
+import { isObject, parseJson } from '../lenient.ts'
 import type { Frame } from '../framing/sse.ts'
 
 /** A provider's error, whatever envelope it came in. */

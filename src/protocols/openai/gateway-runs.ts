@@ -2,8 +2,8 @@
 
 import type { GatewayRun, ToolOrigin } from '../../conversation/gateway-tools.ts'
 import type { AssistantMessage, Json, JsonObject, Message, ToolCall } from '../../conversation/request.ts'
-import { isObject, parseJson } from '../json.ts'
-import type { AskedCall } from '../request/approvals.ts'
+import { isObject, parseJson } from '../lenient.ts'
+import type { AskedCall } from '../request/gateway-tools.ts'
 
 /** The fields of an item of a call, without its id. `output` is an addition to `web_search_call`: it comes back with it. */
 export function wireRun({ call, result }: GatewayRun): JsonObject {

@@ -2,8 +2,7 @@
 
 import type { AnthropicQuirks } from '../../protocols/anthropic-messages/outbound/quirks.ts'
 import type { GeminiQuirks } from '../../protocols/gemini/outbound/quirks.ts'
-import { bearer, noFixedAddress } from './openai-compatible.ts'
-import type { Auth, Provider } from '../provider.ts'
+import { type Auth, bearer, noFixedAddress, type Provider } from '../provider.ts'
 
 const usual = {
   quirks: {},

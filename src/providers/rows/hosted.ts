@@ -5,10 +5,9 @@
 //
 // `onDisconnect`: `drain` marks those that go on generating, and billing, after a disconnect.
 
-import { openaiOnly, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
+import { type OpenAIChatQuirks, openaiOnly } from '../../protocols/openai-chat/outbound/quirks.ts'
 import type { ResponsesQuirks } from '../../protocols/openai-responses/outbound/quirks.ts'
-import { alsoDrops, bearer, keyHeader, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
-import type { Dialect } from '../provider.ts'
+import { alsoDrops, bearer, type Dialect, keyHeader, noFixedAddress, openaiCompatible } from '../provider.ts'
 import { openModelSampling, openModelHosts, audioOutput } from './open-models.ts'
 
 /** OpenAI's own dialect, which Azure serves as well. */

@@ -1,8 +1,7 @@
 // Inference servers that an operator runs, and the simulated provider inside this executable.
 
-import { bearer, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
-import type { Provider } from '../provider.ts'
-import { simulatedEfforts, simulatorIgnores } from '../simulator/abilities.ts'
+import { bearer, noFixedAddress, openaiCompatible, type Provider } from '../provider.ts'
+import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
 
 const ollama: Provider = {
   id: 'ollama',

@@ -1,7 +1,7 @@
 // Hosts of open models. They run common inference servers and accept the parameters of those (the default of
 // `quirks.passes`).
 
-import { alsoDrops, bearer, openaiCompatible, noFixedAddress } from './openai-compatible.ts'
+import { alsoDrops, bearer, noFixedAddress, openaiCompatible } from '../provider.ts'
 
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
 export const openModelSampling = ['top_k', 'min_p', 'repetition_penalty'] as const

@@ -1,10 +1,10 @@
 // The dependencies of a gateway.
 
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'
-import type { Live } from './live.ts'
+import type { Live } from './discovery.ts'
 
 export interface GatewayParts {
   readonly config: Config
@@ -31,3 +31,17 @@ export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'e
 
 /** The part of the server that the gateway uses. */
 export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>
+
+// A clock for how long something lasts.
+
+/**
+ * Milliseconds since 1970, as `clock` has them now, which run on evenly from here. The clock of a machine may be set
+ * back, and what lasts until a moment of it (a provider that is out, a cached row) would last for hours.
+ */
+export function steadyClock(
+  clock: () => number,
+  elapsed: () => number = () => performance.now(),
+): () => number {
+  const began = clock() - elapsed()
+  return () => began + elapsed()
+}

@@ -1,8 +1,8 @@
 // Payments from configuration: processors, rate, and how they are called.
 
-import { fetchBounded } from '../../bounded-body.ts'
-import type { Config } from '../../config.ts'
-import { parseMinor, parseRate } from '../../payments/exchange.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
+import type { Config } from '../../config/config.ts'
+import { parseMinor, parseRate } from '../../payments/news.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
 import { HookLimit } from '../../http/payments/hook-limit.ts'

@@ -1,13 +1,12 @@
 // Webhooks from configuration: encryption of secrets, delivery, and watching accounts.
 
-import { sealer } from '../../accounts/sealed.ts'
-import type { Config } from '../../config.ts'
+import { sealer } from '../../accounts/secrets.ts'
+import type { Config } from '../../config/config.ts'
 import { usd } from '../../credits/money.ts'
 import { dial } from '../../egress/egress.ts'
 import type { WebhookParts } from '../../http/parts.ts'
-import type { Thresholds } from '../../notify/notices.ts'
+import { AccountWatch, type Thresholds } from '../../notify/watch.ts'
 import { WebhookSender } from '../../notify/sender.ts'
-import { AccountWatch } from '../../notify/watch.ts'
 import { Webhooks } from '../../notify/webhook.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'

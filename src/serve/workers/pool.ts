@@ -1,21 +1,26 @@
 // The worker processes of a gateway: starts them, replaces one that dies, and stops them.
 
-import { settledWithin } from '../../awaitable.ts'
+import { chmodSync, existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { settledWithin } from '../../async/async.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
-import { GatewayError } from '../../errors.ts'
+import type { ProviderHealth } from '../../chat/routing/health.ts'
+import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/read/environment.ts'
-import type { Config } from '../../config.ts'
-import type { LocalServer } from '../../providers/local-servers.ts'
+import type { ClaimedCall } from '../../credits/ledger/idempotency.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log.ts'
+import type { LocalServer } from '../../providers/local-servers.ts'
 import type { Store } from '../../store/store.ts'
-import type { Shared } from '../gateway/gateway.ts'
 import type { WorkerViews } from '../gateway/gateway-parts.ts'
-import { ledgerHandlers, type LedgerHandlers } from './handlers.ts'
-import { mergedHealth } from './merged-health.ts'
-import { spawnWorker, type WorkerProcess } from './process.ts'
-import { workerConfig } from './worker-config.ts'
+import type { Shared } from '../gateway/gateway.ts'
+import { type Front, type FrontParts, listen, listenFault, listenOnSocket, stopServing } from '../listen.ts'
+import { ownCommand } from '../relaunch.ts'
+import { connectLink, type Link } from './link.ts'
+import type { LedgerNotifications, LedgerRequests, WorkerNotifications, WorkerRequests } from './protocol.ts'
+import { clientAddressHeader, workerConfig } from './worker.ts'
 
-export interface WorkerPoolParts {
+interface WorkerPoolParts {
   readonly config: Config
   readonly log: Log
   readonly env: Environment
@@ -205,4 +210,300 @@ type StartResult = 'serving' | 'died' | Error
 
 function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown))
+}
+
+// A worker process, from the ledger's process.
+
+interface SpawnParts {
+  readonly env: Environment
+  /** Handlers for the worker's requests. */
+  readonly handlers: object
+  readonly failed: (what: string, error: unknown) => void
+}
+
+interface WorkerProcess {
+  readonly pid: number
+  readonly link: Link<WorkerRequests, WorkerNotifications>
+  /** Resolves with the exit code or signal when the process has exited and its last messages have been handled. */
+  readonly ended: Promise<string>
+  kill(): void
+}
+
+const settleMs = 1_000
+
+/** Starts a worker process, which then waits for `start`. */
+async function spawnWorker({ env, handlers, failed }: SpawnParts): Promise<WorkerProcess> {
+  const [program, ...before] = ownCommand()
+  const child = Bun.spawn([runningProgram() ?? program, ...before, 'worker'], {
+    // With `--no-orphans` the worker exits if this process is killed.
+    env: { ...env, BUN_OPTIONS: [env['BUN_OPTIONS'], '--no-orphans'].filter(Boolean).join(' ') },
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+  })
+  const closed = Promise.withResolvers<void>()
+  const link = await connectLink<WorkerRequests, WorkerNotifications>({
+    fd: child.stdio[3]!,
+    handlers,
+    failed,
+    closed: closed.resolve,
+  })
+  // Without the link the worker could not charge anything, so it is killed.
+  void closed.promise.then(() => child.kill('SIGKILL'))
+  const ended = Promise.all([child.exited, closed.promise]).then(async () => {
+    // A handler may be waiting for another server, such as that of a token. Clean-up does not wait for it.
+    await settledWithin(settleMs, link.whenSettled())
+    return String(child.signalCode ?? `exit code ${child.exitCode}`)
+  })
+  return { pid: child.pid, link, ended, kill: () => child.kill('SIGKILL') }
+}
+
+/**
+ * This program as it runs: its file may have been replaced by that of another version, whose workers would speak and
+ * charge differently. Undefined where the system does not show it.
+ */
+function runningProgram(): string | undefined {
+  const running = `/proc/${process.pid}/exe`
+  return existsSync(running) ? running : undefined
+}
+
+// Merges the health reports of several processes about one provider.
+
+type Trouble = ProviderHealth['troubles'][number]
+
+const worst: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, degraded: 1, unavailable: 2 }
+const standings: Readonly<Record<Trouble['standing'], number>> = { healthy: 0, cooling: 1, open: 2 }
+
+/**
+ * The worst state of all, each trouble as reported by the process with the worst of it, and rates weighted by answers.
+ * The median is the weighted mean of medians, which is close if the processes have about the same load.
+ */
+export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
+  const answers = seen.reduce((sum, each) => sum + each.answers, 0)
+  const states = seen.map(({ state }) => state).toSorted((a, b) => worst[b] - worst[a])
+  const coolUntil = Math.max(0, ...seen.map((each) => each.coolUntil ?? 0))
+  const errors = seen.flatMap(({ lastError }) => (lastError === null ? [] : [lastError]))
+  const p50Ms = weightedMean(seen, ({ p50Ms: ms }) => ms)
+  return {
+    state: states[0] ?? 'healthy',
+    successRate: weightedMean(seen, ({ successRate }) => successRate),
+    p50Ms: p50Ms === null ? null : Math.round(p50Ms),
+    answers,
+    coolUntil: coolUntil === 0 ? null : coolUntil,
+    troubles: mergedTroubles(seen.flatMap(({ troubles }) => troubles)),
+    lastError: errors.toSorted((a, b) => b.at - a.at)[0] ?? null,
+  }
+}
+
+/** The mean of a figure over the reports that have it, weighted by answers; null if none has. */
+function weightedMean(
+  seen: readonly ProviderHealth[],
+  figure: (health: ProviderHealth) => number | null,
+): number | null {
+  let sum = 0
+  let weight = 0
+  for (const health of seen) {
+    const value = figure(health)
+    if (value === null) continue
+    sum += value * health.answers
+    weight += health.answers
+  }
+  return weight === 0 ? null : sum / weight
+}
+
+function mergedTroubles(troubles: readonly Trouble[]): Trouble[] {
+  const named = Map.groupBy(troubles, ({ key, upstream }) => `${key}\n${upstream ?? ''}`)
+  return [...named.values()].map((same) => {
+    const [most] = same.toSorted(
+      (a, b) => standings[b.standing] - standings[a.standing] || b.failures - a.failures,
+    )
+    return { ...most!, failures: same.reduce((sum, { failures }) => sum + failures, 0) }
+  })
+}
+
+// The requests of one worker, handled in the ledger's process, and the clean-up when the worker has died.
+
+interface LedgerHandlersParts {
+  readonly store: Pick<
+    Store,
+    'accounts' | 'identities' | 'idempotency' | 'ledger' | 'responses' | 'signatures'
+  >
+  readonly shared: Shared
+  /** Notifies the worker that a hold is durable; `number` is from its request. */
+  readonly holdDurable: (number: number) => void
+}
+
+export interface LedgerHandlers {
+  readonly handlers: LedgerRequests & LedgerNotifications
+  /** Ends what a dead worker left open: rate limits, Idempotency-Keys. To be called after its calls were recovered. */
+  cleanUp(): Promise<void>
+}
+
+/** The handlers for one worker. */
+export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersParts): LedgerHandlers {
+  const { accounts, identities, idempotency, ledger, responses, signatures } = store
+  const { limiter, ended } = shared
+  /** The worker's requests in flight. */
+  const entered = new Set<string>()
+  /** The Idempotency-Keys that its calls have claimed, by call. */
+  const claims = new Map<string, ClaimedCall>()
+  let isGone = false
+  const releaseClaims = async () => {
+    const left = [...claims.values()]
+    claims.clear()
+    await Promise.allSettled(left.map((claim) => idempotency.finish(claim)))
+  }
+  return {
+    handlers: {
+      findKey: (id) => accounts.findKey(id),
+      findAccount: (idOrEmail) => accounts.findAccount(idOrEmail),
+      findSession: (id) => accounts.findSession(id),
+      touchSession: (...given) => identities.touchSession(...given),
+
+      async startHold(command, haste, number) {
+        const { result, durable } = await ledger.startHold(command, haste)
+        void durable.then(() => holdDurable(number))
+        return result
+      },
+      extend: (command) => ledger.extend(command),
+      checkpoint: (command) => ledger.checkpoint(command),
+      settle: (command) => ledger.settle(command),
+      release: (command) => ledger.release(command),
+      balance: (account) => ledger.balance(account),
+      keySpend: (key, windowStart) => ledger.keySpend(key, windowStart),
+      recordPrice: (version, model, price) => ledger.recordPrice(version, model, price),
+
+      async claim(command) {
+        const claim = await idempotency.claim(command)
+        if (claim.kind === 'fresh') {
+          const { account, key, call } = command
+          claims.set(call, { account, key, call })
+          // The worker died meanwhile and will not make the call.
+          if (isGone) await releaseClaims()
+        }
+        return claim
+      },
+      keepAnswer: (claim, answer) => idempotency.keep(claim, answer),
+      async finish(claim) {
+        claims.delete(claim.call)
+        await idempotency.finish(claim)
+      },
+
+      keepResponse: (command) => responses.keep(command),
+      findResponse: (viewer, id) => responses.find(viewer, id),
+      sizeOfResponse: (viewer, id) => responses.sizeOf(viewer, id),
+      conversation: (viewer, id, maxBytes) => responses.conversation(viewer, id, maxBytes),
+      storedBytes: async (account) => (await responses.storedBytes(account)).bytes(),
+      recallSignature: async (key) => signatures.recall(key),
+      rememberSignature: (key, signature) => signatures.remember(key, signature),
+
+      freeCredit: (account) => shared.freeCredit.ensure(account),
+      enter(caller, requestId, kind) {
+        limiter.enter(caller, requestId, kind)
+        entered.add(requestId)
+      },
+      requestEnded(requestId) {
+        if (entered.delete(requestId)) limiter.leave(requestId)
+      },
+      limitHeaders: (caller) => limiter.headers(caller),
+      probeTurn: (offer) => shared.probes.turn(offer),
+      offerRecovered: (offer) => shared.probes.onRecovered(offer),
+      spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
+      async mcpServer(account, name) {
+        const { url, headers, refused } = await shared.mcp.registered(account, name)
+        const token = headers.get('authorization')?.replace(/^Bearer /, '')
+        return { url, headers: [...headers], token: refused && token }
+      },
+      mcpRefused: (...given) => shared.mcp.noteRefusal(...given),
+      callEnded: (row) => ended.append(row),
+      turnedAway: (row) => ended.appendTurnedAway(row),
+      callRefused: (row, model) => ended.appendRefused(row, model),
+    },
+    async cleanUp() {
+      isGone = true
+      for (const requestId of entered) limiter.leave(requestId)
+      entered.clear()
+      await releaseClaims()
+    },
+  }
+}
+
+// Workers take the requests of clients. This process answers what they forward, and keeps the ledger.
+
+/** The maximum path length of a Unix socket in bytes, without the terminating zero. */
+const longestPath = 107
+
+interface WorkerFrontParts extends FrontParts {
+  readonly workers: WorkerPool
+  readonly count: number
+  readonly env: Environment
+  readonly clock: () => number
+  readonly catalog: CatalogFile
+  /** Called with the listening server, before the first worker sends requests. */
+  readonly listens: (front: Front['listening']) => void
+}
+
+/** Rejects with an error that says why the address cannot be listened on; then no process is left running. */
+export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> {
+  const { config, log, store, gateway, workers, count, env, clock, catalog } = parts
+  const port = await freePort(config)
+  const socket = socketIn(config.data_dir)
+  const server = listenOnSocket(gateway, socket)
+  // Whoever can write to the socket can claim any client address.
+  chmodSync(socket, 0o600)
+  const listening: Front['listening'] = {
+    port,
+    timeout: (request, seconds) => server.timeout(request, seconds),
+    requestIP: (request) => ({
+      address: request.headers.get(clientAddressHeader) ?? '',
+      port: 0,
+      family: 'IPv4',
+    }),
+  }
+  parts.listens(listening)
+  const close = async () => {
+    await server.stop(true)
+    rmSync(socket, { force: true })
+  }
+  try {
+    const { shared } = gateway
+    const common = { config, log, env, clock, store, shared, catalog }
+    await workers.start({ ...common, port, forwardTo: socket }, [], count)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    listening,
+    async stop() {
+      gateway.drain()
+      await workers.stop(config.timeouts.shutdown_ms)
+      await stopServing({ config, log, server, gateway, store })
+      rmSync(socket, { force: true })
+    },
+    async close() {
+      await workers.stop(0)
+      await close()
+    },
+  }
+}
+
+/** The configured port, or a free one. Throws like `serveAlone` if it is in use. */
+async function freePort(config: Config): Promise<number> {
+  try {
+    // Not shared: workers listen with SO_REUSEPORT and would share the port with another gateway.
+    const probe = listen(config, { fetch: () => new Response() }, { port: config.server.port, shared: false })
+    const port = probe.port!
+    await probe.stop(true)
+    return port
+  } catch (cause) {
+    throw listenFault(config.server, cause)
+  }
+}
+
+function socketIn(dataDir: string): string {
+  const path = join(dataDir, 'serve.sock')
+  if (Buffer.byteLength(path) > longestPath)
+    throw new Error(`${path} is too long for a socket, which workers need: choose a shorter data directory`)
+  // A killed process leaves its socket behind. The lock on the data directory is ours, so nobody uses it.
+  rmSync(path, { force: true })
+  return path
 }

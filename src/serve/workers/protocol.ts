@@ -5,7 +5,7 @@ import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
 import type { Kind, LiveCall } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger, Haste, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
 import type { FreeCredit } from '../../http/app/free-credit.ts'
@@ -13,7 +13,7 @@ import type { LimitedCaller } from '../../http/intake/paid/limits.ts'
 import type { RequestLogRow } from '../../observe/request-log.ts'
 import type { LocalServer } from '../../providers/local-servers.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
-import type { Mcp } from '../gateway/mcp.ts'
+import type { Mcp } from '../gateway/tools.ts'
 
 /** Requests of a worker to the ledger's process. */
 export interface LedgerRequests

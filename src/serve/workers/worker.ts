@@ -1,28 +1,38 @@
 // The worker process: it serves models, and sends requests to the ledger's process for everything that exists once.
 
 import { InFlight } from '../../chat/in-flight.ts'
-import { secretsOf } from '../../config.ts'
+import type { ProviderHealth } from '../../chat/routing/health.ts'
+import { type Config, secretsOf } from '../../config/config.ts'
 import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { brokenOff, closedWhenIdle, tooLarge } from '../../http/intake/read-body.ts'
+import { crossOrigin } from '../../http/intake/site.ts'
+import { createServingRoutes } from '../../http/routes.ts'
 import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
-import { liveOf } from '../gateway/live.ts'
-import { requestLimits } from '../gateway/serving.ts'
-import { steadyClock } from '../gateway/steady-clock.ts'
-import { endSoon } from '../end-soon.ts'
-import { listen, type Server } from '../listen.ts'
-import { listenFault } from '../listen-fault.ts'
-import { stopServing } from '../stop.ts'
-import { outliveRejections } from '../unhandled.ts'
-import { connectLink } from './link/connect.ts'
-import type { Link } from './link/link.ts'
+import { direct } from '../../transport/bounded-body.ts'
+import { liveOf } from '../gateway/discovery.ts'
+import { type GatewayParts, steadyClock } from '../gateway/gateway-parts.ts'
+import type { GatewayCore } from '../gateway/gateway.ts'
+import { requestLimits, servingOf } from '../gateway/serving.ts'
+import { mcpOfWorker } from '../gateway/tools.ts'
+import {
+  endSoon,
+  idleSeconds,
+  listen,
+  listenFault,
+  outliveRejections,
+  type Server,
+  stopServing,
+} from '../listen.ts'
+import { connectLink, type Link } from './link.ts'
 import type {
-  LedgerRequests,
   LedgerNotifications,
-  WorkerRequests,
+  LedgerRequests,
   WorkerNotifications,
+  WorkerRequests,
   WorkerStart,
 } from './protocol.ts'
 import { type Remote, remoteOf } from './remote-store.ts'
-import { createWorkerGateway, type WorkerGateway } from './worker-gateway.ts'
 
 /** The descriptor of the socket to the ledger's process, inherited from it. */
 const linkFd = 3
@@ -128,5 +138,168 @@ async function startWorking(
       leaveMemory()
       return stopServing(serving)
     },
+  }
+}
+
+// The gateway in a worker: it serves models itself and forwards everything else to the ledger's process.
+
+interface WorkerParts extends Pick<GatewayParts, 'config' | 'live' | 'log' | 'clock' | 'owner' | 'server'> {
+  readonly remote: Remote
+  readonly inFlight: InFlight
+  /** The socket of the ledger's process for forwarded requests. */
+  readonly forwardTo: string
+}
+
+interface WorkerGateway extends GatewayCore {
+  readonly inFlight: InFlight
+  /** The health of a provider for an account's calls in this process; undefined if the provider is unknown. */
+  healthOf(provider: string, account: string): ProviderHealth | undefined
+  /** An offer with an open breaker has answered another process. */
+  offerRecovered(offer: string): void
+}
+
+function createWorkerGateway(given: WorkerParts): WorkerGateway {
+  const { config, remote, inFlight, live, server } = given
+  const { store, limiter, probes, freeCredit } = remote
+  const mcp = mcpOfWorker(config, remote.mcpServer)
+  const { parts, memory, accountsChanged, drain, cutOff, close } = servingOf({
+    ...given,
+    store,
+    limiter,
+    probes,
+    freeCredit,
+    mcp,
+  })
+  const forwarding = {
+    socket: given.forwardTo,
+    peerOf: (request: Request) => server()?.requestIP(request)?.address ?? '',
+    allowIdle: (request: Request, seconds: number) => server()?.timeout(request, seconds),
+    idleSeconds: idleSeconds(config),
+    maxBodyBytes: config.server.max_body_bytes,
+  }
+  const { fetch } = createServingRoutes(parts, (request) => forward(forwarding, request))
+  return {
+    fetch: crossOrigin(config.server.cors_origins, fetch),
+    inFlight,
+    healthOf(id, account) {
+      const provider = live.providers.get(id)
+      return provider && parts.chat.health.report(provider, account)
+    },
+    offerRecovered: (offer) => parts.chat.health.onRecovered(offer),
+    memory,
+    accountsChanged,
+    drain,
+    cutOff,
+    close,
+  }
+}
+
+// The configuration of one worker: its share of the gateway's limits.
+
+const leastBufferBytes = 1024 ** 2
+const leastArrivedBytes = 65_536
+
+/**
+ * The configuration of one of `workers` processes. Memory and connections are divided evenly, as connections of clients
+ * are. Limits that the ledger's process counts (rates, requests in flight, credit) stay as they are.
+ */
+export function workerConfig(config: Config, workers: number): Config {
+  const { limits, stream } = config
+  return {
+    ...config,
+    limits: {
+      ...limits,
+      max_connections_upstream: Math.ceil(limits.max_connections_upstream / workers),
+      arrived_bytes: Math.max(leastArrivedBytes, Math.floor(limits.arrived_bytes / workers)),
+    },
+    stream: {
+      ...stream,
+      total_buffer_bytes: Math.max(leastBufferBytes, Math.floor(stream.total_buffer_bytes / workers)),
+    },
+  }
+}
+
+// Forwards requests for what a worker does not serve to the ledger's process.
+
+/** The client's address in forwarded requests. It can be trusted: only workers reach the socket. */
+export const clientAddressHeader = 'x-weir-client'
+
+interface ForwardParts {
+  /** The socket of the ledger's process. */
+  readonly socket: string
+  /** The address of the connected client. */
+  readonly peerOf: (request: Request) => string
+  /** Sets how long the connection of a request may be idle from now on, seconds; 0 for no limit. */
+  readonly allowIdle: (request: Request, seconds: number) => void
+  /** The limit of other connections. */
+  readonly idleSeconds: number
+  readonly maxBodyBytes: number
+}
+
+/** Headers of the connection, not of the request. */
+const ofConnection = ['connection', 'keep-alive', 'transfer-encoding', 'te', 'upgrade']
+
+/**
+ * The answer of the ledger's process. Rejects with `payload_too_large` and `invalid_request` for a body that cannot be
+ * read, and with `store_unavailable` if that process cannot be reached.
+ */
+export async function forward(parts: ForwardParts, request: Request): Promise<Response> {
+  const { method, url, signal } = request
+  const headers = new Headers(request.headers)
+  for (const name of ofConnection) headers.delete(name)
+  headers.set(clientAddressHeader, parts.peerOf(request))
+  const { maxBodyBytes } = parts
+  if (Number(headers.get('content-length') ?? 0) > maxBodyBytes) throw tooLarge({ maxBodyBytes })
+  let answer: Response | undefined
+  // While its body arrives a connection may be idle no longer than any. Then the ledger's process has its own limits.
+  const onArrival = () => {
+    if (answer === undefined) parts.allowIdle(request, 0)
+  }
+  const { body, fault } = passedOn(request, maxBodyBytes, onArrival)
+  if (!body) onArrival()
+  try {
+    const options = {
+      unix: parts.socket,
+      decompress: false,
+      redirect: 'manual',
+      timeout: false,
+      ...direct,
+    } as const
+    // Without a Host header, which some load balancers leave out, the URL is only a path.
+    const address = URL.canParse(url) ? url : `http://localhost${url}`
+    answer = await fetch(address, { method, headers, body, signal, ...options })
+  } catch (cause) {
+    throw fault() ?? new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
+  }
+  const { status, statusText } = answer
+  const passed = new Headers(answer.headers)
+  for (const name of ofConnection) passed.delete(name)
+  const closeWhenIdle = () => parts.allowIdle(request, parts.idleSeconds)
+  return closedWhenIdle(
+    { closeWhenIdle },
+    request,
+    new Response(answer.body, { status, statusText, headers: passed }),
+  )
+}
+
+/**
+ * The body as it arrives: who sends it is not known yet, and read ahead the bodies of many would fill the memory. Calls
+ * `arrived` at its end. `fault` is why it ended early, once it has.
+ */
+function passedOn({ body, signal }: Request, maxBodyBytes: number, arrived: () => void) {
+  let size = 0
+  let refused: GatewayError | undefined
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      size += chunk.length
+      if (size <= maxBodyBytes) return controller.enqueue(chunk)
+      refused = tooLarge({ maxBodyBytes })
+      controller.error(refused)
+    },
+    flush: arrived,
+  })
+  return {
+    body: body && body.pipeThrough(counted),
+    fault: () => refused ?? (signal.aborted ? brokenOff() : undefined),
   }
 }

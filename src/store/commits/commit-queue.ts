@@ -2,25 +2,25 @@
 // Promises resolve when the commit is durable. Admissions are refused while the disk cannot be written; ends of calls
 // never are.
 
-import { type Awaitable, whenDone } from '../../awaitable.ts'
+import { type Awaitable, whenDone } from '../../async/async.ts'
 import type { Haste } from '../../credits/ledger/ledger.ts'
-import { GatewayError } from '../../errors.ts'
-import { Durability, uncaught } from './durability.ts'
-import { Gathering } from './gathering.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import {
   type CommitFault,
   type Decided,
   deliver,
+  Durability,
   type Entry,
   type GroupLimits,
   type Need,
   outcomeOf,
   type QueueEvents,
+  SpillKeeper,
   type SpillTarget,
   type Transactions,
   unavailable,
-} from './group.ts'
-import { SpillKeeper } from './spill-keeper.ts'
+  uncaught,
+} from './durability.ts'
 
 const busyRetryMs = 5
 /** How long a lock of another process may last before it counts as an outage. */
@@ -445,5 +445,49 @@ export class CommitQueue {
     if (!this.#spill.used || this.#down || this.#keptUndurable > 0) return
     if (this.#queue.some(({ kept }) => kept)) return
     this.#spill.clear()
+  }
+}
+
+// When a group of commands has gathered, and is committed.
+
+class Gathering {
+  readonly #waiting: () => number
+  readonly #limits: Pick<GroupLimits, 'max' | 'waitMs'>
+  readonly #commit: () => void
+  #underWay = false
+
+  /** `waiting`: how many commands wait now. `commit` is called once for each `begin` that starts a gathering. */
+  constructor(waiting: () => number, limits: Pick<GroupLimits, 'max' | 'waitMs'>, commit: () => void) {
+    this.#waiting = waiting
+    this.#limits = limits
+    this.#commit = commit
+  }
+
+  get isUnderWay(): boolean {
+    return this.#underWay
+  }
+
+  /**
+   * Commits when every callback of this turn of the loop has run: a lone command does not wait, and what has arrived while
+   * the last group was being synced is in this one. While each turn brings more, that is waited for, up to `max` commands
+   * and `waitMs`: calls that are held, asked and ended together cost each of them less.
+   */
+  begin(): void {
+    if (this.#underWay) return
+    this.#underWay = true
+    const before = this.#waiting()
+    setImmediate(() => this.#look(before, performance.now()))
+  }
+
+  /** `before`: how many waited a turn ago. */
+  #look(before: number, since: number): void {
+    const { max, waitMs } = this.#limits
+    const waiting = this.#waiting()
+    if (waiting > before && waiting < max && performance.now() - since < waitMs) {
+      setImmediate(() => this.#look(waiting, since))
+      return
+    }
+    this.#underWay = false
+    this.#commit()
   }
 }

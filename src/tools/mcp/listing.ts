@@ -2,9 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isRaw } from '../../json/exact.ts'
-import type { RawTool } from './connection.ts'
-import { plain } from './fault.ts'
+import { isRaw } from '../../json/json.ts'
+import { plain, type RawTool } from './connection.ts'
 
 /** A tool that can be offered. */
 export interface ListedTool {

@@ -1,14 +1,20 @@
 // MCP servers as sources of tools: one server of one call each.
 
 import type { DeclaredTools, McpDeclaration } from '../../conversation/gateway-tools.ts'
-import { ByteBudget } from '../../bounded-body.ts'
 import { checkUrl } from '../../egress/destination.ts'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { ByteBudget } from '../../transport/bounded-body.ts'
 import type { ToolCaller, ToolSource, ToolSources } from '../tool.ts'
-import type { McpServer } from './connection.ts'
-import { checkedDeclaration, type CheckedDeclaration } from './declaration.ts'
-import type { McpEgress } from './exchange.ts'
-import { ServerTools } from './server-tools.ts'
+import {
+  asksForAuthorization,
+  type Challenge,
+  McpConnection,
+  type McpEgress,
+  McpFault,
+  type McpServer,
+} from './connection.ts'
+import { listingOf } from './listing.ts'
+import { checkedDeclaration, type CheckedDeclaration, ServerTools } from './server-tools.ts'
 
 export interface McpSettings {
   readonly egress: McpEgress
@@ -130,4 +136,42 @@ function checkNamed<T>(declaration: McpDeclaration, check: () => T): T {
 function asParam(error: unknown, param: string): unknown {
   if (!(error instanceof GatewayError) || error.code !== 'url_not_allowed') return error
   return new GatewayError(error.code, { ...error.details, param, cause: error })
+}
+
+// Tests whether a server answers, and lists its tools.
+
+export interface McpProbe {
+  /** Names of the tools that can be offered. */
+  readonly tools: readonly string[]
+  /** Why there are none, or fewer than the server has. */
+  readonly error: string | undefined
+  /** The server requires an authorisation, or one with more scope. */
+  readonly needsAuthorization: boolean
+}
+
+/** Connects and lists. Rejects with GatewayError if the address may not be reached, and with the signal's reason. */
+export async function probeServer(
+  server: McpServer,
+  settings: { readonly egress: McpEgress; readonly mostTools: number },
+  signal: AbortSignal,
+): Promise<McpProbe> {
+  let connection: McpConnection | undefined
+  let needsAuthorization = false
+  const onChallenge = async (challenge: Challenge) => {
+    needsAuthorization ||= asksForAuthorization(challenge)
+    await server.refused?.(challenge)
+  }
+  try {
+    connection = await McpConnection.open({ ...server, refused: onChallenge }, settings.egress, signal)
+    const { tools, error } = listingOf(await connection.listTools(signal), () => true, settings.mostTools)
+    return { tools: tools.map(({ name }) => name), error, needsAuthorization }
+  } catch (error) {
+    if (error instanceof McpFault) return { tools: [], error: `${error.message}.`, needsAuthorization }
+    if (signal.aborted) {
+      return { tools: [], error: 'the server did not answer in time.', needsAuthorization }
+    }
+    throw error
+  } finally {
+    await connection?.close()
+  }
 }

@@ -4,16 +4,14 @@ import { z } from 'zod'
 import type { ToolResult, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
 import type { GatewayTool, ToolContext } from '../tool.ts'
 import {
+  failedResult,
   recencies,
   type Recency,
   type SearchBackend,
   SearchFault,
   type SearchResult,
 } from './backends/backend.ts'
-import { hostsOf } from './domains.ts'
-import { failedResult } from './failed.ts'
-import { pageKey } from './page-key.ts'
-import { boundText, resultsText, visible } from './results-text.ts'
+import { boundText, hostsOf, pageKey, resultsText, visible } from './results.ts'
 
 export interface SearchToolOptions {
   readonly backend: SearchBackend

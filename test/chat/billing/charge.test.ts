@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atMost, chargeOf } from '../../../src/chat/billing/charge.ts'
-import { billOf } from '../../../src/chat/billing/bill.ts'
+import { atMost, billOf, chargeOf } from '../../../src/chat/billing/charge.ts'
 import { noUsage, tokenBuckets, type Usage } from '../../../src/conversation/usage.ts'
 import { formatUsd, parseUsd } from '../../../src/credits/money.ts'
 import { price } from '../support.ts'

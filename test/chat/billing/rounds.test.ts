@@ -1,10 +1,9 @@
 // The charge of a call that asks a provider several times, and what one client's calls never see of another's.
 
 import { describe, expect, test } from 'bun:test'
-import { noCharge, type Charge } from '../../../src/chat/billing/charge.ts'
-import { EarlierRounds } from '../../../src/chat/billing/rounds.ts'
-import { addedUsage } from '../../../src/conversation/usage-sum.ts'
-import { noUsage } from '../../../src/conversation/usage.ts'
+import { type Charge, noCharge } from '../../../src/chat/billing/charge.ts'
+import { EarlierRounds } from '../../../src/chat/billing/hold.ts'
+import { addedUsage, noUsage } from '../../../src/conversation/usage.ts'
 
 function chargeOf(input: number, more: Partial<Charge> = {}): Charge {
   const amount = BigInt(input) * 2n

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import { buildPrice } from '../../../src/catalog/prices/price-spec.ts'
-import { refuseUnpricedMedia } from '../../../src/chat/billing/unpriced-media.ts'
+import { refuseUnpricedMedia } from '../../../src/chat/billing/need.ts'
 import type { ChatRequest, ContentPart, MediaSource } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { chat, textPart } from '../../support/conversation.ts'
 import { candidateOf } from '../support.ts'
 

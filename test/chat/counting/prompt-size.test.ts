@@ -8,11 +8,11 @@ import {
   promptBound,
   promptCount,
   promptGuess,
+  sampleOf,
   tokenBound,
-} from '../../../src/chat/counting/prompt-size.ts'
-import { sampleOf } from '../../../src/chat/counting/exact-count.ts'
-import { TokenCounter } from '../../../src/chat/counting/token-counter.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
+  TokenCounter,
+} from '../../../src/chat/counting/token-counter.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { promptOf as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { promptOf as ofChat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
-import { GatewayError, renderError, retryHeaders } from '../../../src/errors.ts'
+import { GatewayError, renderError, retryHeaders } from '../../../src/errors/errors.ts'
 import type { Routing } from '../../../src/protocols/protocol.ts'
-import { anywhere } from '../../../src/protocols/request/gateway-fields.ts'
+import { anywhere } from '../../../src/protocols/request/gateway-tools.ts'
 import { anyRoute, modelOf, priceOf, providerOf } from '../support.ts'
 
 const offers = [

@@ -7,7 +7,7 @@ import { faultsToOpen, Health, probeEveryMs } from '../../../src/chat/routing/he
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { RetryBudget } from '../../../src/chat/routing/retry-budget.ts'
 import type { Fault } from '../../../src/conversation/event.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { candidateOf, faultOf, modelOf, stillClock } from '../support.ts'
 
 type Script = Record<string, readonly (Fault | GatewayError | 'ok')[]>

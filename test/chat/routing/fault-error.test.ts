@@ -8,7 +8,7 @@ import {
   shuttingDown,
 } from '../../../src/chat/routing/fault-error.ts'
 import type { FaultKind } from '../../../src/conversation/event.ts'
-import { errorTable } from '../../../src/errors.ts'
+import { errorTable } from '../../../src/errors/errors.ts'
 import { faultOf } from '../support.ts'
 
 test.each<[FaultKind, number, string, boolean, boolean, boolean]>([

@@ -1,7 +1,7 @@
 // Recorded streams that break off: every count that came is charged as it came, and the rest is never below it.
 
 import { expect, test } from 'bun:test'
-import { atOnce } from '../../../src/json/steps.ts'
+import { atOnce } from '../../../src/json/json.ts'
 import { chargeOf } from '../../../src/chat/billing/charge.ts'
 import { promptOf } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { frameDecoder } from '../../../src/protocols/framing/decoder.ts'

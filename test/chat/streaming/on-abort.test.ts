@@ -1,7 +1,7 @@
 // Listeners of a signal that outlives the calls: all are called, but for those that have been taken away.
 
 import { expect, test } from 'bun:test'
-import { offAbort, onAbort } from '../../../src/chat/streaming/on-abort.ts'
+import { offAbort, onAbort } from '../../../src/chat/streaming/relay.ts'
 
 test('each listener is called once when the signal aborts, unless it was taken away before', () => {
   const stopping = new AbortController()

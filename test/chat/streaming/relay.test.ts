@@ -2,12 +2,17 @@
 
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
-import { Buffered } from '../../../src/chat/streaming/buffered.ts'
-import { relay, type OpenStream, type Read, type RelayOptions } from '../../../src/chat/streaming/relay.ts'
-import type { StreamChannel } from '../../../src/chat/streaming/channel.ts'
+import {
+  Buffered,
+  type OpenStream,
+  type Read,
+  relay,
+  type RelayOptions,
+  Watchdog,
+} from '../../../src/chat/streaming/relay.ts'
+import type { StreamChannel } from '../../../src/chat/streaming/translate.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
-import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 

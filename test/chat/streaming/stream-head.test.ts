@@ -2,9 +2,9 @@
 
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
-import { PassthroughChannel } from '../../../src/chat/streaming/passthrough.ts'
-import { looksLikeStream, readHead } from '../../../src/chat/streaming/head.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { PassthroughChannel } from '../../../src/chat/streaming/translate.ts'
+import { looksLikeStream, readHead } from '../../../src/chat/upstream/fetch.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'

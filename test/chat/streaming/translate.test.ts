@@ -2,13 +2,16 @@
 // otherwise.
 
 import { describe, expect, test } from 'bun:test'
-import { atOnce } from '../../../src/json/steps.ts'
-import { AnswerSink } from '../../../src/chat/streaming/sink.ts'
-import { AnswerSource } from '../../../src/chat/streaming/source.ts'
-import { EventChannel, TranslateChannel } from '../../../src/chat/streaming/translate.ts'
+import { atOnce } from '../../../src/json/json.ts'
+import {
+  AnswerSink,
+  AnswerSource,
+  EventChannel,
+  TranslateChannel,
+} from '../../../src/chat/streaming/translate.ts'
 import type { ContentEvent } from '../../../src/conversation/progress.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
-import { GatewayError, renderError } from '../../../src/errors.ts'
+import { GatewayError, renderError } from '../../../src/errors/errors.ts'
 import { frameDecoder } from '../../../src/protocols/framing/decoder.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'

@@ -1,7 +1,7 @@
 // Long work is done in steps, and between two of them everybody else has a turn.
 
 import { describe, expect, spyOn, test } from 'bun:test'
-import { inStep, stepsOf, Turns } from '../../../src/chat/streaming/turns.ts'
+import { inStep, stepsOf, Turns } from '../../../src/chat/scheduler/turns.ts'
 
 /** Keeps the thread busy. */
 function work(ms: number): void {

@@ -1,7 +1,7 @@
 // Deadlines fire once, when they are due, on a clock that the test moves.
 
 import { expect, test } from 'bun:test'
-import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { Watchdog } from '../../../src/chat/streaming/relay.ts'
 import { stillClock } from '../support.ts'
 
 function setUp() {

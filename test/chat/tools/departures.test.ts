@@ -2,7 +2,7 @@
 // what has been used is charged once.
 
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { chunk, delta, streamHead } from '../../support/scripted-provider.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 

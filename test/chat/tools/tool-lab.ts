@@ -2,8 +2,8 @@
 // do as the test says.
 
 import { complete } from '../../../src/chat/complete.ts'
-import type { Model } from '../../../src/catalog/model.ts'
-import type { ChatLimits } from '../../../src/chat/limits.ts'
+import type { Model } from '../../../src/catalog/row.ts'
+import type { ChatLimits } from '../../../src/chat/call.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import type { ToolResult } from '../../../src/conversation/gateway-tools.ts'
 import { receiptOf } from '../../../src/credits/ledger/receipt.ts'

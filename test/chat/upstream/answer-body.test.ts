@@ -1,8 +1,8 @@
 // What a provider's whole answer may be made of.
 
 import { describe, expect, test } from 'bun:test'
-import { boundedText, parsedAnswer, readWhole } from '../../../src/chat/upstream/answer-body.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { boundedText, parsedAnswer, readWhole } from '../../../src/chat/upstream/upstream-request.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 
 const parsed = async (text: string, most?: number) => parsedAnswer(new Response(), text, new Turns(), most)

@@ -1,8 +1,8 @@
 // Why a provider refused a request, however much it writes about it: its status decides, and its code is found.
 
 import { describe, expect, test } from 'bun:test'
-import { completeJson, ErrorText, errorText } from '../../../src/chat/upstream/error-body.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { completeJson, ErrorText, errorText } from '../../../src/chat/upstream/upstream-request.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 
 const read = (body: string, piece = 1_000) => {
   const text = new ErrorText()

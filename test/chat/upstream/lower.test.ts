@@ -2,15 +2,13 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { IncomingCall } from '../../../src/chat/call.ts'
-import { loweredFor } from '../../../src/chat/upstream/lower.ts'
-import { quirksFor } from '../../../src/chat/upstream/quirks.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
-import { media } from '../../../src/chat/upstream/inline-media.ts'
+import { loweredFor, media, quirksFor } from '../../../src/chat/upstream/lower.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../../src/providers/provider.ts'
 import { asks, type Client, type Route, routeTo } from '../routes.ts'
-import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { candidateOf, modelOf } from '../support.ts'
 
 const fetching = media({ allowHosts: [], limits: { fileBytes: 1, requestBytes: 1, timeoutMs: 1 } })

@@ -1,15 +1,15 @@
 // S3: no field of a request makes anybody in the operator's network fetch a private address.
 
 import { describe, expect, test } from 'bun:test'
-import { checkAddresses } from '../../../src/chat/upstream/media-urls.ts'
+import { checkAddresses } from '../../../src/chat/upstream/lower.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
-import type { Parts } from '../../../src/protocols/request/addresses.ts'
-import { addresses as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/addresses.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
+import type { Parts } from '../../../src/protocols/request/prompt-parts.ts'
+import { addresses as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/read.ts'
 import { inbound as gemini } from '../../../src/protocols/gemini/inbound/inbound.ts'
-import { addresses as ofChat } from '../../../src/protocols/openai-chat/inbound/addresses.ts'
-import { fileSource } from '../../../src/protocols/openai/media.ts'
-import { addresses as ofResponses } from '../../../src/protocols/openai-responses/inbound/addresses.ts'
+import { addresses as ofChat } from '../../../src/protocols/openai-chat/inbound/read.ts'
+import { fileSource } from '../../../src/protocols/openai/messages.ts'
+import { addresses as ofResponses } from '../../../src/protocols/openai-responses/inbound/read.ts'
 
 const body = (part: JsonObject): JsonObject => ({
   messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }, part] }],

@@ -1,21 +1,24 @@
 // Images and files by URL: who fetches them, for which providers, and within which bounds. Public addresses are played
 // by a resolver, their servers by a fetcher.
 
-import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
 import { describe, expect, test } from 'bun:test'
 import type { IncomingCall } from '../../../src/chat/call.ts'
-import { media, type MediaLimits } from '../../../src/chat/upstream/inline-media.ts'
-import { loweredFor } from '../../../src/chat/upstream/lower.ts'
-import { checkAddresses } from '../../../src/chat/upstream/media-urls.ts'
-import { quirksFor } from '../../../src/chat/upstream/quirks.ts'
+import {
+  checkAddresses,
+  loweredFor,
+  media,
+  type MediaLimits,
+  quirksFor,
+} from '../../../src/chat/upstream/lower.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { inbound as messages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import type { Inbound } from '../../../src/protocols/protocol.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
-import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { candidateOf } from '../support.ts'
 
 const limits: MediaLimits = { fileBytes: 1000, requestBytes: 2500, timeoutMs: 2000 }

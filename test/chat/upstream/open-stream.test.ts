@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { heapSize } from 'bun:jsc'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
-import { openStream } from '../../../src/chat/upstream/open-stream.ts'
+import { openStream } from '../../../src/chat/upstream/fetch.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { delta } from '../../support/scripted-provider.ts'
 import { tempDir } from '../../support/tmp.ts'

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
-import { prepare } from '../../../src/chat/upstream/prepare.ts'
-import { signatureKey, type SignatureMemory } from '../../../src/chat/upstream/signatures.ts'
+import { prepare } from '../../../src/chat/upstream/upstream-request.ts'
+import { signatureKey, type SignatureMemory } from '../../../src/chat/upstream/thoughts.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'

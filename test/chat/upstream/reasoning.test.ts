@@ -2,11 +2,10 @@
 // another than was asked for.
 
 import { describe, expect, test } from 'bun:test'
-import { effortsOf, effortWords, parseEfforts } from '../../../src/catalog/efforts.ts'
+import { effortsOf, effortWords, type Model, parseEfforts } from '../../../src/catalog/row.ts'
 import effortsFile from '../../../src/catalog/efforts.json'
 import decided from '../../../src/catalog/generate/efforts-decided.json'
-import type { Model } from '../../../src/catalog/model.ts'
-import { catalogInUse } from '../../../src/serve/gateway/catalog-in-use.ts'
+import { catalogInUse } from '../../../src/serve/gateway/catalog.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { withDialect } from '../../../src/providers/provider.ts'
 import { loaded } from '../../config-inputs.ts'

@@ -1,7 +1,7 @@
 // A protocol asks for thought signatures at once; a store across the network gives them later.
 
 import { describe, expect, test } from 'bun:test'
-import { remembering, signatureKey, withSignatures } from '../../../src/chat/upstream/signatures.ts'
+import { remembering, signatureKey, withSignatures } from '../../../src/chat/upstream/thoughts.ts'
 
 const owner = { account: 'acct_1', line: 'line_1', provider: 'a' }
 const called = (id: string) => ({ id, name: 'look' })

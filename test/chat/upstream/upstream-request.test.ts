@@ -3,17 +3,19 @@
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { AttemptAbandoned, AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
-import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Watchdog } from '../../../src/chat/streaming/relay.ts'
 import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
-import { ConnectionLimit } from '../../../src/chat/upstream/connection-limit.ts'
-import type { Caller } from '../../../src/accounts/caller.ts'
-import type { UpstreamParts } from '../../../src/chat/upstream/prepare.ts'
-import { UpstreamRequest } from '../../../src/chat/upstream/upstream-request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import {
+  ConnectionLimit,
+  type UpstreamParts,
+  UpstreamRequest,
+} from '../../../src/chat/upstream/upstream-request.ts'
+import type { Caller } from '../../../src/accounts/account.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { Upstream } from '../../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
-import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { until } from '../lab.ts'
 import { candidateOf } from '../support.ts'
 

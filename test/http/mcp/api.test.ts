@@ -1,9 +1,9 @@
 // The API as the tools of the gateway's MCP server call it.
 
 import { expect, test } from 'bun:test'
-import type { Caller } from '../../../src/accounts/caller.ts'
-import { Turns } from '../../../src/chat/streaming/turns.ts'
-import { LargeBodies } from '../../../src/http/intake/large-bodies.ts'
+import type { Caller } from '../../../src/accounts/account.ts'
+import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { ownApi } from '../../../src/http/mcp/api.ts'
 import type { HttpParts } from '../../../src/http/parts.ts'
 import { CallLog } from '../../../src/observe/call-log.ts'

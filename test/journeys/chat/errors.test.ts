@@ -1,8 +1,8 @@
 // Every row of the error table, produced through the real server: its status, its words, its headers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mintKey } from '../../../src/accounts/api-key.ts'
-import { type ErrorCode, errorTable } from '../../../src/errors.ts'
+import { mintKey } from '../../../src/accounts/account.ts'
+import { type ErrorCode, errorTable } from '../../../src/errors/errors.ts'
 import {
   accountWith,
   type Answer,

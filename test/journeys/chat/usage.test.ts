@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { accountWith } from '../../support/call-gateway.ts'
-import type { UsageView } from '../../../src/http/v1/account/usage.ts'
+import type { UsageView } from '../../../src/http/v1/usage.ts'
 
 let lab: Lab
 let other: { key: string; keyId: string }

@@ -1,7 +1,7 @@
 // What an account sees of itself in the console: its credit, its calls, why one was refused, what runs; and nobody else's.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { admissionRules } from '../../../src/http/console/calls/refusal.ts'
+import { admissionRules } from '../../../src/http/console/requests.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { accountWith, keyFor, post } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'

@@ -1,7 +1,7 @@
 // Callers at their worst, in well-formed HTTP: bodies, model ids, credentials, and fields that would steer the gateway.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mintKey } from '../../../src/accounts/api-key.ts'
+import { mintKey } from '../../../src/accounts/account.ts'
 import {
   accountWith,
   type Answer,

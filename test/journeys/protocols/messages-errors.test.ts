@@ -3,8 +3,8 @@
 
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mintKey } from '../../../src/accounts/api-key.ts'
-import { type ErrorCode, errorTable } from '../../../src/errors.ts'
+import { mintKey } from '../../../src/accounts/account.ts'
+import { type ErrorCode, errorTable } from '../../../src/errors/errors.ts'
 import {
   accountWith,
   type Answer,

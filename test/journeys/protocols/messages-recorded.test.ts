@@ -3,7 +3,7 @@
 
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type ChatResult } from '../../../src/conversation/event.ts'
+import type { ChatResult } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'

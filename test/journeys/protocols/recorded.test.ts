@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { ChatCompletion } from 'openai/resources/chat/completions'
-import { type ChatResult } from '../../../src/conversation/event.ts'
+import type { ChatResult } from '../../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
 import { type Case, cases } from '../../support/recordings.ts'

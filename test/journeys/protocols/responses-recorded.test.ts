@@ -8,7 +8,7 @@ import type { Response as Answer, ResponseInput, Tool } from 'openai/resources/r
 import { type ChatResult, collect } from '../../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { answersOf, type RecordedHost, recordedHosts } from '../../protocols/recorded-hosts.ts'
-import { isWork } from '../../../src/protocols/claude/server-tools.ts'
+import { isWork } from '../../../src/protocols/claude/tools.ts'
 import { expectAudited } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'

@@ -1,7 +1,7 @@
 // Recorded good answers in pieces, one stream and one whole for each protocol: what the faults of chaos.test.ts cut.
 
 import { frameDecoder } from '../../../src/protocols/framing/decoder.ts'
-import { collect, type ChatEvent } from '../../../src/conversation/event.ts'
+import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { Outbound, ProtocolId } from '../../../src/protocols/protocol.ts'
 import { maxFrameCharacters } from '../../../src/protocols/framing/sse.ts'
 import { recordedHosts, type RecordedHost, spokenBy } from '../../protocols/recorded-hosts.ts'

@@ -4,7 +4,7 @@
 import { expect, test } from 'bun:test'
 import { type Lab, startLab } from '../../chat/lab.ts'
 import { runWeir } from '../../support/run-weir.ts'
-import { isLoopback } from '../../../src/loopback.ts'
+import { isLoopback } from '../../../src/transport/bounded-body.ts'
 import {
   completion,
   plain,

@@ -10,7 +10,7 @@ import type {
   Message,
   ReasoningDetail,
 } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'

@@ -2,12 +2,12 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { betaHeader } from '../../../src/protocols/anthropic-messages/outbound/betas.ts'
+import { betaHeader } from '../../../src/protocols/anthropic-messages/outbound/lower.ts'
 import {
   forwardedRequest,
   mayForward,
-} from '../../../src/protocols/anthropic-messages/passthrough/request.ts'
-import { passthrough } from '../../../src/protocols/anthropic-messages/passthrough/passthrough.ts'
+  passthrough,
+} from '../../../src/protocols/anthropic-messages/passthrough.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { targetsLike } from '../../support/conversation.ts'
 

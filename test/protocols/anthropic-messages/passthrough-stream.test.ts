@@ -1,8 +1,8 @@
 // Frames of Anthropic's on their way to a client of its protocol: when the answer has begun, and what waits for its charge.
 
 import { describe, expect, test } from 'bun:test'
-import { atOnce } from '../../../src/json/steps.ts'
-import { MessagesStream } from '../../../src/protocols/anthropic-messages/passthrough/stream.ts'
+import { atOnce } from '../../../src/json/json.ts'
+import { MessagesStream } from '../../../src/protocols/anthropic-messages/passthrough.ts'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 
 const bill = {

@@ -8,7 +8,7 @@ import { completionTokens, promptTokens } from '../../../src/conversation/usage.
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
 import { testStreams } from '../../support/stream-promises.ts'
-import { isWork } from '../../../src/protocols/claude/server-tools.ts'
+import { isWork } from '../../../src/protocols/claude/tools.ts'
 import { assistant, chat, user, webSearch } from '../../support/conversation.ts'
 import { target as anyTarget } from './support.ts'
 

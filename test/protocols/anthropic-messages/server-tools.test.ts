@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
-import { detailOfWork, isWork, workBlocks } from '../../../src/protocols/claude/server-tools.ts'
+import { detailOfWork, isWork, workBlocks } from '../../../src/protocols/claude/tools.ts'
 
 const use: JsonObject = { type: 'server_tool_use', id: 's1', name: 'web_search', input: { query: 'weir' } }
 const result: JsonObject = {

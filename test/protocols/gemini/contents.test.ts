@@ -4,9 +4,9 @@ import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, JsonObject, ToolMessage } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
-import type { GatewayError } from '../../../src/errors.ts'
+import type { GatewayError } from '../../../src/errors/errors.ts'
 import { inbound, withModel } from '../../../src/protocols/gemini/inbound/inbound.ts'
-import { fieldOf } from '../../../src/protocols/request/client-fields.ts'
+import { fieldOf } from '../../../src/protocols/request/fields.ts'
 
 const user = (...parts: JsonObject[]) => ({ role: 'user', parts })
 const model = (...parts: JsonObject[]) => ({ role: 'model', parts })

@@ -11,7 +11,7 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { inbound, withModel } from '../../../src/protocols/gemini/inbound/inbound.ts'
-import { signatureFormat } from '../../../src/protocols/gemini/signatures.ts'
+import { signatureFormat } from '../../../src/protocols/gemini/wire-words.ts'
 import { generateContentResponse } from '../../../src/protocols/gemini/inbound/schema.ts'
 import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
 import { cases } from '../../support/recordings.ts'

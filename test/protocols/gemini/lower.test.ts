@@ -8,7 +8,7 @@ import type {
   JsonObject,
   Message,
 } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
 import type { GeminiQuirks } from '../../../src/protocols/gemini/outbound/quirks.ts'
 import { collect } from '../../../src/conversation/event.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../../src/conversation/request.ts'
-import { parseExact } from '../../../src/json/exact.ts'
+import { parseExact } from '../../../src/json/json.ts'
 import { toSubset } from '../../../src/protocols/gemini/schema-subset.ts'
 
 describe('translated', () => {

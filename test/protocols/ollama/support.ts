@@ -1,7 +1,7 @@
 // A target for Ollama and its lines as frames.
 
-import { NdjsonDecoder } from '../../../src/protocols/framing/ndjson.ts'
-import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/schema.ts'
+import { NdjsonDecoder } from '../../../src/protocols/framing/decoder.ts'
+import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/ollama.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { targetsLike } from '../../support/conversation.ts'
 

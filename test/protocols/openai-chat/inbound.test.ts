@@ -2,13 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import type { ChatCompletionCreateParams } from 'openai/resources/chat/completions'
 import { z } from 'zod'
 import type { JsonObject, Message } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import {
   chatCompletion,
   chatCompletionChunk,
-} from '../../../src/protocols/openai-chat/inbound/answer-schema.ts'
-import { chatCompletionRequest } from '../../../src/protocols/openai-chat/inbound/schema.ts'
+  chatCompletionRequest,
+} from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import { cases } from '../../support/recordings.ts'
 
 const hello = [{ role: 'user', content: 'Hello' }]

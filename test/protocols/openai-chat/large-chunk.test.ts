@@ -1,8 +1,8 @@
 // A chunk of megabytes is passed on as several, which say the same.
 
 import { expect, test } from 'bun:test'
-import { atOnce } from '../../../src/json/steps.ts'
-import { framesOf } from '../../../src/protocols/openai-chat/passthrough/large-chunk.ts'
+import { atOnce } from '../../../src/json/json.ts'
+import { framesOf } from '../../../src/protocols/openai-chat/passthrough/passthrough.ts'
 
 const long = '😀 the weir '.repeat(100_000)
 const framed = (chunk: unknown) => ({ event: undefined, data: JSON.stringify(chunk) })

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Json, JsonObject } from '../../../src/conversation/request.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
-import { isObject } from '../../../src/protocols/json.ts'
+import { isObject } from '../../../src/protocols/lenient.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { dialects, quirksOf, targetOf } from './dialects.ts'
 

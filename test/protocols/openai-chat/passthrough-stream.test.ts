@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atOnce } from '../../../src/json/steps.ts'
+import { atOnce } from '../../../src/json/json.ts'
 import { passthrough } from '../../../src/protocols/openai-chat/passthrough/passthrough.ts'
 import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'

@@ -3,9 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { collect } from '../../../src/conversation/event.ts'
-import { plainWhole } from '../../../src/protocols/openai-chat/outbound/plain-whole.ts'
+import { plainWhole, wholeEvents } from '../../../src/protocols/openai-chat/outbound/parse.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
-import { wholeEvents } from '../../../src/protocols/openai-chat/outbound/stream.ts'
 import { cases } from '../../support/recordings.ts'
 import { dialects, quirksOf } from './dialects.ts'
 

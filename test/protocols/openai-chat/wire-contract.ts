@@ -5,7 +5,7 @@ import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
 import type { ChatCompletion, ChatCompletionChunk } from 'openai/resources/chat/completions'
 import { Stream } from 'openai/streaming'
 import { noUsage, type Usage } from '../../../src/conversation/usage.ts'
-import { chatCompletionChunk } from '../../../src/protocols/openai-chat/inbound/answer-schema.ts'
+import { chatCompletionChunk } from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
 import { encodeFrame, type Frame } from '../../../src/protocols/framing/sse.ts'
 

@@ -5,7 +5,7 @@ import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { noUsage, type Usage } from '../../../src/conversation/usage.ts'
 import { responsesCall, type ResponsesCall } from '../../../src/protocols/openai-responses/inbound/inbound.ts'
-import { checkedRequest } from '../../../src/protocols/openai-responses/inbound/check.ts'
+import { checkedRequest } from '../../../src/protocols/openai-responses/inbound/read.ts'
 import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ChatEvent } from '../../../src/conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
-import { GatewayError, renderError } from '../../../src/errors.ts'
+import { GatewayError, renderError } from '../../../src/errors/errors.ts'
 import { listedItems } from '../../../src/protocols/openai-responses/inbound/inbound.ts'
 import { cases } from '../../support/recordings.ts'
 import {

@@ -8,7 +8,7 @@ import type {
   JsonObject,
   Message,
 } from '../../../src/conversation/request.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { outbound } from '../../../src/protocols/openai-responses/outbound/outbound.ts'
 import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'

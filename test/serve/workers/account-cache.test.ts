@@ -1,8 +1,8 @@
 // Accounts, keys and sessions as a worker remembers them.
 
 import { describe, expect, test } from 'bun:test'
-import type { ApiKey } from '../../../src/accounts/api-key.ts'
-import { AccountCache } from '../../../src/serve/workers/account-cache.ts'
+import type { ApiKey } from '../../../src/accounts/account.ts'
+import { AccountCache } from '../../../src/serve/workers/remote-store.ts'
 
 const key = (revokedAt: number | null): ApiKey => ({
   id: 'key1',

@@ -1,7 +1,7 @@
 // What a worker does not serve is asked of the ledger's process, and answered as it answers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { clientAddressHeader, forward } from '../../../src/serve/workers/forward.ts'
+import { clientAddressHeader, forward } from '../../../src/serve/workers/worker.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 const home = tempDir('weir-forward-')

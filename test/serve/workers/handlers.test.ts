@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { InFlight } from '../../../src/chat/in-flight.ts'
-import { signatureKey } from '../../../src/chat/upstream/signatures.ts'
+import { signatureKey } from '../../../src/chat/upstream/thoughts.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { ledgerHandlers, type LedgerHandlers } from '../../../src/serve/workers/handlers.ts'
+import { ledgerHandlers, type LedgerHandlers } from '../../../src/serve/workers/pool.ts'
 import { type Remote, remoteOf } from '../../../src/serve/workers/remote-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { grantOf, holdOf, settleOf } from '../../credits/support.ts'

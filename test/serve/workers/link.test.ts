@@ -2,9 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { GatewayError } from '../../../src/errors.ts'
-import { FrameReader, frameOf } from '../../../src/serve/workers/link/frames.ts'
-import { packValue, unpackValue } from '../../../src/serve/workers/link/values.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
+import { frameOf, FrameReader, packValue, unpackValue } from '../../../src/serve/workers/link.ts'
 import { joined } from './pair.ts'
 
 const acrossJson = (value: unknown) => unpackValue(JSON.parse(JSON.stringify(packValue(value))))

@@ -2,10 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ProviderHealth } from '../../../src/chat/routing/health.ts'
-import { loadConfig } from '../../../src/config.ts'
-import { mergedHealth } from '../../../src/serve/workers/merged-health.ts'
-import { workerConfig } from '../../../src/serve/workers/worker-config.ts'
-import { workerCount } from '../../../src/serve/worker-count.ts'
+import { loadConfig } from '../../../src/config/config.ts'
+import { mergedHealth } from '../../../src/serve/workers/pool.ts'
+import { workerConfig } from '../../../src/serve/workers/worker.ts'
+import { workerCount } from '../../../src/serve/relaunch.ts'
 
 const well: ProviderHealth = {
   state: 'healthy',

@@ -1,6 +1,6 @@
 // Two links, joined by wires of this process that take and deliver bytes as a socket does: some at a time.
 
-import { Link } from '../../../src/serve/workers/link/link.ts'
+import { Link } from '../../../src/serve/workers/link.ts'
 
 /** Handlers by name. */
 type Handlers<T> = { [K in keyof T]: (...given: never[]) => unknown }

@@ -2,7 +2,7 @@
 
 import { InFlight } from '../../../src/chat/in-flight.ts'
 import type { LedgerStore, LedgerUpkeep } from '../../../src/credits/ledger/ledger.ts'
-import { ledgerHandlers } from '../../../src/serve/workers/handlers.ts'
+import { ledgerHandlers } from '../../../src/serve/workers/pool.ts'
 import { remoteOf } from '../../../src/serve/workers/remote-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { ledgerStoreConformance } from '../../conformance/ledger-store.ts'

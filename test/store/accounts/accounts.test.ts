@@ -1,7 +1,7 @@
 // Accounts, keys and the records beside the money.
 
 import { afterEach, expect, test } from 'bun:test'
-import { mintKey, type ApiKey } from '../../../src/accounts/api-key.ts'
+import { type ApiKey, mintKey } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'

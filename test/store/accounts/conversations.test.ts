@@ -1,7 +1,7 @@
 // What the chat lists is its account's alone, in the order in which it was last used, and bounded.
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { ConversationRecord } from '../../../src/responses/conversation-store.ts'
+import type { ConversationRecord } from '../../../src/responses/response-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'
 

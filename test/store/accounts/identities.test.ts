@@ -12,12 +12,14 @@ import {
   type ChangeOfHands,
   endedBy,
 } from '../../../src/accounts/identity/access.ts'
-import type { UsableWays } from '../../../src/accounts/identity/identity-store.ts'
-import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
-import { mintKey } from '../../../src/accounts/api-key.ts'
-import { issueKey, unlimited } from '../../../src/accounts/issue-key.ts'
+import {
+  mintTicket,
+  ticketIdOf,
+  ticketLife,
+  type UsableWays,
+} from '../../../src/accounts/identity/identity-store.ts'
+import { issueKey, mintKey, mintSession, unlimited } from '../../../src/accounts/account.ts'
 import { issueManagementKey } from '../../../src/accounts/management-key.ts'
-import { mintSession } from '../../../src/accounts/session.ts'
 import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { Welcomes } from '../../../src/credits/welcome.ts'

@@ -1,6 +1,6 @@
 // A process that removes another operator each time it reads the other's id, and prints whether it was let.
 
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { noon } from '../../credits/support.ts'
 

@@ -1,11 +1,11 @@
 // Stored responses: there from the moment their call is charged, for their account alone, until their time is over.
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import { wholeAccount } from '../../../src/accounts/caller.ts'
+import { wholeAccount } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { KeepCommand } from '../../../src/responses/response-store.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
-import { defaultGroupLimits } from '../../../src/store/commits/group.ts'
+import { defaultGroupLimits } from '../../../src/store/commits/durability.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
 import { SqliteResponses } from '../../../src/store/sqlite/calls/response-store.ts'
 import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'

@@ -2,11 +2,11 @@
 
 import { heapStats } from 'bun:jsc'
 import { afterEach, expect, test } from 'bun:test'
-import { mintSession } from '../../../src/accounts/session.ts'
+import { mintSession } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { openDatabase, withoutWaiting } from '../../../src/store/sqlite/database/connection.ts'
-import { one } from '../../../src/store/sqlite/database/one.ts'
+import { one } from '../../../src/store/sqlite/database/sqlite.ts'
 import { defaultRetention, Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'

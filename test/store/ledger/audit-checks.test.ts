@@ -6,8 +6,12 @@ import { usd } from '../../../src/credits/money.ts'
 import type { Reversal } from '../../../src/payments/payment-store.ts'
 import type { Period } from '../../../src/payments/subscriptions.ts'
 import { openStore } from '../../../src/store/open.ts'
-import { anchoredHistory, auditFile, checks } from '../../../src/store/sqlite/audit/audit.ts'
-import { consumptionOrder } from '../../../src/store/sqlite/audit/consumption.ts'
+import {
+  anchoredHistory,
+  auditFile,
+  checks,
+  consumptionOrder,
+} from '../../../src/store/sqlite/audit/audit.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { openTopUp, rounding } from '../../payments/top-up.ts'

@@ -2,14 +2,14 @@
 // one group at a time, and what goes wrong costs nobody an answer.
 
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { CommitQueue } from '../../../src/store/commits/commit-queue.ts'
 import {
   type CommitFault,
   defaultGroupLimits,
   type Need,
   type Transactions,
-} from '../../../src/store/commits/group.ts'
+} from '../../../src/store/commits/durability.ts'
 
 class Outage extends Error {}
 class Busy extends Error {}

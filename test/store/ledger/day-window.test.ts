@@ -1,7 +1,7 @@
 // The rows of a span of time are found without reading the table, whatever the clock has done.
 
 import { describe, expect, test } from 'bun:test'
-import { type Timeline, windowOf } from '../../../src/store/sqlite/audit/day-window.ts'
+import { type Timeline, windowOf } from '../../../src/store/sqlite/audit/audit-day.ts'
 
 const hour = 3_600_000
 const day = 24 * hour

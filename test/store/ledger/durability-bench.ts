@@ -2,7 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { usd } from '../../../src/credits/money.ts'
-import { defaultGroupLimits, type GroupLimits } from '../../../src/store/commits/group.ts'
+import { defaultGroupLimits, type GroupLimits } from '../../../src/store/commits/durability.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
 import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'

@@ -1,7 +1,7 @@
 // The ledger's time never runs backwards, whatever the clock does.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { Allowances } from '../../../src/credits/allowance.ts'
+import { Allowances } from '../../../src/credits/welcome.ts'
 import { dayMs } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, StoreOpenError, type Store, type StoreOptions } from '../../../src/store/open.ts'

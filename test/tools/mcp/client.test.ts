@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { parseOpaque } from '../../../src/json/exact.ts'
-import { opaqueInRequests } from '../../../src/protocols/json.ts'
+import { parseOpaque } from '../../../src/json/json.ts'
+import { opaqueInRequests } from '../../../src/protocols/lenient.ts'
 import { anySchema, mcpServer, text } from '../../support/mcp-server.ts'
 import { opened, run } from './open-source.ts'
 

@@ -1,7 +1,7 @@
 // What is said of a server that failed: short, on one line, and without the words of the runtime.
 
 import { expect, test } from 'bun:test'
-import { faultOf } from '../../../src/tools/mcp/fault.ts'
+import { faultOf } from '../../../src/tools/mcp/connection.ts'
 
 test.each<[string, Error, string]>([
   [

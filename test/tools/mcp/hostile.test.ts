@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import type { DialInit } from '../../../src/egress/egress.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { anySchema, mcpServer, text } from '../../support/mcp-server.ts'

@@ -1,7 +1,7 @@
 // Many accounts at once, each with calls of an MCP server of its own token: what each is given belongs to it, or the
 // count of foreign answers says how often it did not.
 
-import { issueKey, unlimited } from '../../../src/accounts/issue-key.ts'
+import { issueKey, unlimited } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { grantOf } from '../../credits/support.ts'

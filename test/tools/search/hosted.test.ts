@@ -4,8 +4,8 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
 import {
-  SearchFault,
   type SearchBackend,
+  SearchFault,
   type SearchQuery,
 } from '../../../src/tools/search/backends/backend.ts'
 import { hostedBackend } from '../../../src/tools/search/backends/hosted.ts'

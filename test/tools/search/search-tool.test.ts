@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { WebSearchDeclaration } from '../../../src/conversation/gateway-tools.ts'
-import { GatewayError } from '../../../src/errors.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { openSearch, type SearchSettings } from '../../../src/tools/search/open.ts'
 import type { GatewayTool, ToolCaller } from '../../../src/tools/tool.ts'
 import { webSearch } from '../../support/conversation.ts'

@@ -9,9 +9,8 @@ import {
 } from '@pydantic/genai-prices'
 import { z } from 'zod'
 import { formatUsd, parseUsd } from '../../../credits/money.ts'
-import { decimalOf, shiftDecimal } from '../../prices/decimal.ts'
-import type { PriceSpec, RateField } from '../../prices/price-spec.ts'
-import type { Source, SourceModel } from './source.ts'
+import { decimalOf, type PriceSpec, type RateField, shiftDecimal } from '../../prices/price-spec.ts'
+import type { Source, SourceModel } from './merge.ts'
 
 /** When the pinned version was published; the package itself has no date. */
 const published: Readonly<Record<string, string>> = { '0.1.8': '2026-09-23' }

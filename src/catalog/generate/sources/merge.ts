@@ -2,11 +2,9 @@
 
 import { z } from 'zod'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../../../credits/money.ts'
-import { buildPrice, PriceRefused, rateFieldNames, type PriceSpec } from '../../prices/price-spec.ts'
-import type { CatalogRow, UnpricedModel } from '../../row.ts'
-import { withoutSampling } from '../../parameters.ts'
-import { notForChat, type CoveredProvider } from './providers.ts'
-import type { Source, SourceModel } from './source.ts'
+import { buildPrice, PriceRefused, type PriceSpec, rateFieldNames } from '../../prices/price-spec.ts'
+import { type CatalogRow, type modalities, type UnpricedModel, withoutSampling } from '../../row.ts'
+import { type CoveredProvider, notForChat } from './providers.ts'
 
 /** A decided disagreement. It is valid only as long as both sources state what it quotes. */
 const acknowledgedSchema = z.strictObject({
@@ -20,7 +18,7 @@ const acknowledgedSchema = z.strictObject({
 export const acknowledgementsSchema = z.array(acknowledgedSchema)
 export type Acknowledged = z.infer<typeof acknowledgedSchema>
 
-export interface Lifecycle {
+interface Lifecycle {
   readonly retires_on: string
   readonly successor?: string
 }
@@ -276,4 +274,79 @@ function releaseOf(name: string): number | undefined {
   const match = /(20[2-3]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
   const time = match ? Date.parse(`${match[1]}-${match[2]}-${match[3]}T00:00:00Z`) : Number.NaN
   return Number.isNaN(time) ? undefined : time / 1000
+}
+
+// The common format of the catalog's sources: exact ids, facts and a price, nothing guessed.
+
+type Modality = (typeof modalities)[number]
+
+export interface SourceModel {
+  /** The exact names that the source gives this one model; the first is its id. */
+  readonly names: readonly string[]
+  readonly name: string | undefined
+  readonly contextLength: number | undefined
+  readonly maxOutputTokens: number | undefined
+  readonly input: readonly Modality[] | undefined
+  readonly output: readonly Modality[] | undefined
+  readonly reasoning: boolean | undefined
+  /** From a level of reasoning (`off`, `low`…) to the provider's name for it; null if the model does not have it. */
+  readonly levels?: Readonly<Record<string, string | null>> | undefined
+  /** False if the model refuses temperature and similar parameters. */
+  readonly temperature: boolean | undefined
+  /** Only what the source states: a rate that is absent is unknown, not zero. */
+  readonly price: Partial<PriceSpec>
+  /** Prices that the source announces for a later day. */
+  readonly laterPrices?: readonly { readonly from: string; readonly price: Partial<PriceSpec> }[]
+  /** Whether the provider no longer serves it, according to the source. */
+  readonly withdrawn: boolean
+  /** Why its price cannot be charged (it changes with the hour, it counts pages). */
+  readonly refusal: string | undefined
+}
+
+export interface Source {
+  readonly name: string
+  readonly version: string
+  /** When its facts were collected or published. */
+  readonly date: string
+  readonly license: string
+  /** The models of one provider, by the source's name for it; empty if it has none. */
+  models(provider: string): Promise<readonly SourceModel[]>
+}
+
+// Models that their provider answers with another model, and bills as that: the sources keep the former price.
+
+export const billedAsSchema = z.array(
+  z.strictObject({
+    model: z.string(),
+    billed_as: z.string(),
+    /** The first UTC day. */
+    from: z.iso.date(),
+    why: z.string().min(10),
+    source: z.url(),
+  }),
+)
+type BilledAs = z.infer<typeof billedAsSchema>[number]
+
+/**
+ * The rows with the prices of the models that they are billed as, from the day on. Throws if one of the models is not
+ * sold, or if the source has caught up: then the entry has to go.
+ */
+export function withBilledAs(rows: readonly CatalogRow[], decided: readonly BilledAs[]): CatalogRow[] {
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  const isPriced = (id: string) => {
+    const row = byId.get(id)
+    if (row?.price === undefined) throw new Error(`billed-as.json: ${id} is not sold`)
+    return { ...row, price: row.price }
+  }
+  for (const { model, billed_as, from } of decided) {
+    const [row, target] = [isPriced(model), isPriced(billed_as)]
+    const { price, later_prices: later = [] } = target
+    const begun = later.filter((each) => each.from <= from).at(-1)?.price ?? price
+    if (Bun.deepEquals(row.price, begun))
+      throw new Error(`billed-as.json: the sources have the price of ${billed_as} for ${model}; remove it`)
+    const before = (row.later_prices ?? []).filter((each) => each.from < from)
+    const after = later.filter((each) => each.from > from)
+    byId.set(model, { ...row, later_prices: [...before, { from, price: begun }, ...after] })
+  }
+  return [...byId.values()]
 }

@@ -1,12 +1,12 @@
 // `weir accounts create|list|show|suspend|resume`
 
-import type { Awaitable } from '../../../awaitable.ts'
 import type { Account, AccountStore } from '../../../accounts/account.ts'
 import { isAddress } from '../../../accounts/identity/address.ts'
-import { formatCreditLine, parseCreditLine } from '../../../credits/credit-line.ts'
+import type { Awaitable } from '../../../async/async.ts'
+import { formatCreditLine, parseCreditLine } from '../../../credits/balance.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { appAccountToken } from '../../../payments/apple.ts'
-import { balanceView, renderBalance } from '../ledger/balance.ts'
+import { openAccount } from '../../../serve/first-run.ts'
 import {
   CommandFailure,
   type Context,
@@ -16,11 +16,10 @@ import {
   table,
   usageFault,
 } from '../../context.ts'
-import { openAccount } from '../../../serve/open-account.ts'
-import { recordAct } from '../../acts.ts'
-import { keyView, renderKeys } from './key-view.ts'
-import { accessText } from './links.ts'
-import { accountOf, withNewStore, withStore } from '../../with-store.ts'
+import { accountOf, recordAct, withNewStore, withStore } from '../../with-store.ts'
+import { balanceView, renderBalance } from '../ledger/credits.ts'
+import { accessText } from './access.ts'
+import { keyView, renderKeys } from './keys.ts'
 
 /** Creates an account with its welcome credit. Fails if the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {

@@ -1,19 +1,20 @@
 // `weir keys create|list|limit|revoke|rotate`
 
-import { type ApiKey, keyState, type KeyMode } from '../../../accounts/api-key.ts'
-import { CommandFailure, type Context, type Invocation, isoTime, print } from '../../context.ts'
 import {
+  type ApiKey,
   type IssuedKey,
   issueKey,
   issueSuccessor,
+  type KeyMode,
   type KeyRights,
+  keyState,
   unlimited,
-} from '../../../accounts/issue-key.ts'
-import { recordAct } from '../../acts.ts'
-import { keyView, renderKeys } from './key-view.ts'
+} from '../../../accounts/account.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { CommandFailure, type Context, type Invocation, isoTime, print, table } from '../../context.ts'
 import { limitsOf } from '../../key-limits.ts'
 import { duration, oneOf } from '../../values.ts'
-import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
+import { accountOf, type CommandStore, recordAct, withStore } from '../../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
@@ -130,4 +131,44 @@ function printMinted(
       context.io.err(`It replaces ${more.replaces}, which works until ${more.replaced_works_until}.\n`)
   }
   print(context, { json: { ...view, key: text, ...more }, text })
+}
+
+// An API key for display: everything but the secret.
+
+type KeyView = ReturnType<typeof keyView>
+
+export function keyView(key: ApiKey, now: number) {
+  return {
+    id: key.id,
+    account: key.account,
+    name: key.name,
+    mode: key.mode,
+    state: keyState(key, now),
+    last_four: key.lastFour,
+    created_at: isoTime(key.createdAt),
+    expires_at: isoTime(key.expiresAt),
+    revoked_at: isoTime(key.revokedAt),
+    limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
+    limit_window: key.limitWindow,
+    models: key.allowedModels,
+    requests_per_minute: key.requestsPerMinute,
+    tokens_per_minute: key.tokensPerMinute,
+    networks: key.networks,
+    sees: key.sees,
+    replaced_by: key.replacedBy,
+  }
+}
+
+export function renderKeys(keys: readonly KeyView[]): string {
+  if (keys.length === 0) return 'no keys'
+  const rows = keys.map((key) => [
+    key.id,
+    key.name,
+    key.mode,
+    key.sees,
+    key.state,
+    `…${key.last_four}`,
+    key.expires_at ?? 'never',
+  ])
+  return table(['KEY', 'NAME', 'MODE', 'SEES', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
 }

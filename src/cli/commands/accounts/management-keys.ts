@@ -1,8 +1,8 @@
 // `weir keys … --management`: keys of the admin API, which cannot call models.
 
-import { keyState } from '../../../accounts/api-key.ts'
+import { keyState } from '../../../accounts/account.ts'
 import { issueManagementKey, type ManagementKey } from '../../../accounts/management-key.ts'
-import { recordAct } from '../../acts.ts'
+import { accountOf, recordAct, withStore } from '../../with-store.ts'
 import {
   CommandFailure,
   type Context,
@@ -14,7 +14,6 @@ import {
 } from '../../context.ts'
 import { networkList } from '../../key-limits.ts'
 import { futureDate } from '../../values.ts'
-import { accountOf, withStore } from '../../with-store.ts'
 
 const ofCalls = ['limitUsd', 'limitWindow', 'models', 'requestsPerMinute', 'tokensPerMinute'] as const
 

@@ -1,14 +1,15 @@
 // `weir credits grant|show`
 
+import { formatCreditLine, freeIn } from '../../../credits/balance.ts'
 import { lifeFault } from '../../../credits/calendar.ts'
-import { formatUsd } from '../../../credits/money.ts'
-import { pools } from '../../../credits/pool.ts'
-import { balanceView, lotOf, renderBalance } from './balance.ts'
-import { commandLineOperator } from '../../acts.ts'
-import { type Context, type Invocation, print, usageFault } from '../../context.ts'
-import { historyCsv, historyView, renderHistory } from './history.ts'
+import type { LedgerReader, LotBalance } from '../../../credits/ledger/ledger.ts'
+import { formatUsd, largestLot, parseUsd, type Pico } from '../../../credits/money.ts'
+import { fundingOf, type Pool, pools } from '../../../credits/pool.ts'
+import { plural } from '../../../text/csv.ts'
+import { type Context, type Invocation, isoTime, print, table, usageFault } from '../../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../../values.ts'
-import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
+import { accountOf, commandLineOperator, recordAct, unlessConflict, withStore } from '../../with-store.ts'
+import { historyCsv, historyView, renderHistory } from './statement.ts'
 
 /**
  * Grants credit. The same --id never grants twice, so that a script may be run again; with another account, amount, pool
@@ -72,5 +73,192 @@ export async function showCredit(context: Context, invocation: Invocation): Prom
   print(context, {
     json: { account: account.id, ...balance, ...(history === undefined ? {} : { history }) },
     text: csv && history !== undefined ? historyCsv(history) : text,
+  })
+}
+
+// An account's credit for `weir credits show` and `weir accounts show`, in the format of GET /v1/credits.
+
+interface BalanceView {
+  readonly currency: 'USD'
+  /** What API calls could hold now, and what calls from the app could hold. */
+  readonly available: string
+  readonly app_available: string
+  readonly held: string
+  readonly debt: string
+  /** How much the account may owe; null if it may not owe anything. */
+  readonly credit_line: string | null
+  readonly pools: readonly PoolView[]
+  readonly total_purchased: string
+  readonly total_used: string
+}
+
+interface PoolView {
+  readonly type: Pool
+  readonly remaining: string
+  readonly api_spendable: boolean
+  readonly lots: readonly {
+    readonly id: string
+    readonly remaining: string
+    readonly expires_at: string | null
+  }[]
+}
+
+/** Reads the balance as it is at `now`; amounts are decimal strings in US dollars. */
+export async function balanceView(ledger: LedgerReader, account: string, now: number): Promise<BalanceView> {
+  const balance = await ledger.balance(account)
+  const { lots, debt } = balance
+  const { purchased, used } = await ledger.totals(account)
+  const live = lots.filter((lot) => lot.remaining > 0n && (lot.expiresAt === null || lot.expiresAt > now))
+  const held = sum(lots.map((lot) => lot.pinned))
+  return {
+    currency: 'USD',
+    available: formatUsd(freeIn(balance, fundingOf('api', false), now)),
+    app_available: formatUsd(freeIn(balance, fundingOf('app', true), now)),
+    held: formatUsd(held),
+    debt: formatUsd(debt),
+    credit_line: formatCreditLine(balance.creditLine),
+    pools: pools.map((pool) => poolView(pool, live)),
+    total_purchased: formatUsd(purchased),
+    total_used: formatUsd(used),
+  }
+}
+
+function poolView(pool: Pool, live: readonly LotBalance[]): PoolView {
+  const lots = live.filter((lot) => lot.pool === pool)
+  return {
+    type: pool,
+    remaining: formatUsd(sum(lots.map((lot) => lot.remaining))),
+    api_spendable: fundingOf('api', false).includes(pool),
+    lots: lots.map(({ id, remaining, expiresAt }) => ({
+      id,
+      remaining: formatUsd(remaining),
+      expires_at: isoTime(expiresAt),
+    })),
+  }
+}
+
+/** A lot of the balance by its id; undefined if it is used up. */
+function lotOf(balance: BalanceView, id: string) {
+  return balance.pools.flatMap(({ lots }) => lots).find((lot) => lot.id === id)
+}
+
+export function renderBalance(balance: BalanceView): string {
+  const lots = balance.pools.flatMap(({ type, lots }) =>
+    lots.map((lot) => [type, lot.remaining, lot.expires_at ?? 'never', lot.id]),
+  )
+  const line = balance.credit_line === null ? '' : ` of a line of ${balance.credit_line}`
+  const debt = balance.debt === '0' && line === '' ? '' : `, debt ${balance.debt}${line}`
+  const heading =
+    `available ${balance.available} USD to API calls, ${balance.app_available} in the app, ` +
+    `held by calls in flight ${balance.held}${debt}`
+  return lots.length === 0
+    ? heading
+    : `${heading}\n${table(['POOL', 'REMAINING USD', 'EXPIRES', 'LOT'], lots)}`
+}
+
+function sum(amounts: readonly Pico[]): Pico {
+  return amounts.reduce((total, amount) => total + amount, 0n)
+}
+
+// `weir credits refund|adjust|expire|debts`: corrections by an operator, each once for its id and each in the journal.
+
+/** Takes a payment back from its lot; what has been spent of it becomes debt. */
+export async function refundCredit(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
+  const id = idOf(invocation)
+  const lot = invocation.option('lot') ?? ''
+  const done = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
+    const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
+    const [taken, debt] = [formatUsd(result.taken), formatUsd(result.debt)]
+    if (result.refunded)
+      await recordAct(context, store, 'credits.refund', account.id, null, {
+        id: command.id,
+        lot,
+        taken,
+        debt,
+      })
+    return { account, result, balance: await balanceView(store.ledger, account.id, now) }
+  })
+  const { account, result, balance } = done
+  const json = {
+    account: account.id,
+    lot,
+    refunded: result.refunded,
+    taken: formatUsd(result.taken),
+    debt: formatUsd(result.debt),
+    credits: balance,
+  }
+  const debt =
+    result.debt > 0n
+      ? `, ${formatUsd(result.debt)} USD had been spent or held and is owed: free credit repays it first`
+      : ''
+  const what = result.refunded
+    ? `took ${formatUsd(result.taken)} USD back from ${lot}${debt}`
+    : 'nothing refunded: this id was used before'
+  print(context, { json, text: `${what}\n${account.email}: ${renderBalance(balance)}` })
+}
+
+/** Adds credit to a pool, or removes free credit with a negative amount. */
+export async function adjustCredit(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
+  const amount = signedAmountOfUsd(invocation.option('usd') ?? '')
+  const id = idOf(invocation)
+  const done = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    const operator = commandLineOperator()
+    const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount, operator }
+    const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
+    return { account, adjusted, balance: await balanceView(store.ledger, account.id, now) }
+  })
+  const { account, adjusted, balance } = done
+  const json = { account: account.id, adjusted, pool, usd: formatUsd(amount), credits: balance }
+  const what = adjusted
+    ? `adjusted ${pool} by ${formatUsd(amount)} USD`
+    : 'nothing adjusted: this id was used before'
+  print(context, { json, text: `${what}\n${account.email}: ${renderBalance(balance)}` })
+}
+
+function idOf(invocation: Invocation): string {
+  const id = invocation.option('id') ?? ''
+  if (!/^[\x21-\x7e]{1,200}$/.test(id))
+    throw usageFault('--id takes 1 to 200 visible characters without blanks')
+  return id
+}
+
+function signedAmountOfUsd(text: string): Pico {
+  const amount = parseUsd(text)
+  if (amount === undefined || amount === 0n || amount > largestLot || amount < -largestLot) {
+    throw usageFault(
+      `--usd takes US dollars such as 10 or -0.50, not 0 and at most 1000000 either way, not ${JSON.stringify(text)}`,
+    )
+  }
+  return amount
+}
+
+/** Books the expiry of every expired lot; a running server does this a few times a minute. */
+export async function expireCredit(context: Context): Promise<void> {
+  const accounts = await withStore(context, async ({ ledger }) => ledger.expire(context.io.clock()))
+  print(context, { json: { accounts }, text: `credit of ${plural(accounts, 'account')} has expired` })
+}
+
+/** Accounts that owe something: refunds beyond their credit, until the next top-up. */
+export async function listDebts(context: Context): Promise<void> {
+  const debts = await withStore(context, async (store) =>
+    Promise.all(
+      (await store.reports.debts()).map(async ({ account, debt }) => ({
+        account,
+        email: (await store.accounts.findAccount(account))?.email ?? null,
+        debt: formatUsd(debt),
+      })),
+    ),
+  )
+  const rows = debts.map(({ account, email, debt }) => [account, email ?? '', debt])
+  print(context, {
+    json: debts,
+    text: rows.length === 0 ? 'no debts' : table(['ACCOUNT', 'EMAIL', 'DEBT USD'], rows),
   })
 }

@@ -7,9 +7,7 @@ import {
   requestList,
   requestObject,
   requestWhole,
-} from '../../../http/v1/account/request-views.ts'
-import { visibleInLine } from '../../terminal-text.ts'
-import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../../observe/request-log.ts'
+} from '../../../http/v1/account-views.ts'
 import {
   CommandFailure,
   type Context,
@@ -18,7 +16,9 @@ import {
   print,
   table,
   usageFault,
+  visibleInLine,
 } from '../../context.ts'
+import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../../observe/request-log.ts'
 import { momentOf } from '../../values.ts'
 import { accountOf, type ReadableStore, withStore } from '../../with-store.ts'
 

@@ -1,12 +1,17 @@
 // `weir credits statement`: an account's credit and usage of a month, as a table, CSV or a page to print.
 
-import { formatCreditLine } from '../../../credits/credit-line.ts'
-import { MonthlySums, monthNamed, netOf } from '../../../credits/ledger/monthly.ts'
-import type { StatementEntry } from '../../../credits/ledger/statements.ts'
+import { formatCreditLine } from '../../../credits/balance.ts'
+import {
+  type HistoryEntry,
+  MonthlySums,
+  monthNamed,
+  netOf,
+  type StatementEntry,
+} from '../../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../../credits/money.ts'
-import { type Context, type Invocation, print, usageFault } from '../../context.ts'
+import { csvOf } from '../../../text/csv.ts'
+import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { accountOf, withStore } from '../../with-store.ts'
-import { type HistoryView, historyCsv, historyView, renderHistory } from './history.ts'
 
 interface StatementView {
   readonly account: string
@@ -101,4 +106,68 @@ function page(view: StatementView): string {
 
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+// An account's statement from the journal, as a table, CSV or JSON.
+
+interface HistoryView {
+  readonly at: string
+  readonly transaction: number
+  readonly kind: HistoryEntry['kind']
+  readonly pool: HistoryEntry['pool']
+  readonly usd: string
+  readonly balance: string
+  readonly lot: string | null
+  readonly call: string | null
+  readonly model: string | null
+  readonly source: string | null
+}
+
+/** Amounts as decimal strings of US dollars, moments as ISO text. */
+export function historyView(entries: readonly HistoryEntry[]): HistoryView[] {
+  return entries.map((entry) => ({
+    at: new Date(entry.at).toISOString(),
+    transaction: entry.tx,
+    kind: entry.kind,
+    pool: entry.pool,
+    usd: formatUsd(entry.amount),
+    balance: formatUsd(entry.balance),
+    lot: entry.lot,
+    call: entry.call,
+    model: entry.model,
+    source: entry.source,
+  }))
+}
+
+const columns = [
+  'at',
+  'transaction',
+  'kind',
+  'pool',
+  'usd',
+  'balance',
+  'lot',
+  'call',
+  'model',
+  'source',
+] as const
+
+/** As CSV with a heading, without a line break at its end. */
+export function historyCsv(history: readonly HistoryView[]): string {
+  return csvOf(columns, history).slice(0, -'\r\n'.length)
+}
+
+export function renderHistory(history: readonly HistoryView[]): string {
+  if (history.length === 0) return 'no entries'
+  return table(
+    ['WHEN', 'WHAT', 'POOL', 'USD', 'BALANCE', 'FOR'],
+    history.map(({ at, kind, pool, usd, balance, call, model, source, lot }) => [
+      at,
+      kind,
+      pool,
+      usd,
+      balance,
+      call === null ? (source ?? lot ?? 'debt') : `${model} ${call}`,
+    ]),
+  )
 }

@@ -1,14 +1,12 @@
 // `weir usage`: number and cost of calls, by UTC day.
 
-import { GatewayError } from '../../../errors.ts'
+import type { BilledLine } from '../../../credits/ledger/reconcile.ts'
+import type { Pico } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors/errors.ts'
 import { parseQuery } from '../../../http/intake/query.ts'
-import {
-  adminUsageParameters,
-  usageQuery,
-  type UsageView,
-  usageView,
-} from '../../../http/v1/account/usage.ts'
+import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../../http/v1/usage.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { csvRows, FileFault } from '../../csv.ts'
 import { accountOf, withStore } from '../../with-store.ts'
 
 const options = ['from', 'to', 'by', 'key', 'model'] as const
@@ -62,4 +60,171 @@ function usageText({ data, totals, rest, by }: UsageView): string {
 
 function cells(sum: UsageView['totals']): string[] {
   return [sum.calls, sum.errors, sum.input_tokens, sum.output_tokens, sum.cost].map(String)
+}
+
+// Reads a provider's usage export as lines of id and cost: CSV, JSON or JSON Lines, with configurable columns.
+
+/** The columns that the operator has named. */
+export interface ColumnMap {
+  readonly upstream_id?: string
+  readonly cost?: string
+}
+
+/** Tried in this order if the operator names no column. */
+export const usualColumns: Readonly<Record<keyof ColumnMap, readonly string[]>> = {
+  upstream_id: ['upstream_id', 'id', 'generation_id', 'response_id', 'request_id'],
+  cost: ['cost', 'cost_usd', 'total_cost', 'amount', 'usage'],
+}
+
+export interface UsageExport {
+  readonly lines: readonly BilledLine[]
+  /** How many costs were finer than a picodollar and were rounded. */
+  readonly rounded: number
+}
+
+/** The position of a value, for people: `line 7` or `entry 7`. */
+interface Entry {
+  readonly where: string
+  readonly value: (column: string) => unknown
+}
+
+/**
+ * Reads an export; the first character shows its format. Throws FileFault with the line and the column of the first
+ * value that cannot be read.
+ */
+export function readUsageExport(text: string, map: ColumnMap): UsageExport {
+  const plain = text.replace(/^\uFEFF/, '')
+  const first = plain.trimStart()[0]
+  if (first === undefined) throw new FileFault('the file is empty')
+  const { columns, entries } = first === '[' || first === '{' ? jsonEntries(plain) : csvEntries(plain)
+  const idColumn = columnOf('upstream_id', map, columns)
+  const costColumn = columnOf('cost', map, columns)
+  let rounded = 0
+  const lines = entries.map((entry): BilledLine => {
+    const cost = costOf(entry, costColumn)
+    if (cost.rounded) rounded++
+    return { upstreamId: idOf(entry, idColumn), cost: cost.amount }
+  })
+  return { lines, rounded }
+}
+
+function csvEntries(text: string): { columns: readonly string[]; entries: Entry[] } {
+  const [heading, ...rows] = csvRows(text)
+  const columns = heading?.cells ?? []
+  const twice = columns.find((name, at) => columns.indexOf(name) !== at)
+  if (twice !== undefined)
+    throw new FileFault(`line 1: the column ${JSON.stringify(twice)} stands there twice`)
+  const entries = rows.map(({ line, cells }): Entry => {
+    if (cells.length !== columns.length) {
+      throw new FileFault(`line ${line}: ${cells.length} cells where the heading has ${columns.length}`)
+    }
+    return { where: `line ${line}`, value: (column) => cells[columns.indexOf(column)] }
+  })
+  return { columns, entries }
+}
+
+/** A list, an object with a list in `data`, or one object per line. */
+function jsonEntries(text: string): { columns: readonly string[]; entries: Entry[] } {
+  const whole = parseJson(text)
+  const list = Array.isArray(whole) ? whole : listIn(whole)
+  const numbered: [where: string, value: unknown][] =
+    list === undefined ? jsonLines(text) : list.map((value, at) => [`entry ${at + 1}`, value])
+  const columns = new Set<string>()
+  const entries = numbered.map(([where, value]): Entry => {
+    if (typeof value !== 'object' || value === null) throw new FileFault(`${where}: it is not an object`)
+    for (const name of namesIn(value, '')) columns.add(name)
+    return { where, value: (column) => inside(value, column) }
+  })
+  return { columns: [...columns], entries }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    // JSON Lines are not JSON as a whole; a list that cannot be read is a fault.
+    if (text.trimStart().startsWith('{')) return undefined
+    throw new FileFault(`the JSON cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function listIn(whole: unknown): readonly unknown[] | undefined {
+  if (typeof whole !== 'object' || whole === null) return undefined
+  const data: unknown = Reflect.get(whole, 'data')
+  return Array.isArray(data) ? data : [whole]
+}
+
+function jsonLines(text: string): [string, unknown][] {
+  return text.split('\n').flatMap((line, at): [string, unknown][] => {
+    if (line.trim() === '') return []
+    const where = `line ${at + 1}`
+    try {
+      return [[where, JSON.parse(line)]]
+    } catch (error) {
+      throw new FileFault(`${where}: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  })
+}
+
+/** The columns of an object; those of nested objects are named like `usage.cost`. */
+function namesIn(value: object, prefix: string): string[] {
+  return Object.entries(value).flatMap(([name, inner]) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? namesIn(inner, `${prefix}${name}.`)
+      : [`${prefix}${name}`],
+  )
+}
+
+function inside(value: object, column: string): unknown {
+  if (Object.hasOwn(value, column)) return Reflect.get(value, column)
+  return column
+    .split('.')
+    .reduce<unknown>(
+      (inner, name) =>
+        typeof inner === 'object' && inner !== null && Object.hasOwn(inner, name)
+          ? Reflect.get(inner, name)
+          : undefined,
+      value,
+    )
+}
+
+function columnOf(meaning: keyof ColumnMap, map: ColumnMap, columns: readonly string[]): string {
+  const named = map[meaning]
+  const found = (named === undefined ? usualColumns[meaning] : [named])
+    .map((wanted) => columns.find((column) => column.toLowerCase() === wanted.toLowerCase()))
+    .find((column) => column !== undefined)
+  if (found !== undefined) return found
+  const there = columns.slice(0, 30).join(', ')
+  throw new FileFault(
+    named === undefined
+      ? `no column looks like the ${meaning}: name it with --map ${meaning}=COLUMN (there are: ${there})`
+      : `there is no column ${JSON.stringify(named)} for the ${meaning} (there are: ${there})`,
+  )
+}
+
+function idOf({ where, value }: Entry, column: string): string {
+  const id = value(column) ?? ''
+  if (typeof id === 'string' || typeof id === 'number') return String(id)
+  throw new FileFault(`${where}, column ${column}: an id is text, not ${JSON.stringify(id)}`)
+}
+
+function costOf({ where, value }: Entry, column: string): { amount: Pico; rounded: boolean } {
+  const cell = value(column)
+  const cost = typeof cell === 'string' || typeof cell === 'number' ? usdOf(String(cell)) : undefined
+  if (cost !== undefined) return cost
+  throw new FileFault(
+    `${where}, column ${column}: a cost is US dollars such as 0.0125, not ${JSON.stringify(cell ?? null)}`,
+  )
+}
+
+/** `0.0125`, `$0.0125`, `1.25e-2`; rounded to the nearest picodollar, half away from zero. */
+function usdOf(text: string): { amount: Pico; rounded: boolean } | undefined {
+  const match = /^(-?)\$?(\d{1,9})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/.exec(text.trim())
+  if (!match) return undefined
+  const [, sign, whole, fraction = '', exponent = '0'] = match
+  const digits = BigInt(whole! + fraction)
+  const places = fraction.length - Number(exponent) - 12
+  const scale = 10n ** BigInt(Math.abs(places))
+  const amount = places <= 0 ? digits * scale : (digits + scale / 2n) / scale
+  return { amount: sign === '-' ? -amount : amount, rounded: places > 0 && digits % scale !== 0n }
 }

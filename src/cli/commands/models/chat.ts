@@ -2,10 +2,9 @@
 
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
-import { fetchBounded } from '../../../bounded-body.ts'
-import { reasonOf } from '../../../config.ts'
-import { visible } from '../../terminal-text.ts'
-import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
+import { fetchBounded } from '../../../transport/bounded-body.ts'
+import { reasonOf } from '../../../config/config.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault, visible } from '../../context.ts'
 import { folderHint, gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })

@@ -1,13 +1,18 @@
 // `weir models`
 
-import type { Model } from '../../../catalog/model.ts'
-import { modelObject } from '../../../catalog/wire/models.ts'
-import { plural } from '../../../counted.ts'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type FileChanges, fileChanges } from '../../../catalog/file-changes.ts'
+import { buildPrice, PriceRefused } from '../../../catalog/prices/price-spec.ts'
+import type { CatalogFile, CatalogRow, Model } from '../../../catalog/row.ts'
+import { modelObject } from '../../../catalog/wire.ts'
+import { readTextFile } from '../../../config/config.ts'
 import { formatUsdPerMillion } from '../../../credits/money.ts'
-import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { catalogFileInUse, importedCatalogPath, parseCatalogFile } from '../../../serve/gateway/catalog.ts'
+import { answering, Discovery, liveOf } from '../../../serve/gateway/discovery.ts'
+import { plural } from '../../../text/csv.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { isUsersChoice } from '../../gateway-address.ts'
-import { Discovery } from '../../../serve/gateway/discovery.ts'
-import { answering, liveOf } from '../../../serve/gateway/live.ts'
 
 /**
  * Lists the models that are sold, with the price of the first offer: all, or with --available those that can be called
@@ -61,5 +66,91 @@ function modelView(model: Model) {
     price_source: model.priceSource,
     price_date: model.priceDate,
     deprecation: model.deprecation ?? null,
+  }
+}
+
+// `weir catalog diff|import|export FILE`
+
+/** Differences between a catalog file and the catalog in use, by model. */
+export async function diffCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const { path, file } = readCatalog(context, invocation)
+  const changes = fileChanges(catalogFileInUse(context.config.data_dir), file)
+  print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
+}
+
+/**
+ * Replaces the catalog with a file. Refused as a whole if one of its prices cannot be charged exactly, or a model is in
+ * it twice: nobody could say at which price it is sold.
+ */
+export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const { path, file } = readCatalog(context, invocation)
+  const ids = new Set<string>()
+  const twice = new Set<string>()
+  for (const { id } of file.models) (ids.has(id) ? twice : ids).add(id)
+  if (twice.size > 0)
+    throw new CommandFailure(`${path} has models twice: ${[...twice].slice(0, 10).join(', ')}`)
+  const faults = file.models.flatMap(priceFaults)
+  if (faults.length > 0) {
+    throw new CommandFailure(
+      `${path} has prices that cannot be charged exactly:\n${faults.slice(0, 10).join('\n')}`,
+    )
+  }
+  const { data_dir } = context.config
+  const changes = fileChanges(catalogFileInUse(data_dir), file)
+  const target = importedCatalogPath(data_dir)
+  mkdirSync(data_dir, { recursive: true, mode: 0o700 })
+  writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
+  // A rename replaces the old file atomically: a start meanwhile reads one or the other.
+  renameSync(`${target}.new`, target)
+  const text = `${renderChanges(changes)}\n${plural(file.models.length, 'model')}, prices of ${file.date}: in use from the next start on`
+  print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })
+}
+
+/** Writes the catalog in use to a file, `-` for standard output. */
+export async function exportCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const file = catalogFileInUse(context.config.data_dir)
+  const text = `${JSON.stringify(file, null, 1)}\n`
+  const [target = '-'] = invocation.args
+  if (target === '-') {
+    context.io.out(text)
+    return
+  }
+  const path = resolve(context.io.cwd, target)
+  writeFileSync(path, text)
+  print(context, {
+    json: { file: path, date: file.date, models: file.models.length },
+    text: `wrote ${plural(file.models.length, 'model')}, prices of ${file.date}, to ${path}`,
+  })
+}
+
+function readCatalog(context: Context, invocation: Invocation): { path: string; file: CatalogFile } {
+  const path = resolve(context.io.cwd, invocation.args[0] ?? '')
+  const text = readTextFile(path)
+  if (text === undefined) throw new CommandFailure(`there is no file ${path}`)
+  return { path, file: parseCatalogFile(path, text) }
+}
+
+function renderChanges({ added, removed, changed }: FileChanges): string {
+  const lines = [
+    ...added.map((id) => `+ ${id}`),
+    ...removed.map((id) => `- ${id}`),
+    ...changed.flatMap(({ id, fields }) =>
+      Object.entries(fields).map(
+        ([name, { from, to }]) => `~ ${id} ${name}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`,
+      ),
+    ),
+  ]
+  return lines.length === 0 ? 'no difference' : lines.join('\n')
+}
+
+function priceFaults(row: CatalogRow): string[] {
+  const stated = [...(row.later_prices ?? []), ...(row.offers ?? [])].map(({ price }) => price)
+  const prices = [row.price, ...stated].filter((price) => price !== undefined)
+  try {
+    for (const price of prices) buildPrice(price)
+    return []
+  } catch (thrown) {
+    if (thrown instanceof PriceRefused) return [`  ${row.id}: ${thrown.message}`]
+    throw thrown
   }
 }

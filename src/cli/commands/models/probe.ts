@@ -1,27 +1,24 @@
 // `weir doctor --provider P`: makes one cheap call to a provider, charged to no account, and explains what is wrong.
 
 import type { Catalog } from '../../../catalog/catalog.ts'
-import type { Model } from '../../../catalog/model.ts'
-import { suggestion } from '../../../catalog/model-id.ts'
+import { type Model, suggestion } from '../../../catalog/row.ts'
 import { NearIds } from '../../../catalog/near-ids.ts'
 import { localModels } from '../../../catalog/local-models.ts'
 import { collect, type Fault, type FaultKind } from '../../../conversation/event.ts'
 import { larger, type Pico } from '../../../credits/money.ts'
-import { GatewayError } from '../../../errors.ts'
-import { parseJson } from '../../../protocols/json.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { parseJson } from '../../../protocols/lenient.ts'
 import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { Outbound, Target } from '../../../protocols/protocol.ts'
 import { outbounds } from '../../../protocols/registry.ts'
-import { configureProviders } from '../../../providers/configure.ts'
+import { type ConfiguredProvider, configureProviders, withDialect } from '../../../providers/provider.ts'
 import { modelsOf } from '../../../providers/local-servers.ts'
-import { type ConfiguredProvider, withDialect } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
 import { UnreachableError, Upstream } from '../../../providers/upstream.ts'
-import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
+import { catalogInUse } from '../../../serve/gateway/catalog.ts'
 import { CommandFailure, type Context, print, usageFault } from '../../context.ts'
 import { folderSays, isUsersChoice } from '../../gateway-address.ts'
-import { keyNames } from '../service/doctor.ts'
-import type { Finding } from '../service/finding.ts'
+import { type Finding, keyNames } from '../service/doctor.ts'
 
 /** The fault that a probe found, for scripts. */
 export type Problem =

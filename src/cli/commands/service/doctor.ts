@@ -2,20 +2,21 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { fetchBounded } from '../../../bounded-body.ts'
-import { plural } from '../../../counted.ts'
-import type { Config } from '../../../config.ts'
-import type { Unpaid } from '../../../credits/ledger/statements.ts'
+import type { Config } from '../../../config/config.ts'
+import type { Unpaid } from '../../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import type { Provider } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
+import { catalogInUse } from '../../../serve/gateway/catalog.ts'
+import { webSearchOf } from '../../../serve/gateway/tools.ts'
 import type { RetentionFacts } from '../../../store/store.ts'
-import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
+import { plural } from '../../../text/csv.ts'
+import { SearchFault } from '../../../tools/search/backends/backend.ts'
+import { PageReader, UnreadablePage } from '../../../tools/search/page/page-reader.ts'
+import { fetchBounded } from '../../../transport/bounded-body.ts'
 import { CommandFailure, type Context, print } from '../../context.ts'
 import { folderSays, isUsersChoice } from '../../gateway-address.ts'
 import { withStore } from '../../with-store.ts'
-import { pageFindings, searchFindings } from './doctor-search.ts'
-import type { Finding } from './finding.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 
@@ -248,4 +249,68 @@ function catalogFindings({ config, io }: Context): readonly Finding[] {
 
 function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
+// The web search in `weir doctor`: a test query shows whether the backend answers, and at which price.
+
+const check = 'web search'
+
+/** Whether pages can be opened: the reader runs in a worker thread, whose code must be in the executable. */
+async function pageFindings({ config }: Context): Promise<readonly Finding[]> {
+  const reader = new PageReader(config.search.page_read_ms)
+  const named = { check: 'open_page' }
+  if (!config.search.open_pages)
+    return [{ ...named, state: 'info', detail: 'switched off (search.open_pages)' }]
+  const began = performance.now()
+  try {
+    await reader.extract('<p>words</p>', 'https://example.org/', new AbortController().signal)
+    return [
+      { ...named, state: 'ok', detail: `reads pages, ready in ${Math.round(performance.now() - began)} ms` },
+    ]
+  } catch (error) {
+    if (!(error instanceof UnreadablePage)) throw error
+    return [{ ...named, state: 'bad', detail: error.message }]
+  } finally {
+    reader.stop()
+  }
+}
+
+/** Calls the configured backend once, which costs as much as a search. */
+async function searchFindings(context: Context): Promise<readonly Finding[]> {
+  const { config, io } = context
+  const { base_url: address } = config.search
+  if (address !== undefined && !isUsersChoice(context, ['search', 'base_url'], address))
+    return [{ check, state: 'info', detail: `not asked: ${address} ${folderSays}` }]
+  const { backend } = webSearchOf(config, io.clock)
+  if (!backend) {
+    const detail =
+      'no backend (search.backend): only models whose provider searches itself can search; test keys use the offline index'
+    return [{ check, state: 'info', detail }]
+  }
+  const began = performance.now()
+  try {
+    const query = { text: 'speed of light', allowedDomains: [], blockedDomains: [] }
+    const hints = { recency: undefined, location: undefined, contextSize: 'low' } as const
+    const { results, cost } = await backend.search(
+      { ...query, ...hints, count: 1 },
+      new AbortController().signal,
+    )
+    const ms = Math.round(performance.now() - began)
+    const price = `${formatUsd(cost ?? backend.price)} USD a search`
+    if (results.length > 0)
+      return [{ check, state: 'ok', detail: `${backend.id} answered in ${ms} ms, ${price}` }]
+    return [{ check, state: 'warn', detail: `${backend.id} answers, and found nothing for "${query.text}"` }]
+  } catch (error) {
+    if (!(error instanceof SearchFault)) throw error
+    return [{ check, state: 'bad', detail: `${error.message} ${error.detail}` }]
+  }
+}
+
+// The findings of `weir doctor` and its probes, one line each.
+
+/** `bad` makes the command fail; `warn` needs attention; `info` is a fact. */
+export interface Finding {
+  readonly check: string
+  readonly state: 'ok' | 'info' | 'warn' | 'bad'
+  readonly detail: string
 }

@@ -1,10 +1,13 @@
 // `weir serve`: configuration, log, gateway, banner, shutdown.
 
+import { reasonOf } from '../../../config/config.ts'
 import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
-import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
-import { endSoon } from '../../../serve/end-soon.ts'
-import { outliveRejections } from '../../../serve/unhandled.ts'
-import { type Context, contextFor, type Invocation, type Io } from '../../context.ts'
+import { baseUrlOf, renderBanner, startFactsJson } from '../../../serve/banner.ts'
+import { endSoon, outliveRejections } from '../../../serve/listen.ts'
+import { runningServer } from '../../../serve/running-server.ts'
+import { fetchBounded } from '../../../transport/bounded-body.ts'
+import { CommandFailure, type Context, contextFor, type Invocation, type Io, print } from '../../context.ts'
+import { isOnThisMachine } from '../../gateway-address.ts'
 
 /** Runs the gateway until a signal stops it. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
@@ -16,7 +19,7 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
   )
   const { startGateway } = await import('../../../serve/start.ts')
-  const { shownSettings } = await import('../../../config.ts')
+  const { shownSettings } = await import('../../../config/config.ts')
   const { loaded } = context
   const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
   // Before the start: clients are served as soon as the port is there.
@@ -39,7 +42,7 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
 
 /** The log of a configuration: on standard error, so that standard output stays free for the banner. */
 async function logOf({ config, io, loaded }: Context): Promise<Log> {
-  const { secretsOf } = await import('../../../config.ts')
+  const { secretsOf } = await import('../../../config/config.ts')
   const log = createLog(config.log, {
     sink: standardErrorSink(),
     clock: io.clock,
@@ -65,4 +68,33 @@ function stopSignal(log: Log): Promise<void> {
     process.on('SIGTERM', ask)
     process.on('SIGINT', ask)
   })
+}
+
+// `weir healthcheck`: whether the gateway of this configuration is ready, for container health checks without a shell.
+
+/** How long a gateway may take to answer. */
+const patienceMs = 3_000
+
+/** Asks `GET /readyz`. Throws CommandFailure (exit code 1) if nobody answers, or the answer is not "ready". */
+export async function healthcheck(context: Context, invocation: Invocation): Promise<void> {
+  const { data_dir, server } = context.config
+  const named = invocation.option('url')
+  // A server that was given its port by a flag is at another than the configured address.
+  const given = named ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
+  // A server listens on this machine: an address elsewhere is not one of the gateway of this folder.
+  if (named === undefined && !context.namedFile && !isOnThisMachine(given))
+    throw new CommandFailure(`${given} is not on this machine: give it with --url`)
+  const origin = URL.parse(given)?.origin
+  if (origin === undefined || origin === 'null') throw new CommandFailure(`${given} is no http address`)
+  const address = `${origin}/readyz`
+  let response: Response
+  try {
+    const signal = AbortSignal.timeout(patienceMs)
+    response = await fetchBounded(address, { redirect: 'manual', signal }, Infinity)
+    await response.body?.cancel()
+  } catch (cause) {
+    throw new CommandFailure(`nothing answers at ${address} (${reasonOf(cause)})`)
+  }
+  if (!response.ok) throw new CommandFailure(`${address} answers ${response.status}: not ready`)
+  print(context, { json: { status: 'ready', url: address }, text: 'ready' })
 }

@@ -1,6 +1,29 @@
 // `weir service print`: a systemd unit that runs the gateway as a service, with only the rights that it needs.
 
-import { type Context, type Invocation, usageFault } from '../../context.ts'
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import {
+  loadConfig,
+  printedOrigin,
+  readTextFile,
+  renderFaults,
+  renderSettings,
+  shownSettings,
+} from '../../../config/config.ts'
+import { catalogInUse } from '../../../serve/gateway/catalog.ts'
+import { unsoldModels } from '../../../serve/start.ts'
+import type { BackupReport } from '../../../store/backup.ts'
+import { version as number } from '../../../version.ts'
+import {
+  CommandFailure,
+  configFlags,
+  type Context,
+  exitCodes,
+  type Invocation,
+  type Io,
+  print,
+  usageFault,
+} from '../../context.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -122,4 +145,163 @@ ${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 # systemctl daemon-reload && systemctl enable --now weir
 # journalctl -u weir        the first start prints the owner's API key there, once
 `
+}
+
+// `weir backup FILE` and `weir restore FILE`
+
+/** Writes the database to a new file, also while a server runs. Fails if the audit of the copy's ledger fails. */
+export async function backUpTo(context: Context, invocation: Invocation): Promise<void> {
+  const { backUp } = await import('../../../store/backup.ts')
+  const { dataDir, file } = placesOf(context, invocation)
+  const report = backUp(dataDir, file)
+  print(context, { json: viewOf(report), text: `backed up ${dataDir} to ${file}\n${lineOf(report)}` })
+  if (report.broken !== null) {
+    throw new CommandFailure(`the backup was written, but the ledger does not hold: ${report.broken}`)
+  }
+}
+
+/** Restores a backup into the data directory after checking it. */
+export async function restoreFrom(context: Context, invocation: Invocation): Promise<void> {
+  const { restore } = await import('../../../store/backup.ts')
+  const { dataDir, file } = placesOf(context, invocation)
+  const existing = invocation.flag('force') ? 'replace' : 'keep'
+  const report = restore(file, dataDir, { existing, now: context.io.clock() })
+  const aside = report.movedAside === null ? '' : `\nwhat was there before is ${report.movedAside}`
+  print(context, {
+    json: { ...viewOf(report), moved_aside: report.movedAside },
+    text: `restored ${file} to ${dataDir}\n${lineOf(report)}${aside}`,
+  })
+}
+
+function placesOf({ config, io }: Context, invocation: Invocation): { dataDir: string; file: string } {
+  return { dataDir: resolve(io.cwd, config.data_dir), file: resolve(io.cwd, invocation.args[0] ?? '') }
+}
+
+function viewOf({ file, bytes, schema, journalEntries, headHash, broken }: BackupReport) {
+  return { file, bytes, schema, journal_entries: journalEntries, head_hash: headHash, ok: broken === null }
+}
+
+function lineOf({ bytes, schema, journalEntries, headHash }: BackupReport): string {
+  return `${journalEntries} journal entries, head ${headHash}, schema ${schema}, ${bytes} bytes`
+}
+
+// `weir version`
+
+/** Prints the version of Weir and of the runtime inside it. */
+export function version(io: Io, invocation: Invocation): void {
+  print(
+    { io, json: invocation.flag('json') },
+    { json: { version: number, bun: Bun.version }, text: `weir ${number}` },
+  )
+}
+
+// `weir completions bash|zsh|fish`: a script that completes commands and options, made from the definition of the
+// command line.
+
+/** A command for completion: its path, and what may follow it. */
+interface Completable {
+  /** The words after `weir`, such as `keys create`; empty for `weir`. */
+  readonly path: string
+  /** Names of subcommands, and every option in its long form. */
+  readonly words: readonly string[]
+}
+
+const shells = ['bash', 'zsh', 'fish'] as const
+type Shell = (typeof shells)[number]
+
+/** The script for a shell's start-up file. Throws CommandFailure (usage) for an unknown shell. */
+export function completionScript(shell: string, weir: Command): string {
+  const known = shells.find((name): name is Shell => name === shell)
+  if (known === undefined) throw usageFault(`completions are written for ${shells.join(', ')}, not ${shell}`)
+  const commands = completable(weir)
+  return known === 'fish' ? fishScript(commands) : bashScript(commands, known)
+}
+
+function completable(command: Command, path: readonly string[] = []): readonly Completable[] {
+  const options = command.createHelp()
+  const words = [
+    ...options.visibleCommands(command).map((child) => child.name()),
+    ...[...options.visibleOptions(command), ...options.visibleGlobalOptions(command)].flatMap(
+      ({ long }) => long ?? [],
+    ),
+  ]
+  return [
+    { path: path.join(' '), words: [...new Set(words)] },
+    ...command.commands.flatMap((child) => completable(child, [...path, child.name()])),
+  ]
+}
+
+/** The longest known path among the typed words decides; zsh runs the same script with its bash emulation. */
+function bashScript(commands: readonly Completable[], shell: 'bash' | 'zsh'): string {
+  const cases = commands.map(({ path, words }) => `    '${path}') words='${words.join(' ')}' ;;`)
+  const known = commands.flatMap(({ path }) => (path === '' ? [] : [`'${path}'`]))
+  return [
+    ...(shell === 'zsh' ? ['autoload -U +X bashcompinit && bashcompinit'] : []),
+    '_weir() {',
+    '  local path="" word words',
+    '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
+    '    case "${path:+$path }$word" in',
+    `      ${known.join('|')}) path="\${path:+$path }$word" ;;`,
+    '    esac',
+    '  done',
+    '  case "$path" in',
+    ...cases,
+    '  esac',
+    '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))',
+    '}',
+    'complete -o default -F _weir weir',
+    '',
+  ].join('\n')
+}
+
+function fishScript(commands: readonly Completable[]): string {
+  const lines = commands.flatMap(({ path, words }) => {
+    const children = words.filter((word) => !word.startsWith('--'))
+    const seen = path === '' ? [] : path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`)
+    // A group's commands are offered until one of them has been typed.
+    const open = children.length > 0 ? [`not __fish_seen_subcommand_from ${children.join(' ')}`] : []
+    const condition = [...seen, ...open].join('; and ')
+    const when = condition === '' ? '' : ` -n '${condition}'`
+    return words.map((word) =>
+      word.startsWith('--')
+        ? `complete -c weir${when} -l ${word.slice(2)}`
+        : `complete -c weir -f${when} -a ${word}`,
+    )
+  })
+  return `${lines.join('\n')}\n`
+}
+
+// `weir config check|show`
+
+/** Checks the configuration. Faults are the result here, so with --json they are on standard output, too. */
+export async function checkConfig(io: Io, invocation: Invocation): Promise<void> {
+  const json = invocation.flag('json')
+  const env = await io.environment()
+  const loaded = loadConfig({ flags: configFlags(invocation), env, cwd: io.cwd, readFile: readTextFile })
+  const unsold =
+    loaded.kind === 'loaded' ? unsoldModels(loaded.config, catalogInUse(loaded.config, io.clock)) : []
+  const warnings = [...loaded.warnings, ...unsold].map(({ name, problem }) => ({ name, problem }))
+  if (!json) for (const { name, problem } of warnings) io.err(`warning: ${name} ${problem}\n`)
+  if (loaded.kind === 'loaded') {
+    const text = `the configuration is good (${loaded.file ?? 'no file, defaults and environment only'})`
+    print({ io, json }, { json: { ok: true, file: loaded.file ?? null, faults: [], warnings }, text })
+    return
+  }
+  if (json) {
+    const faults = loaded.faults.map(({ path, problem, nearest, origin }) => ({
+      path,
+      problem,
+      nearest: nearest ?? null,
+      origin: origin ? printedOrigin(origin) : null,
+    }))
+    print({ io, json }, { json: { ok: false, file: null, faults, warnings }, text: '' })
+  }
+  throw new CommandFailure(`bad configuration:\n${renderFaults(loaded.faults)}`, exitCodes.badConfiguration)
+}
+
+/** Every setting with its value and source; secrets are masked. */
+export async function showConfig(context: Context): Promise<void> {
+  const shown = shownSettings(context.loaded)
+  const file = context.loaded.file ?? null
+  print(context, { json: { file, settings: shown }, text: renderSettings(shown) })
 }

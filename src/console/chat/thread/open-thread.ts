@@ -1,20 +1,30 @@
 // A conversation that is open: loads it, asks, stops, and saves where it stands. It outlives the page that shows it, so
 // that an answer goes on while the user looks at another page of the console.
 
-import { call, CallError, send } from '../../api/call.ts'
-import { newId } from '../../api/new-id.ts'
-import { conversationsNow, queryClient } from '../../api/queries.ts'
-import type { Conversation, ListedConversation, SessionView } from '../../api/wire.ts'
+import { EventSourceParserStream } from 'eventsource-parser/stream'
+import { useEffect, useState, useSyncExternalStore } from 'react'
+import { useLocation } from 'wouter'
+import { call, CallError, newId, send } from '../../api/call.ts'
+import { conversationsNow, queryClient, useConversations } from '../../api/queries.ts'
+import type { Conversation, ListedConversation, Receipt, SessionView } from '../../api/wire.ts'
 import { t } from '../../strings/text.ts'
-import { ask, settledReceipt } from './ask.ts'
-import { after, type Answer, type Item, keptTurn, newAnswer, requestFor } from './thread.ts'
-import type { ResponseObject, Turn } from './thread.ts'
+import {
+  after,
+  type Answer,
+  type Item,
+  keptTurn,
+  newAnswer,
+  requestFor,
+  type ResponseObject,
+  type StreamEvent,
+  type Turn,
+} from './thread.ts'
 
 interface KeptConversation extends ListedConversation {
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly Item[] }[]
 }
 
-export interface Asking {
+interface Asking {
   readonly model: string
   readonly reasons: boolean
   readonly searches: boolean
@@ -24,7 +34,7 @@ export interface Asking {
 /** What is asked: a question, or that calls of tools go on or do not. */
 export type Asked = Pick<Turn, 'text' | 'attachments' | 'approvals'>
 
-export interface ShownThread {
+interface ShownThread {
   /** A new conversation gets its id when its first answer begins. */
   readonly id: string | undefined
   readonly turns: readonly Turn[]
@@ -50,7 +60,7 @@ const recoveryMs = 30_000
 const busy = new Set<OpenThread>()
 
 /** The conversation with this id, or the one that is being answered, or a new one. */
-export function threadFor(id: string | undefined): OpenThread {
+function threadFor(id: string | undefined): OpenThread {
   const account = accountNow()
   const answered = [...busy].findLast(
     (thread) => thread.account === account && (id === undefined || thread.shown.id === id),
@@ -380,4 +390,112 @@ function faultOf(thrown: unknown, signal: AbortSignal): Answer['fault'] {
   if (!(thrown instanceof CallError)) return cutShort()
   const { status, code, message } = thrown.fault
   return { code: status === 0 ? null : code, message }
+}
+
+// One request of the chat: the stream of a response, event by event, then its cost.
+
+interface Question {
+  /** Which the gateway notes to stand at the answer, even if this page is gone by then. */
+  readonly conversation: string
+  readonly model: string
+  readonly previous: string | null
+  readonly input: readonly object[]
+  /** Whether the model reasons: then a summary is requested. */
+  readonly reasons: boolean
+  /** Whether it may search the web. */
+  readonly searches: boolean
+  /** The registered MCP servers whose tools it may use, each call with the user's approval. */
+  readonly servers: readonly string[]
+}
+
+/** How long an answer may take to begin, milliseconds. The gateway's own limits are shorter, and the user can stop it. */
+const beginsWithinMs = 3_600_000
+
+/** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
+async function* ask(
+  { conversation, model, previous, input, reasons, searches, servers }: Question,
+  signal: AbortSignal,
+  begun: (requestId: string | null) => void,
+): AsyncGenerator<StreamEvent> {
+  const tools = [
+    ...(searches ? [{ type: 'web_search' }] : []),
+    ...servers.map((name) => ({ type: 'mcp', server_label: name, require_approval: 'always' })),
+  ]
+  const body = {
+    model,
+    input,
+    stream: true,
+    store: true,
+    ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(previous === null ? {} : { previous_response_id: previous }),
+  }
+  const question = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-weir-conversation': conversation },
+    body: JSON.stringify(body),
+    signal,
+  }
+  const response = await send('/app/v1/responses', question, beginsWithinMs)
+  begun(response.headers.get('x-request-id'))
+  const events = response
+    .body!.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+  const reader = events.getReader()
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    yield JSON.parse(next.value.data) as StreamEvent
+  }
+}
+
+const settleWithinMs = 8_000
+const askEveryMs = 250
+
+/** The receipt of a call once it is settled, which a stopped call is at once; undefined if it is not settled. */
+async function settledReceipt(id: string): Promise<Receipt | undefined> {
+  const until = Date.now() + settleWithinMs
+  while (Date.now() < until) {
+    try {
+      const response = await send(`/app/v1/generation?id=${encodeURIComponent(id)}`)
+      const { data } = (await response.json()) as { data: Receipt }
+      if (data.state !== 'open') return data
+    } catch {
+      // The call is not settled yet.
+    }
+    await new Promise((resolve) => setTimeout(resolve, askEveryMs))
+  }
+  return undefined
+}
+
+// The conversation that the page shows.
+
+/** `id`: as the address says; undefined for a new conversation. */
+export function useThread(id: string | undefined) {
+  const [opened, setOpened] = useState(() => ({ address: id, thread: threadFor(id) }))
+  const { address, thread } = opened
+  const shown = useSyncExternalStore(thread.subscribe, () => thread.shown)
+  const { data: conversations } = useConversations()
+  const [, navigate] = useLocation()
+
+  if (id !== address) {
+    const isOpen = id === thread.shown.id
+    const other = () => (id === undefined ? new OpenThread(undefined) : threadFor(id))
+    setOpened({ address: id, thread: isOpen ? thread : other() })
+  }
+
+  // A new conversation gets its address with its first answer; one that is still answered is shown on return.
+  useEffect(() => {
+    if (shown.id !== undefined && address === undefined) navigate(`/chat/${shown.id}`, { replace: true })
+  }, [address, shown.id])
+
+  useEffect(() => {
+    const listed = conversations?.find((conversation) => conversation.id === thread.shown.id)
+    if (listed) thread.catchUp(listed)
+  }, [conversations])
+
+  /** Leaves a conversation that has no address yet; one that has is left by going to another address. */
+  function startAnew() {
+    if (id === undefined) setOpened({ address: id, thread: new OpenThread(undefined) })
+  }
+
+  return { ...shown, thread, startAnew }
 }

@@ -1,17 +1,31 @@
 // The payments of all accounts, and the messages of their processors.
 
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
-import { Link, useLocation } from 'wouter'
-import { call } from '../../api/call.ts'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { Link, useLocation, useParams } from 'wouter'
+import { call, newId, relayedAnswerWithinMs } from '../../api/call.ts'
+import type { ProcessorId, TopUp } from '../../api/payments.ts'
 import type { Page } from '../../api/wire.ts'
-import { TopUpTable } from '../../pages/payments/top-up-table.tsx'
+import { TopUpTable } from '../../pages/payments/payments.tsx'
+import { inr, problems, processorNames, TopUpBadges } from '../../pages/words.tsx'
+import { decimal, exact, moment, plus, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Empty, PageHead, Time } from '../../ui/basics.tsx'
-import { Older } from '../../ui/older.tsx'
-import { Table } from '../../ui/table.tsx'
-import { QueryState } from '../../ui/query-state.tsx'
-import type { AnyTopUp, PaymentEvent } from './wire.ts'
+import {
+  Badge,
+  Button,
+  Empty,
+  Fact,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  Section,
+  Time,
+} from '../../ui/basics.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { elevate } from '../../ui/elevate.tsx'
+import { ActForm, TextField, textOf, useAct } from '../../ui/form.tsx'
+import { numeric, Older, QueryState, Table } from '../../ui/table.tsx'
 
 const parts = [
   ['/operator/payments', 'Top-ups'],
@@ -110,7 +124,7 @@ const outcomes: Readonly<Record<PaymentEvent['outcome'], 'good' | 'warn' | 'bad'
   refused: 'bad',
 }
 
-export function EventTable({ events }: { events: readonly PaymentEvent[] }) {
+function EventTable({ events }: { events: readonly PaymentEvent[] }) {
   return (
     <Table
       label={t('Messages')}
@@ -142,4 +156,228 @@ export function EventTable({ events }: { events: readonly PaymentEvent[] }) {
       ))}
     </Table>
   )
+}
+
+// One top-up, for operators: its messages, its refunds, and what can be done.
+
+export function PaymentPage() {
+  const { id } = useParams<{ id: string }>()
+  const path = `admin/top-ups/${encodeURIComponent(id)}`
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'top-up', id],
+    queryFn: async () => (await call<{ data: TopUpWhole }>('GET', path)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/operator/payments" className="text-accent underline">
+          {t('Payments')}
+        </Link>
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <PageHead title={t('Top-up')} />
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Whole topUp={data} path={path} />}
+    </>
+  )
+}
+
+function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [refunding, setRefunding] = useState(false)
+  const reconcile = () =>
+    act(async () => {
+      await call('POST', `${path}/reconcile`, undefined, { withinMs: relayedAnswerWithinMs })
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  const canRefund = ['credited', 'refunded_part', 'disputed'].includes(topUp.state)
+  return (
+    <>
+      <PageHead title={t('Top-up of {amount}', { amount: inr(topUp.amount) })}>
+        <TopUpBadges topUp={topUp} />
+      </PageHead>
+      {topUp.problem !== null && (
+        <div className="mb-4">
+          <Note tone="bad">{t(problems[topUp.problem] ?? topUp.problem)}</Note>
+        </div>
+      )}
+      <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
+        <Fact name={t('Id')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.id}</span>
+        </Fact>
+        <Fact name={t('Account')}>
+          <span className="break-all">
+            <AccountLink id={topUp.account} />
+          </span>
+        </Fact>
+        <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>
+        <Fact name={t('Rate')}>{`₹${topUp.rate}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
+        <Fact name={t('Processor')}>{t(processorNames[topUp.processor])}</Fact>
+        <Fact name={t('Page')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
+        </Fact>
+        <Fact name={t('Payment')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.payment_id ?? '–'}</span>
+        </Fact>
+        <Fact name={t('Receipt')}>{topUp.receipt ?? '–'}</Fact>
+        <Fact name={t('Opened')}>{moment(topUp.created_at)}</Fact>
+        <Fact name={t('Paid')}>{topUp.paid_at === null ? '–' : moment(topUp.paid_at)}</Fact>
+        <Fact name={t('Last asked')}>
+          <Time at={topUp.checked_at} none={t('never')} />
+        </Fact>
+      </dl>
+      <div className="mt-4 flex flex-wrap gap-2">
+        <Button busy={busy} onClick={() => void reconcile()}>
+          {t('Ask the processor now')}
+        </Button>
+        {canRefund && (
+          <Button look="danger" onClick={() => setRefunding(true)}>
+            {t('Refund')}
+          </Button>
+        )}
+      </div>
+      {error !== null && (
+        <div className="mt-3">
+          <Failure error={error} />
+        </div>
+      )}
+      <Section title={t('Messages')}>
+        {topUp.events.length === 0 ? (
+          <p className="text-muted">{t('None came; what is known was asked for.')}</p>
+        ) : (
+          <EventTable events={topUp.events} />
+        )}
+      </Section>
+      {topUp.reversals.length > 0 && <Reversals topUp={topUp} />}
+      {refunding && <Refund topUp={topUp} path={path} onClose={() => setRefunding(false)} />}
+    </>
+  )
+}
+
+function Reversals({ topUp }: { topUp: TopUpWhole }) {
+  return (
+    <Section title={t('Taken back')}>
+      <Table
+        label={t('Taken back')}
+        columns={[t('When'), t('What'), t('Id'), numeric(t('Amount')), numeric(t('Credit')), t('Ledger')]}
+      >
+        {topUp.reversals.map((reversal) => (
+          <tr key={reversal.id}>
+            <td>
+              <Time at={reversal.at} />
+            </td>
+            <td>
+              <Badge tone="warn">{t(reversal.kind.replace('_', ' '))}</Badge>
+            </td>
+            <td className="font-mono text-[12px]">{reversal.id}</td>
+            <td className="num">{inr(reversal.amount)}</td>
+            <td className="num">{usd(reversal.credit_usd)}</td>
+            <td>{reversal.booked ? t('booked') : t('to be booked')}</td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  )
+}
+
+function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
+  const client = useQueryClient()
+  // If the answer was lost, the same refund is sent again with this id and made once.
+  const [id] = useState(() => newId())
+  const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
+  const refund = async (given: FormData) => {
+    const amount = textOf(given, 'amount') ?? rest
+    await elevate(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
+  }
+  return (
+    <Dialog title={t('Refund')} onClose={onClose}>
+      <ActForm onSubmit={refund} action={t('Give it back')} look="danger" fields={['amount']}>
+        {(faultOf) => (
+          <>
+            <p className="text-muted">
+              {t(
+                'The money goes back through {name}; its credit is taken at the rate of the payment. What is spent already becomes a debt.',
+                {
+                  name: t(processorNames[topUp.processor]),
+                },
+              )}
+            </p>
+            <TextField
+              label={t('Rupees')}
+              name="amount"
+              inputMode="decimal"
+              hint={t('Empty: all that is left, {amount}.', { amount: inr(rest) })}
+              error={faultOf('amount')}
+            />
+          </>
+        )}
+      </ActForm>
+    </Dialog>
+  )
+}
+
+// Answers of the API for operators about payments.
+
+type AnyTopUp = TopUp & { readonly account: string }
+
+interface PaymentEvent {
+  readonly processor: ProcessorId
+  readonly id: string
+  readonly type: string
+  readonly at: string
+  readonly outcome: 'received' | 'waiting' | 'unmatched' | 'applied' | 'ignored' | 'refused'
+  readonly top_up: string | null
+  readonly payment_id: string | null
+}
+
+type TopUpWhole = AnyTopUp & {
+  readonly reference: string | null
+  readonly checked_at: string | null
+  readonly events: readonly PaymentEvent[]
+  readonly reversals: readonly {
+    readonly id: string
+    readonly kind: string
+    readonly amount: string
+    readonly credit_usd: string
+    readonly held_usd: string
+    readonly booked: boolean
+    readonly at: string
+  }[]
+}
+
+export interface Voucher {
+  readonly id: string
+  readonly credit_usd: string
+  readonly state: 'valid' | 'redeemed' | 'revoked' | 'expired'
+  readonly note: string
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly account: string | null
+}
+
+export type MadeVoucher = Voucher & { readonly code: string }
+
+export interface Product {
+  readonly id: string
+  readonly credit_usd: string
+  readonly months: number
+}
+
+export interface Period {
+  readonly subscription: string
+  readonly source: string
+  readonly account: string
+  readonly product: string
+  readonly state: 'active' | 'grace' | 'ended' | 'refunded' | 'refund_reversed'
+  readonly from: string
+  readonly to: string
+  readonly credit_usd: string
+  readonly lot: string | null
 }

@@ -2,22 +2,17 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { call, CallError } from '../../api/call.ts'
-import { newId } from '../../api/new-id.ts'
+import { call, CallError, newId } from '../../api/call.ts'
 import type { Page } from '../../api/wire.ts'
 import { countOf, day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevate } from '../../ui/elevate.tsx'
-import { Choice, textOf, TextField } from '../../ui/form.tsx'
-import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
-import { useAct } from '../../ui/use-act.ts'
-import { QueryState } from '../../ui/query-state.tsx'
-import { ActForm } from '../../ui/act-form.tsx'
-import { AccountLink, PaymentsHead } from './payments.tsx'
+import { ActForm, Choice, TextField, textOf, useAct } from '../../ui/form.tsx'
+import { numeric, QueryState, screenReaderOnly, Table } from '../../ui/table.tsx'
+import { AccountLink, PaymentsHead, type Period, type Product } from './payments.tsx'
 import type { AccountRow } from '../wire.ts'
-import type { Period, Product } from './wire.ts'
 
 const tones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>> = {
   active: 'good',

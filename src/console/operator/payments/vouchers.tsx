@@ -2,21 +2,15 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { call } from '../../api/call.ts'
-import { newId } from '../../api/new-id.ts'
+import { call, newId } from '../../api/call.ts'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty } from '../../ui/basics.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { Dialog, RevokeButton, ShownOnce } from '../../ui/dialog.tsx'
 import { elevate } from '../../ui/elevate.tsx'
-import { textOf, TextField } from '../../ui/form.tsx'
-import { numeric, screenReaderOnly, Table } from '../../ui/table.tsx'
-import { QueryState } from '../../ui/query-state.tsx'
-import { ActForm } from '../../ui/act-form.tsx'
-import { RevokeButton } from '../../ui/revoke-button.tsx'
-import { ShownOnce } from '../../ui/shown-once.tsx'
-import { AccountLink, PaymentsHead } from './payments.tsx'
-import type { MadeVoucher, Voucher } from './wire.ts'
+import { ActForm, TextField, textOf } from '../../ui/form.tsx'
+import { numeric, QueryState, screenReaderOnly, Table } from '../../ui/table.tsx'
+import { AccountLink, type MadeVoucher, PaymentsHead, type Voucher } from './payments.tsx'
 
 const queryKey = ['admin', 'vouchers']
 

@@ -9,8 +9,8 @@ import { day, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Failure, Loading } from '../../ui/basics.tsx'
 import { TextField } from '../../ui/form.tsx'
-import { rateDay } from './top-up-form.tsx'
-import { inr, processorNames } from './words.tsx'
+import { rateDay } from './top-up.tsx'
+import { inr, processorNames } from '../words.tsx'
 
 export function ReceiptPage() {
   const { id } = useParams<{ id: string }>()

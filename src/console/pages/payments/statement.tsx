@@ -5,14 +5,12 @@ import { Link, useLocation, useParams } from 'wouter'
 import { call } from '../../api/call.ts'
 import type { MonthlyStatement, MovementKind } from '../../api/payments.ts'
 import { useSession } from '../../api/queries.ts'
-import { decimal, exact, plus, sumOf } from '../../strings/exact.ts'
-import { day, monthName, usd } from '../../strings/format.ts'
+import { day, decimal, exact, monthName, plus, sumOf, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Failure, Loading, Note, Section } from '../../ui/basics.tsx'
 import { Choice } from '../../ui/form.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
-import { poolNames } from '../credits/pools.ts'
-import { inr } from './words.tsx'
+import { inr, poolNames } from '../words.tsx'
 
 interface Place {
   /** The path of the account's statements below `/console/api/`. */

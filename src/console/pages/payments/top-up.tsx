@@ -1,14 +1,22 @@
 // One top-up: what it is waiting for, or its outcome.
 
 import { useQueryClient } from '@tanstack/react-query'
-import { useEffect } from 'react'
-import { Link, useParams } from 'wouter'
-import { isWaiting, type TopUp, useTopUp } from '../../api/payments.ts'
+import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { Link, useLocation, useParams } from 'wouter'
+import { call, faultIn, newId, relayedAnswerWithinMs } from '../../api/call.ts'
+import {
+  isWaiting,
+  type ProcessorId,
+  type TopUp,
+  type TopUpTerms,
+  useTopUp,
+  useTopUpTerms,
+} from '../../api/payments.ts'
 import { day, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Button, Fact, Failure, Loading, Note, PageHead } from '../../ui/basics.tsx'
-import { rateDay } from './top-up-form.tsx'
-import { inr, problems, processorNames, TopUpBadges } from './words.tsx'
+import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../../ui/basics.tsx'
+import { Choice, TextField, textOf, useAct } from '../../ui/form.tsx'
+import { inr, problems, processorNames, TopUpBadges } from '../words.tsx'
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()
@@ -191,4 +199,250 @@ function Facts({ topUp }: { topUp: TopUp }) {
       </Fact>
     </dl>
   )
+}
+
+// Topping up: rupees become dollars at a rate that is shown before anything is paid. And the other way in: vouchers.
+
+export function TopUpPage() {
+  const { data: terms, error, isPending, refetch } = useTopUpTerms()
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/credits" className="text-accent underline">
+          {t('Credits')}
+        </Link>
+      </p>
+      <PageHead
+        title={t('Top up')}
+        about={t('Purchased credit pays for API calls and chats with every model, and lasts twelve months.')}
+      />
+      {isPending && <Loading />}
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {terms && <AmountForm terms={terms} />}
+      <VoucherForm />
+    </>
+  )
+}
+
+const suggested = ['500', '1000', '2500', '5000']
+
+function AmountForm({ terms }: { terms: TopUpTerms }) {
+  const [, navigate] = useLocation()
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [amount, setAmount] = useState('500')
+  const [tried, setTried] = useState(false)
+  const [processor, setProcessor] = useState<ProcessorId | undefined>(terms.processors[0]?.id)
+  const [changed, setChanged] = useState(false)
+  // A request that is sent again after a lost answer opens the same top-up; another amount is another request.
+  const attempt = useRef({ of: '', key: '' })
+  const fault = amountFault(amount, terms.min, terms.max)
+  const refused = error !== null && faultIn(error).param === 'amount' ? faultIn(error).message : undefined
+  const shown = tried && fault !== undefined ? faultText(fault, terms) : refused
+  const test = terms.processors.find(({ id }) => id === processor)?.test === true
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setTried(true)
+    if (fault !== undefined || processor === undefined) return
+    const of = `${amount} ${processor}`
+    if (attempt.current.of !== of) attempt.current = { of, key: newId() }
+    void act(async () => {
+      const body = { amount, currency: 'INR', processor }
+      const headers = { 'idempotency-key': attempt.current.key }
+      const topUp = await call<TopUp>('POST', 'top-ups', body, { headers, withinMs: relayedAnswerWithinMs })
+      // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
+      setChanged(topUp.rate !== terms.rate)
+      if (topUp.rate !== terms.rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
+      attempt.current = { of: '', key: '' }
+      client.removeQueries({ queryKey: ['top-ups'] })
+      const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
+      if (page !== null && /^https?:$/.test(page.protocol)) location.assign(page)
+      else navigate(`/credits/top-ups/${topUp.id}`)
+    })
+  }
+  return (
+    <form onSubmit={submit} noValidate className="grid gap-4 lg:grid-cols-2">
+      <div className="card grid content-start gap-3.5 p-4">
+        <TextField
+          label={t('Amount in rupees')}
+          name="amount"
+          inputMode="decimal"
+          autoComplete="transaction-amount"
+          value={amount}
+          onChange={(event) => setAmount(event.target.value.trim())}
+          onBlur={() => setTried(true)}
+          hint={t('From {least} to {most}.', { least: inr(terms.min), most: inr(terms.max) })}
+          error={shown}
+        />
+        <div className="flex flex-wrap gap-2" role="group" aria-label={t('Common amounts')}>
+          {suggested
+            .filter((each) => amountFault(each, terms.min, terms.max) === undefined)
+            .map((each) => (
+              <Button key={each} small aria-pressed={each === amount} onClick={() => setAmount(each)}>
+                {inr(each)}
+              </Button>
+            ))}
+        </div>
+        {terms.processors.length > 1 && (
+          <Choice
+            label={t('Paid with')}
+            name="processor"
+            value={processor}
+            onChange={(event) => setProcessor(event.target.value as ProcessorId)}
+            options={terms.processors.map((each) => [
+              each.id,
+              each.test ? t('{name} (test)', { name: t(processorNames[each.id]) }) : processorNames[each.id],
+            ])}
+          />
+        )}
+        {test && (
+          <Note tone="warn">
+            {t('This is a test mode: the whole flow runs, no money moves, and no credit is added.')}
+          </Note>
+        )}
+        {changed && (
+          <Note tone="warn" role="status">
+            {t(
+              'The rate has changed while this page was open. This is what it becomes now: pay if you agree.',
+            )}
+          </Note>
+        )}
+        {error !== null && refused === undefined && <Failure error={error} />}
+        <div>
+          <Button type="submit" look="primary" busy={busy}>
+            {processor === undefined || test
+              ? t('Continue')
+              : t('Pay with {name}', { name: processorNames[processor] })}
+          </Button>
+        </div>
+      </div>
+      <Quote amount={fault === undefined ? amount : null} terms={terms} />
+    </form>
+  )
+}
+
+/** What the amount becomes, before it is paid. */
+function Quote({ amount, terms }: { amount: string | null; terms: TopUpTerms }) {
+  const paise = amount === null ? undefined : paiseOf(amount)
+  return (
+    <section className="card p-4" aria-label={t('What it becomes')}>
+      <h2 className="font-semibold">{t('What it becomes')}</h2>
+      <p className="mt-2 text-2xl font-semibold tracking-tight tabular-nums" aria-live="polite">
+        {paise === undefined ? '–' : usd(creditOf(paise, terms.rate))}
+      </p>
+      <dl className="mt-3 grid grid-cols-[auto_1fr] gap-x-4 gap-y-1.5">
+        <dt className="text-muted">{t('Rate')}</dt>
+        <dd>
+          {t('₹{rate} for $1', { rate: terms.rate })}
+          <span className="block text-[12.5px] text-muted">
+            {t('{source}, of {day}', { source: terms.rate_source, day: rateDay(terms.rate_as_of) })}
+          </span>
+        </dd>
+        <dt className="text-muted">{t('Markup')}</dt>
+        <dd>{t('none')}</dd>
+        <dt className="text-muted">{t('Usable until')}</dt>
+        <dd>{t('{day}, if it is paid now', { day: day(terms.credit_expires_at) })}</dd>
+      </dl>
+      <p className="mt-3 text-[12.5px] text-muted">
+        {t('This rate holds for this top-up, even if the payment takes a while.')}
+      </p>
+    </section>
+  )
+}
+
+/** Operators may leave the day of their rate open. */
+export function rateDay(asOf: string): string {
+  return /^\d{4}-\d{2}-\d{2}$/.test(asOf) ? day(asOf) : t('an unknown day')
+}
+
+function faultText(fault: AmountFault, { min, max }: TopUpTerms): string {
+  const texts: Readonly<Record<AmountFault, string>> = {
+    empty: t('Type an amount.'),
+    no_amount: t('Type rupees as digits, such as 500 or 500.50.'),
+    decimals: t('Rupees have at most two decimals.'),
+    too_small: t('A top-up is at least {least}.', { least: inr(min) }),
+    too_large: t('A top-up is at most {most}.', { most: inr(max) }),
+  }
+  return texts[fault]
+}
+
+function VoucherForm() {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [redeemed, setRedeemed] = useState<string | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = event.currentTarget
+    const code = textOf(new FormData(form), 'code') ?? ''
+    setRedeemed(null)
+    void act(async () => {
+      const { credit_usd: credit } = await call<{ credit_usd: string }>('POST', 'vouchers/redeem', { code })
+      setRedeemed(credit)
+      form.reset()
+      await client.invalidateQueries({ queryKey: ['credits'] })
+    })
+  }
+  const fault = error === null ? undefined : faultIn(error)
+  const ofField = fault !== undefined && fault.code.startsWith('voucher_')
+  return (
+    <Section title={t('Redeem a voucher')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:max-w-md">
+        <TextField
+          label={t('Code')}
+          name="code"
+          required
+          maxLength={100}
+          autoComplete="off"
+          spellCheck={false}
+          placeholder="WEIR-XXXX-XXXX-XXXX-XXXX"
+          hint={t('In capital or small letters, with or without hyphens.')}
+          error={ofField ? fault.message : undefined}
+        />
+        {error !== null && !ofField && <Failure error={error} />}
+        {redeemed !== null && error === null && (
+          <Note tone="good" role="status">
+            {t('{amount} was added. It lasts twelve months.', { amount: usd(redeemed) })}
+          </Note>
+        )}
+        <div>
+          <Button type="submit" busy={busy}>
+            {t('Redeem')}
+          </Button>
+        </div>
+      </form>
+    </Section>
+  )
+}
+
+// What rupees are worth in dollars, shown before anything is paid: the same sum that the gateway makes, rounded down to
+// picodollars.
+
+const amountForm = /^(\d{1,9})(?:\.(\d{1,2}))?$/
+
+/** Rupees as paise; undefined for what is no amount with at most two decimals. */
+export function paiseOf(text: string): bigint | undefined {
+  const match = amountForm.exec(text)
+  return match ? BigInt(match[1]! + (match[2] ?? '').padEnd(2, '0')) : undefined
+}
+
+/** The credit of an amount in paise at a rate such as "89.015" rupees for a dollar, as a decimal string of dollars. */
+export function creditOf(paise: bigint, rate: string): string {
+  const [whole = '', fraction = ''] = rate.split('.')
+  const millionths = BigInt(whole + fraction.padEnd(6, '0'))
+  const pico = (paise * 10n ** 18n) / (millionths * 100n)
+  const digits = String(pico).padStart(13, '0')
+  const cents = digits.slice(-12).replace(/0+$/, '')
+  return `${digits.slice(0, -12)}${cents === '' ? '' : `.${cents}`}`
+}
+
+/** What is wrong with a typed amount. */
+type AmountFault = 'empty' | 'no_amount' | 'decimals' | 'too_small' | 'too_large'
+
+export function amountFault(text: string, least: string, most: string): AmountFault | undefined {
+  if (text === '') return 'empty'
+  const paise = paiseOf(text)
+  if (paise === undefined) return /^\d+\.\d{3,}$/.test(text) ? 'decimals' : 'no_amount'
+  if (paise < paiseOf(least)!) return 'too_small'
+  return paise > paiseOf(most)! ? 'too_large' : undefined
 }

@@ -3,18 +3,37 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useParams } from 'wouter'
+import { csvLine } from '../../../text/csv.ts'
 import { call } from '../../api/call.ts'
-import type { Receipt, RequestWhole } from '../../api/wire.ts'
-import { count, countOf, milliseconds, moment, usd } from '../../strings/format.ts'
+import type { Receipt, Refusal, RequestRow, RequestWhole } from '../../api/wire.ts'
+import {
+  count,
+  countOf,
+  decimal,
+  equal,
+  exact,
+  milliseconds,
+  moment,
+  sumOf,
+  times,
+  usd,
+  usdShort,
+} from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
-import { Badge, Button, Copy, Fact, Failure, Loading, PageHead, Section } from '../../ui/basics.tsx'
-import { csvLine } from '../../../csv.ts'
-import { saveFile } from '../../ui/save-file.ts'
+import {
+  Badge,
+  Button,
+  Copy,
+  Fact,
+  Failure,
+  Loading,
+  PageHead,
+  saveFile,
+  Section,
+  Time,
+} from '../../ui/basics.tsx'
 import { numeric, Table } from '../../ui/table.tsx'
-import { poolName } from '../credits/pools.ts'
-import { addUp } from './add-up.ts'
-import { Explanation } from './explanation.tsx'
-import { Outcome } from './request-table.tsx'
+import { poolName, poolNames } from '../words.tsx'
 
 export function RequestPage() {
   const { id } = useParams<{ id: string }>()
@@ -215,4 +234,217 @@ function saveCsv(receipt: Receipt): void {
     ...(receipt.on_credit === '0' ? [] : [['on the credit line', '', '', receipt.on_credit]]),
   ]
   saveFile(`${receipt.id}.csv`, 'text/csv', rows.map(csvLine).join(''))
+}
+
+export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
+  return (
+    <Table
+      label={t('Requests')}
+      columns={[
+        t('When'),
+        t('Model'),
+        t('Key'),
+        t('Outcome'),
+        numeric(t('Tokens in')),
+        numeric(t('Tokens out')),
+        numeric(t('Time')),
+        numeric(t('Cost')),
+      ]}
+    >
+      {rows.map((row) => (
+        <tr key={row.id} className="hover:bg-paper">
+          <td>
+            <Link href={`/requests/${row.id}`} className="text-accent underline">
+              <Time at={row.ended_at} />
+            </Link>
+          </td>
+          <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
+            {row.model ?? '–'}
+          </td>
+          <td className="max-w-40 truncate">{row.key === null ? t('chat') : (row.key_name ?? row.key)}</td>
+          <td className="whitespace-nowrap">
+            <Outcome row={row} />
+          </td>
+          <td className="num">{count(row.prompt_tokens)}</td>
+          <td className="num">{count(row.completion_tokens)}</td>
+          <td className="num">{milliseconds(row.total_ms)}</td>
+          <td className="num">{usdShort(row.cost)}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+function Outcome({ row }: { row: RequestRow }) {
+  if (row.code === null) {
+    const plain = row.ending === null || row.ending === 'finished' || row.ending === 'completed'
+    return <Badge tone={plain ? 'good' : 'warn'}>{plain ? t('served') : row.ending}</Badge>
+  }
+  return (
+    <Badge tone={row.status >= 500 ? 'bad' : 'warn'}>
+      {row.status} {row.code}
+    </Badge>
+  )
+}
+
+// A receipt, added up again in the browser: nothing the gateway has summed is believed.
+
+interface Step {
+  readonly says: string
+  readonly holds: boolean
+}
+
+/** What a receipt claims, each claim computed from the figures it is made of. */
+export function addUp(receipt: Receipt): readonly Step[] {
+  const lines = receipt.lines.map(({ item, quantity, rate, amount }) => {
+    const product = times(exact(String(quantity)), exact(rate))
+    return {
+      says: `${item}: ${quantity} × ${rate} = ${decimal(product)}`,
+      holds: equal(product, exact(amount)),
+    }
+  })
+  const total = sumOf(receipt.lines.map(({ amount }) => amount))
+  const charged = sumOf([receipt.charged, receipt.absorbed])
+  const drawn = sumOf([...receipt.drawn.map(({ amount }) => amount), receipt.on_credit])
+  return [
+    ...lines,
+    { says: `lines = ${decimal(total)}`, holds: equal(total, exact(receipt.total)) },
+    { says: `charged + absorbed = ${decimal(charged)}`, holds: equal(charged, exact(receipt.total)) },
+    { says: `lots + credit line = ${decimal(drawn)}`, holds: equal(drawn, exact(receipt.charged)) },
+  ]
+}
+
+// Why a request was refused: the rules that admission goes through, the one that fired, the figures of that moment, and
+// the one act that would change it. Other failures have their code and what the gateway knows of them.
+
+function Explanation({ request }: { request: RequestWhole }) {
+  const { refusal, detail, code } = request
+  return (
+    <Section title={refusal ? t('Why it was refused') : t('Why it failed')}>
+      {refusal && <RuleTable refusal={refusal} />}
+      {!refusal && (
+        <div className="card p-4">
+          <p>{messageIn(detail) ?? t('The gateway answered {status}.', { status: request.status })}</p>
+          <p className="mt-2">
+            <a
+              href={`/docs/errors#${code}`}
+              target="_blank"
+              rel="noreferrer"
+              className="font-mono text-accent underline"
+            >
+              {code}
+            </a>
+          </p>
+          {detail && <Details detail={detail} />}
+        </div>
+      )}
+    </Section>
+  )
+}
+
+function RuleTable({ refusal }: { refusal: Refusal }) {
+  return (
+    <div className="card p-4">
+      <ol className="grid gap-1" aria-label={t('Rules of admission')}>
+        {refusal.rules.map(({ id, code, asks, outcome }, index) => (
+          <li
+            key={id}
+            className={`flex flex-wrap items-baseline gap-x-3 rounded px-2 py-1 ${
+              outcome === 'fired' ? 'bg-bad-soft font-medium' : outcome === 'passed' ? '' : 'text-muted'
+            }`}
+          >
+            <span className="w-5 tabular-nums">{index + 1}.</span>
+            <span className="min-w-0 flex-1">{asks}</span>
+            <code className="font-mono text-[12px]">{code}</code>
+            <Badge tone={outcome === 'fired' ? 'bad' : outcome === 'passed' ? 'good' : 'plain'}>
+              {t(outcomeNames[outcome])}
+            </Badge>
+          </li>
+        ))}
+      </ol>
+      <Figures figures={refusal.figures} />
+      <Act act={refusal.act} figures={refusal.figures} />
+    </div>
+  )
+}
+
+const outcomeNames = { passed: 'passed', fired: 'refused here', not_reached: 'not reached' } as const
+
+function Figures({ figures }: { figures: Refusal['figures'] }) {
+  const { needed, available, held, key_limit_left: left, pools } = figures
+  const facts: readonly (readonly [string, string | null | undefined])[] = [
+    [t('Needed at most'), needed],
+    [t('Available'), available],
+    [t('Held by other calls'), held],
+    [t('Left of the key’s limit'), left],
+  ]
+  const known = facts.filter(([, amount]) => amount != null)
+  if (known.length === 0 && !pools?.length) return null
+  return (
+    <div className="mt-4 border-t border-line pt-3">
+      <p className="mb-2 text-[12.5px] text-muted">{t('At that moment')}</p>
+      <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
+        {known.map(([name, amount]) => (
+          <Fact key={name} name={name}>
+            <span className="font-medium tabular-nums">{usd(amount!)}</span>
+          </Fact>
+        ))}
+        {pools?.map(({ type, remaining, counted }) => (
+          <Fact key={type} name={t(poolNames[type])}>
+            <span className={`tabular-nums ${counted ? '' : 'text-muted'}`}>{usd(remaining)}</span>{' '}
+            {!counted && <span className="text-[12px] text-muted">{t('does not pay for it')}</span>}
+          </Fact>
+        ))}
+      </dl>
+    </div>
+  )
+}
+
+const actPages: Readonly<Record<Refusal['act']['kind'], readonly [string, string] | null>> = {
+  top_up: ['/credits', 'To the credits'],
+  other_model: ['/models', 'Choose another model'],
+  raise_key_limit: ['/keys', 'To the keys'],
+  allow_model: ['/keys', 'To the keys'],
+  wait: null,
+  none: null,
+}
+
+/** Remedies name a field of the error, whose value the page knows. */
+function withTime(text: string, { resets_at: at }: Refusal['figures']): string {
+  return at == null ? text : text.replace('`resets_at`', moment(at))
+}
+
+function Act({ act, figures }: Pick<Refusal, 'act' | 'figures'>) {
+  const page = actPages[act.kind]
+  return (
+    <p className="mt-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-md bg-accent-soft px-3 py-2">
+      <span className="min-w-0 flex-1">
+        <span className="font-medium">{t('What would change it:')}</span> {withTime(act.text, figures)}
+      </span>
+      {page && (
+        <Link href={page[0]} className="text-accent underline">
+          {t(page[1])}
+        </Link>
+      )}
+    </p>
+  )
+}
+
+function messageIn(detail: RequestWhole['detail']): string | undefined {
+  const message = detail?.['message'] ?? detail?.['reason']
+  return typeof message === 'string' ? message : undefined
+}
+
+function Details({ detail }: { detail: Readonly<Record<string, unknown>> }) {
+  const rest = Object.entries(detail).filter(([name]) => name !== 'message')
+  if (rest.length === 0) return null
+  return (
+    <dl className="mt-3 grid grid-cols-2 gap-3 border-t border-line pt-3 sm:grid-cols-4">
+      {rest.map(([name, value]) => (
+        <Fact key={name} name={name}>
+          <span className="break-words">{typeof value === 'string' ? value : JSON.stringify(value)}</span>
+        </Fact>
+      ))}
+    </dl>
+  )
 }

@@ -1,12 +1,12 @@
 // Limits the requests of a key, an account and the whole gateway: concurrently, and per minute.
 
 import { LRUCache } from 'lru-cache'
-import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
-import type { Awaitable } from '../../../awaitable.ts'
+import { type ApiKey, lineOf } from '../../../accounts/account.ts'
+import type { Awaitable } from '../../../async/async.ts'
 import type { InFlight, Kind } from '../../../chat/in-flight.ts'
-import { plural } from '../../../counted.ts'
-import { GatewayError } from '../../../errors.ts'
+import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../lru.ts'
+import { plural } from '../../../text/csv.ts'
 
 /** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {

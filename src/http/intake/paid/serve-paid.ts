@@ -1,25 +1,29 @@
 // Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
-import type { Awaitable } from '../../../awaitable.ts'
+import type { Caller } from '../../../accounts/account.ts'
+import type { Awaitable } from '../../../async/async.ts'
+import { refusedCall } from '../../../chat/billing/charge.ts'
+import { keyRoom } from '../../../chat/billing/need.ts'
+import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
 import type { RunningCaller } from '../../../chat/callers.ts'
 import { complete } from '../../../chat/complete.ts'
+import type { Kind } from '../../../chat/in-flight.ts'
 import type { ChatParts } from '../../../chat/parts.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
-import { refusedCall } from '../../../chat/ended-call.ts'
-import type { Kind } from '../../../chat/in-flight.ts'
-import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
-import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
+import { checkAddresses } from '../../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
-import { GatewayError } from '../../../errors.ts'
+import { freeIn, remainingIn } from '../../../credits/balance.ts'
+import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { fundingOf, pools } from '../../../credits/pool.ts'
+import { type ErrorCode, GatewayError } from '../../../errors/errors.ts'
 import type { Envelope, Inbound, InboundRequest, Warning } from '../../../protocols/protocol.ts'
+import type { PaidParts } from '../../parts.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
-import type { PaidParts } from '../../parts.ts'
-import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
-import { type RefuseLater, withinLimits } from './within-limits.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
-export interface ReadChat extends KeyedRequest {
+interface ReadChat extends KeyedRequest {
   readonly call: Pick<IncomingCall, 'inbound' | 'request' | 'bodyBytes' | 'arrivedAt'>
   /** The conversation of the console's chat that it answers in. */
   readonly conversation?: string | undefined
@@ -140,4 +144,82 @@ function note(
   const { request, arrivedAt } = call
   const asked = { caller, requestId, arrivedAt, request, keeper: undefined }
   calls.onRefused(refusedCall(asked, thrown, now(), figures), thrown)
+}
+
+// Runs a paid call within the limits of its caller.
+
+/** Makes the response for a refusal, once it is in the log. */
+type RefuseLater = (...refused: Parameters<Refuse>) => Response | Promise<Response>
+
+interface Entering {
+  readonly caller: Caller
+  readonly requestId: string
+  readonly kind: Kind
+}
+
+/** What a request is that no provider is asked for, as one that counts tokens. */
+export function kindOfCaller({ mode }: Pick<Caller, 'mode'>): Kind {
+  return mode === 'test' ? 'simulated' : 'real'
+}
+
+/** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
+export async function withinLimits(
+  { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
+  { caller, requestId, kind }: Entering,
+  run: () => Promise<Response>,
+  refuse: RefuseLater = errorResponse,
+): Promise<Response> {
+  let response: Response
+  try {
+    const entered = limiter.enter(caller, requestId, kind)
+    if (entered instanceof Promise) await entered
+    response = await run()
+  } catch (error) {
+    limiter.leave(requestId)
+    // Internal errors are passed on to be logged.
+    if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
+    response = await refuse(error, requestId, publicUrl())
+  }
+  const read = limiter.headers(caller)
+  const limits = read instanceof Promise ? await read : read
+  for (const name in limits) response.headers.set(name, limits[name]!)
+  return response
+}
+
+// Records the credit at the moment of a refusal for lack of it, which cannot be reconstructed later.
+
+const wantOfCredit: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'plan_required',
+  'purchased_credits_required',
+  'insufficient_credits',
+  'credits_reserved',
+  'key_limit_exceeded',
+])
+
+/** Whether a refusal depends on the available credit. */
+function isWantOfCredit(code: ErrorCode): boolean {
+  return wantOfCredit.has(code)
+}
+
+/**
+ * The pools of the account, each with what was left, what was free and whether calls of this kind spend it, and what
+ * the key's own limit left. `now` in milliseconds since 1970.
+ */
+async function creditFigures(
+  ledger: Pick<LedgerStore, 'balance' | 'keySpend'>,
+  { account, channel, key }: Caller,
+  now: number,
+): Promise<Readonly<Record<string, unknown>>> {
+  const balance = await ledger.balance(account.id)
+  const counted = fundingOf(channel, true)
+  const room = await keyRoom(ledger, key, now)
+  return {
+    pools: pools.map((type) => ({
+      type,
+      remaining: formatUsd(remainingIn(balance, type, now)),
+      free: formatUsd(freeIn(balance, [type], now)),
+      counted: counted.includes(type),
+    })),
+    ...(room === undefined ? {} : { key_limit_left: formatUsd(room.free) }),
+  }
 }

@@ -1,23 +1,20 @@
 // Encodes a streamed answer as events of the Messages API: one open block at a time, numbered from 0.
 
-import { type Annotation, type ChatEvent, joinReasoning } from '../../../conversation/event.ts'
-import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { noUsage, type Usage } from '../../../conversation/usage.ts'
-import type { RenderedError } from '../../../errors.ts'
-import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
+import {
+  type Annotation,
+  type ChatEvent,
+  type FinishReason,
+  joinReasoning,
+} from '../../../conversation/event.ts'
+import type { GatewayCall, GatewayRun, ToolOrigin } from '../../../conversation/gateway-tools.ts'
+import type { Json, JsonObject, Message, ReasoningDetail, ToolCall } from '../../../conversation/request.ts'
+import { completionTokens, noUsage, type Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors/errors.ts'
+import { blockOfDetail, signatureOf, thinkingText } from '../../claude/content-blocks.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
-import { ArgumentsEnd } from './arguments-end.ts'
-import { citation, inputOf, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
-import {
-  callBlock,
-  resultBlock,
-  searchBlock,
-  searchBlockId,
-  searchInput,
-  searchResultBlock,
-} from './gateway-blocks.ts'
-import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
+import { isObject, parseJson, parseToolJson } from '../../lenient.ts'
+import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 
 type OpenBlock =
   /** `start`: the length of the answer's text before this block, UTF-16 units. `event` is built when it is needed. */
@@ -285,4 +282,362 @@ function quotedIn(
 /** The names on `event:` lines are required: client libraries dispatch on them. */
 function namedFrame(type: string, fields: JsonObject): Frame {
   return { event: type, data: JSON.stringify({ type, ...fields }) }
+}
+
+// Fields of an answer for clients of the Messages API: usage, stop reason, errors.
+
+/** The `usage` object: cached tokens separate from the input, reasoning included in the output, and the cost. */
+export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+  return { ...wireCounters(usage), ...costFields(bill) }
+}
+
+function wireCounters(usage: Usage): JsonObject {
+  return {
+    input_tokens: usage.input + usage.inputAudio + usage.inputImage,
+    cache_creation_input_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
+    cache_read_input_tokens: usage.cacheRead + usage.cacheReadAudio,
+    cache_creation: {
+      ephemeral_5m_input_tokens: usage.cacheWrite5m,
+      ephemeral_1h_input_tokens: usage.cacheWrite1h,
+    },
+    output_tokens: completionTokens(usage),
+    output_tokens_details: { thinking_tokens: usage.reasoning },
+    server_tool_use: {
+      web_fetch_requests: usage.toolCalls['web_fetch'] ?? 0,
+      web_search_requests: usage.toolCalls['web_search'] ?? 0,
+    },
+    // The protocol has names for only two service tiers.
+    service_tier: usage.serviceTier === 'priority' ? 'priority' : 'standard',
+    inference_geo: null,
+    speed: null,
+  }
+}
+
+/** What the gateway adds to the counters. */
+export function costFields({ cost, lines }: Bill): JsonObject {
+  return { cost: Number(cost), cost_details: { ...lines, total: cost } }
+}
+
+const stopReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+}
+/** Stop reasons that Anthropic distinguishes and we do not; kept if they are Anthropic's own. */
+const finerReasons: Readonly<Record<string, FinishReason>> = {
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  model_context_window_exceeded: 'length',
+}
+
+export function stopReason(reason: FinishReason, native: string | undefined): string {
+  return native !== undefined && finerReasons[native] === reason ? native : stopReasons[reason]
+}
+
+/** A web source as a citation of its text block. */
+export function citation(annotation: Annotation, quoted: string): JsonObject {
+  return {
+    type: 'web_search_result_location',
+    url: annotation.url,
+    title: annotation.title,
+    cited_text: quoted,
+    encrypted_index: '',
+  }
+}
+
+/** The request field for message threads, which are not supported. */
+export const threadField = 'thread'
+
+const typeOfCode: Readonly<Record<string, string>> = {
+  overloaded: 'overloaded_error',
+  store_unavailable: 'overloaded_error',
+  no_provider_available: 'overloaded_error',
+  upstream_timeout: 'timeout_error',
+  payload_too_large: 'request_too_large',
+}
+const typeOfType: Readonly<Record<string, string>> = {
+  conflict_error: 'invalid_request_error',
+  server_error: 'api_error',
+  provider_error: 'api_error',
+}
+
+/** An error in Anthropic's shape, with our code and metadata beside its type. */
+export function wireError({ error }: RenderedError): JsonObject {
+  const { code, type, message, param, metadata } = error
+  const requestId = metadata['request_id']
+  return {
+    type: 'error',
+    error: {
+      type: typeOfCode[code] ?? typeOfType[type] ?? type,
+      message: code === 'context_length_exceeded' ? tooLong(message) : message,
+      code,
+      // Where Anthropic's clients look for a machine-readable code.
+      details: detailsOf(code, param),
+      param,
+      metadata: metadata as JsonObject,
+    },
+    request_id: typeof requestId === 'string' ? requestId : null,
+  }
+}
+
+/**
+ * That a prompt is too long, in words that Anthropic's clients look for: Claude Code shortens a conversation when it
+ * reads the first, and asks for fewer tokens when it reads the second. Other providers say it in words of their own.
+ */
+function tooLong(message: string): string {
+  return /prompt is too long|exceed context limit/i.test(message) ? message : `prompt is too long: ${message}`
+}
+
+/** Anthropic's client runs a tool loop on a thread, and continues without one if the error has this message. */
+function detailsOf(code: string, param: string | null): JsonObject {
+  return param === threadField
+    ? { error_code: 'thread_unsupported_request', unsupported: [threadField] }
+    : { error_code: code }
+}
+
+/** The arguments of a call as an object; if they are not one (cut by the token limit, or no JSON), as text. */
+export function inputOf(text: string): JsonObject {
+  const input = parseToolJson(text)
+  return isObject(input) ? input : { invalid_arguments: text }
+}
+
+// Finds where the arguments of a call end, as their text comes.
+
+/** Reads each piece once: parsing all of the text again with every piece of a long call would take minutes. */
+export class ArgumentsEnd {
+  #unread: string[] = []
+  #depth = 0
+  #inString = false
+  #isEscaped = false
+  #isReached = false
+
+  add(piece: string): void {
+    if (!this.#isReached) this.#unread.push(piece)
+  }
+
+  /** Whether the object or list that the text began with is closed. What it holds is not checked. */
+  get isReached(): boolean {
+    for (const piece of this.#unread.splice(0)) this.#read(piece)
+    return this.#isReached
+  }
+
+  #read(piece: string): void {
+    for (let at = 0; at < piece.length && !this.#isReached; at++) {
+      const character = piece[at]!
+      if (this.#isEscaped) this.#isEscaped = false
+      else if (this.#inString && character === '\\') this.#isEscaped = true
+      else if (character === '"') this.#inString = !this.#inString
+      else if (!this.#inString) this.#nest(character)
+    }
+  }
+
+  #nest(character: string): void {
+    if (character === '{' || character === '[') this.#depth++
+    else if (character === '}' || character === ']') this.#isReached = --this.#depth <= 0
+  }
+}
+
+// Calls of the gateway's tools as blocks of the Messages API, shaped like those of Anthropic's own tools so that its
+// clients display them; and back.
+
+/** Distinguishes our blocks from Anthropic's, which only Anthropic can read. */
+const idPrefix = 'srvtoolu_weir_'
+
+function idOf({ id }: GatewayCall): string {
+  return idPrefix + id.replace(/[^a-zA-Z0-9_]/g, '_')
+}
+
+const serverTools = { 'web-search': 'web_search', 'open-page': 'web_fetch' } as const
+
+/** The block of a call, without its input. */
+function callBlock(call: GatewayCall): JsonObject {
+  const { origin } = call
+  return origin.kind === 'mcp'
+    ? { type: 'mcp_tool_use', id: idOf(call), name: origin.tool, server_name: origin.serverLabel, input: {} }
+    : { type: 'server_tool_use', id: idOf(call), name: serverTools[origin.kind], input: {} }
+}
+
+/** The result block. The model's own text is included, encoded like Anthropic's encrypted pages. */
+function resultBlock({ call, result }: GatewayRun): JsonObject {
+  const tool_use_id = idOf(call)
+  const failed = result.failure !== undefined
+  const sealed = Buffer.from(result.text, 'utf8').toString('base64')
+  switch (call.origin.kind) {
+    case 'mcp':
+      return {
+        type: 'mcp_tool_result',
+        tool_use_id,
+        is_error: failed,
+        content: [{ type: 'text', text: result.output ?? result.text }],
+      }
+    case 'open-page':
+      return {
+        type: 'web_fetch_tool_result',
+        tool_use_id,
+        content: failed
+          ? { type: 'web_fetch_tool_result_error', error_code: errorCode(result.failure!.code) }
+          : {
+              type: 'web_fetch_result',
+              url: urlOf(call.arguments),
+              content: {
+                type: 'document',
+                source: { type: 'text', media_type: 'text/plain', data: result.text },
+                title: result.sources?.[0]?.title ?? null,
+              },
+              retrieved_at: null,
+            },
+      }
+    case 'web-search':
+      return {
+        type: 'web_search_tool_result',
+        tool_use_id,
+        content: failed
+          ? { type: 'web_search_tool_result_error', error_code: errorCode(result.failure!.code) }
+          : (result.sources ?? []).map((source, at): JsonObject => ({
+              type: 'web_search_result',
+              url: source.url,
+              title: source.title,
+              page_age: source.publishedAt ?? null,
+              // The first source carries all of it: the sources belong to one text.
+              encrypted_content: at === 0 ? sealed : '',
+            })),
+      }
+    default:
+      return call.origin satisfies never
+  }
+}
+
+// ---- searches of the provider -------------------------------------------------------------------------------
+
+/** For a search that another provider ran itself: of no use to any model in a later turn. */
+const searchPrefix = `${idPrefix}search_`
+
+/** The block id of the `number`th provider search in the answer. */
+export function searchBlockId(answer: string, number: number): string {
+  return `${searchPrefix}${answer.replace(/[^a-zA-Z0-9_]/g, '_')}_${number}`
+}
+
+/** The block of a provider's search, without its input. */
+export function searchBlock(id: string): JsonObject {
+  return { type: 'server_tool_use', id, name: 'web_search', input: {} }
+}
+
+/** What it looked for, as JSON text. */
+export function searchInput({ action }: JsonObject): string {
+  const { query, url } = isObject(action) ? action : {}
+  return JSON.stringify(typeof url === 'string' ? { url } : { query: typeof query === 'string' ? query : '' })
+}
+
+/** Builds the result block from the search as an item of the Responses protocol. */
+export function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
+  const sources = isObject(action) && Array.isArray(action['sources']) ? action['sources'] : []
+  return {
+    type: 'web_search_tool_result',
+    tool_use_id: id,
+    content:
+      status === 'failed'
+        ? { type: 'web_search_tool_result_error', error_code: 'unavailable' }
+        : sources.filter(isObject).flatMap(({ url, title }): JsonObject[] => {
+            if (typeof url !== 'string') return []
+            const named = typeof title === 'string' && title !== '' ? title : url
+            return [{ type: 'web_search_result', url, title: named, page_age: null, encrypted_content: '' }]
+          }),
+  }
+}
+
+const errorCodes: Readonly<Record<string, string>> = {
+  max_tool_calls: 'max_uses_exceeded',
+  max_uses_exceeded: 'max_uses_exceeded',
+  invalid_arguments: 'invalid_tool_input',
+}
+
+function errorCode(code: string): string {
+  return errorCodes[code] ?? 'unavailable'
+}
+
+function urlOf(json: string): string {
+  const args = parseJson(json)
+  return isObject(args) && typeof args['url'] === 'string' ? args['url'] : ''
+}
+
+// ---- history ------------------------------------------------------------------------------------------------
+
+/** Whether a block is a call of a gateway tool, or its result. */
+export function isGatewayBlock(block: { readonly [field: string]: unknown }): boolean {
+  const id =
+    block['type'] === 'server_tool_use' || block['type'] === 'mcp_tool_use'
+      ? block['id']
+      : block['tool_use_id']
+  return typeof id === 'string' && id.startsWith(idPrefix)
+}
+
+/** Whether a block belongs to a search that another provider ran itself. */
+export function isSearchBlock(block: { readonly [field: string]: unknown }): boolean {
+  const id = block['id'] ?? block['tool_use_id']
+  return typeof id === 'string' && id.startsWith(searchPrefix)
+}
+
+export function readGatewayCall(block: JsonObject): ToolCall | undefined {
+  const { type, id, name, input, server_name: serverLabel } = block
+  const tool = textIn(name)
+  const origin: ToolOrigin | undefined =
+    type === 'mcp_tool_use'
+      ? { kind: 'mcp', serverLabel: textIn(serverLabel), tool }
+      : tool === 'web_search'
+        ? { kind: 'web-search' }
+        : tool === 'web_fetch'
+          ? { kind: 'open-page' }
+          : undefined
+  if (origin === undefined) return undefined
+  const called = origin.kind === 'open-page' ? 'open_page' : tool
+  return {
+    id: textIn(id),
+    name: called,
+    arguments: JSON.stringify(input ?? {}),
+    thoughtSignature: undefined,
+    origin,
+  }
+}
+
+/** The result of a call of the history. */
+export function readGatewayResult(block: JsonObject): Extract<Message, { role: 'tool' }> {
+  const { content } = block
+  const isError = block['is_error'] === true || (isObject(content) && 'error_code' in content)
+  const text = isError ? errorText(content) : resultText(content)
+  return {
+    role: 'tool',
+    toolCallId: textIn(block['tool_use_id']),
+    content: [{ kind: 'text', text: text === '' ? 'The result has not been kept.' : text, cache: undefined }],
+    isError,
+  }
+}
+
+function errorText(content: Json | undefined): string {
+  const code = isObject(content) ? content['error_code'] : undefined
+  return typeof code === 'string' ? `The call failed: ${code}` : resultText(content) || 'The call failed.'
+}
+
+function resultText(content: Json | undefined): string {
+  if (typeof content === 'string') return content
+  if (isObject(content)) {
+    const document = isObject(content['content']) ? content['content'] : {}
+    const source = isObject(document['source']) ? document['source'] : {}
+    return typeof source['data'] === 'string' ? source['data'] : ''
+  }
+  if (!Array.isArray(content)) return ''
+  return content
+    .filter(isObject)
+    .map(({ type, text, title, url, encrypted_content: sealed }) => {
+      if (type === 'text') return textIn(text)
+      if (typeof sealed === 'string' && sealed !== '') return Buffer.from(sealed, 'base64').toString('utf8')
+      return sealed === '' ? '' : `${textIn(title)}\n${textIn(url)}`
+    })
+    .filter((each) => each !== '')
+    .join('\n')
+}
+
+/** A client's text; empty for anything else, which may have no text at all (`{"toString":null}`). */
+function textIn(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
 }

@@ -3,25 +3,25 @@
 import type { ChatEvent, ChatResult, Choice } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
-import { GatewayError } from '../../../errors.ts'
-import { addresses } from './addresses.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { addresses, fieldsOf, forOtherProtocols, readGatewayTools, readRequest } from './read.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
-import { forOtherProtocols } from './other-protocols.ts'
-import { citation, inputOf, stopReason, wireError, wireUsage } from './answer-fields.ts'
-import { blockOfDetail } from '../../claude/carried-reasoning.ts'
-import { EventEncoder } from './encode.ts'
 import {
+  citation,
+  EventEncoder,
+  inputOf,
   isGatewayBlock,
   searchBlock,
   searchBlockId,
   searchInput,
   searchResultBlock,
-} from './gateway-blocks.ts'
-import { fieldsOf, readGatewayTools, readRequest } from './read.ts'
-import { withoutOnline } from '../../request/gateway-declarations.ts'
-import { anywhere } from '../../request/gateway-fields.ts'
-import { fateOf, toolRefused } from '../../request/served-tools.ts'
+  stopReason,
+  wireError,
+  wireUsage,
+} from './encode.ts'
+import { blockOfDetail } from '../../claude/content-blocks.ts'
+import { anywhere, fateOf, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
 import { checkRequest, type MessagesRequest } from './schema.ts'
 
 export const inbound: Inbound = {

@@ -2,30 +2,51 @@
 
 import type { DeclaredTools, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
+  CacheMark,
   ChatRequest,
   ContentPart,
   FunctionTool,
+  Json,
   JsonObject,
   Labels,
+  MediaSource,
   Message,
   Reasoning,
+  ReasoningDetail,
   ResponseFormat,
   Sampling,
+  ToolCall,
   ToolChoice,
+  ToolMessage,
 } from '../../../conversation/request.ts'
-import { define } from '../../../json/parse.ts'
-import { present } from '../../json.ts'
-import type { ClientFields, Placed } from '../../request/client-fields.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { define } from '../../../json/json.ts'
+import { detailOfThinking } from '../../claude/content-blocks.ts'
+import { compactionId, reasoningFormat } from '../../claude/models.ts'
+import { detailOfWork } from '../../claude/tools.ts'
+import { isObject, present } from '../../lenient.ts'
+import { noWarnings, type Warning } from '../../lowered-request.ts'
+import { type Warn, warnInto, warnOfCitations } from '../../lowering.ts'
+import type { ClientFields, Placed } from '../../request/fields.ts'
 import {
   declarationOf,
   declaredTools,
+  fateOf,
   isGatewayTool,
   isOnline,
+  messagesServers,
   searchDeclaration,
-} from '../../request/gateway-declarations.ts'
-import { messagesServers } from '../../request/mcp-declarations.ts'
-import { type PlacedContent, readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
-import { gatewayFields, type MessagesRequest } from './schema.ts'
+  toolRefused,
+} from '../../request/gateway-tools.ts'
+import { parts, type Place } from '../../request/prompt-parts.ts'
+import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } from './encode.ts'
+import {
+  checkedContent,
+  type ClientBlock,
+  type ClientContent,
+  gatewayFields,
+  type MessagesRequest,
+} from './schema.ts'
 
 /** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */
 export function readRequest(body: MessagesRequest): ChatRequest {
@@ -185,7 +206,7 @@ function readSampling(body: MessagesRequest): Sampling {
 const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
 
 /** The effort in `output_config`; undefined if absent or unknown. */
-export function effortIn(value: unknown): Reasoning['effort'] {
+function effortIn(value: unknown): Reasoning['effort'] {
   return efforts.has(value) ? (value as Reasoning['effort']) : undefined
 }
 
@@ -254,4 +275,437 @@ function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
   }
   if (otherTools.length > 0) rest.tools = otherTools
   return rest
+}
+
+// A client's content blocks as parts of messages.
+
+/** The cache mark of a `cache_control` object; five minutes by default. */
+function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
+  return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
+}
+
+/** Content as parts: text, images, documents, search results. Throws `invalid_request` naming a block it cannot read. */
+function readParts(content: ClientContent, param: string): ContentPart[] {
+  if (typeof content === 'string') return [{ kind: 'text', text: content, cache: undefined }]
+  return content.flatMap((block, index) => partsOf(block, `${param}.${index}`))
+}
+
+/** A user's message: each tool result becomes a message of its own, before the user's text. */
+function readUser(content: ClientContent, param: string): Message[] {
+  if (typeof content === 'string') return [{ role: 'user', content: readParts(content, param) }]
+  const results: Message[] = []
+  const said: ContentPart[] = []
+  content.forEach((block, index) => {
+    const at = `${param}.${index}`
+    if (block.type === 'tool_result') results.push(readResult(block, at))
+    else said.push(...partsOf(block, at))
+  })
+  return said.length === 0 ? results : [...results, { role: 'user', content: said }]
+}
+
+function readResult(block: ClientBlock, param: string): Message {
+  const given = block['content']
+  const parts =
+    given == null
+      ? []
+      : readParts(checkedContent(given, `${param}.content`), `${param}.content`).filter(
+          (part) => part.kind !== 'refusal',
+        )
+  const cache = readMark(block.cache_control)
+  return {
+    role: 'tool',
+    toolCallId: text(block, 'tool_use_id', param),
+    content: cache === undefined ? parts : markedAtTheEnd(parts, cache),
+    isError: block['is_error'] === true,
+  }
+}
+
+/** Puts a result's cache mark on its last part, where readers of parts expect it. */
+function markedAtTheEnd(parts: readonly ContentPart[], cache: CacheMark): ContentPart[] {
+  const last = parts.at(-1)
+  if (last === undefined || !('cache' in last)) return [...parts, { kind: 'text', text: '', cache }]
+  return [...parts.slice(0, -1), { ...last, cache }]
+}
+
+interface BlocksTurn {
+  readonly content: ContentPart[]
+  readonly reasoning: ReasoningDetail[]
+  readonly toolCalls: ToolCall[]
+  /** Ids of its calls that the gateway ran. */
+  readonly ran: Set<string>
+  /** Their results. */
+  readonly results: ToolMessage[]
+}
+
+/** Content of an assistant's message, and its path in the body. */
+interface PlacedContent {
+  readonly content: ClientContent
+  readonly param: string
+}
+
+/**
+ * An assistant's turn, in the rounds that it was made in. The API takes consecutive messages of the assistant for one
+ * turn, whose calls are answered together. What Anthropic's own tools did in it (`server_tool_use` and results) has no
+ * place in another provider's conversation and is left out, but for what its search found, which goes back to
+ * Anthropic; the text they led to stays. What the gateway's tools did is of use where such tools are declared:
+ * providers refuse calls of others.
+ */
+export function readAssistant(contents: readonly PlacedContent[], runs: 'read' | 'left-out'): Message[] {
+  const blocks = contents.flatMap(blocksOf)
+  const turns: BlocksTurn[] = []
+  const begin = (): BlocksTurn => {
+    const turn: BlocksTurn = { content: [], reasoning: [], toolCalls: [], ran: new Set(), results: [] }
+    turns.push(turn)
+    return turn
+  }
+  let turn = begin()
+  for (const { block, at } of blocks) {
+    if (isGatewayBlock(block)) {
+      if (runs === 'read' && !isSearchBlock(block)) readRun(block as JsonObject, turn)
+      continue
+    }
+    // Text after a tool's result belongs to the next round.
+    if (turn.results.length > 0 && block.type !== 'tool_use') turn = begin()
+    readAssistantBlock(block, at, turn)
+  }
+  return turns.flatMap(({ content: parts, reasoning, results, toolCalls: called }) => {
+    // There may be no result if the answer was cut off.
+    const answered = new Set(results.map(({ toolCallId }) => toolCallId))
+    const toolCalls = called.filter(({ id, origin }) => origin === undefined || answered.has(id))
+    // Providers refuse a message of nothing, which is what may be left of one.
+    if (blocks.length > 0 && parts.length + reasoning.length + toolCalls.length === 0) return []
+    return [{ role: 'assistant', content: parts, reasoning, toolCalls } as const, ...results]
+  })
+}
+
+function blocksOf({ content, param }: PlacedContent): { block: ClientBlock; at: string }[] {
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
+  return blocks.map((block, index) => ({ block, at: `${param}.${index}` }))
+}
+
+function readRun(block: JsonObject, { toolCalls, ran, results }: BlocksTurn): void {
+  if (typeof block['tool_use_id'] === 'string') {
+    if (ran.has(block['tool_use_id'])) results.push(readGatewayResult(block))
+    return
+  }
+  const call = readGatewayCall(block)
+  if (!call) return
+  toolCalls.push(call)
+  ran.add(call.id)
+}
+
+function readAssistantBlock(
+  block: ClientBlock,
+  at: string,
+  { content, reasoning, toolCalls }: BlocksTurn,
+): void {
+  switch (block.type) {
+    case 'thinking':
+      reasoning.push(
+        detailOfThinking(text(block, 'thinking', at), text(block, 'signature', at), reasoning.length),
+      )
+      return
+    case 'redacted_thinking':
+      reasoning.push({
+        type: 'reasoning.encrypted',
+        format: reasoningFormat,
+        index: reasoning.length,
+        data: text(block, 'data', at),
+      })
+      return
+    case 'compaction':
+      if (typeof block['content'] !== 'string') return
+      reasoning.push({
+        type: 'reasoning.summary',
+        format: reasoningFormat,
+        index: reasoning.length,
+        id: compactionId,
+        summary: block['content'],
+      })
+      return
+    case 'tool_use':
+      toolCalls.push(readCall(block, at))
+      return
+    case 'text':
+      content.push(readPart(block, at))
+      return
+    default: {
+      const found = detailOfWork(block as JsonObject, reasoning.length)
+      if (found) reasoning.push(found)
+      else if (!isProviderWork(block.type)) content.push(readPart(block, at))
+    }
+  }
+}
+
+function isProviderWork(type: string): boolean {
+  return type === 'server_tool_use' || type === 'mcp_tool_use' || type.endsWith('_tool_result')
+}
+
+function readCall(block: ClientBlock, param: string): ToolCall {
+  const cache = readMark(block.cache_control)
+  return {
+    id: text(block, 'id', param),
+    name: text(block, 'name', param),
+    arguments: JSON.stringify(block['input'] ?? {}),
+    thoughtSignature: undefined,
+    ...(cache === undefined ? {} : { cache }),
+  }
+}
+
+/** A block, with the images of a document behind it: other protocols have documents of text alone. */
+function partsOf(block: ClientBlock, param: string): ContentPart[] {
+  const part = readPart(block, param)
+  const source = block.type === 'document' && isObject(block['source']) ? block['source'] : {}
+  if (source.type !== 'content' || !Array.isArray(source.content)) return [part]
+  const within = `${param}.source.content`
+  const blocks = checkedContent(source.content, within) as readonly ClientBlock[]
+  const images = blocks.flatMap((each, at) =>
+    each.type === 'image' ? [readPart(each, `${within}.${at}`)] : [],
+  )
+  return images.length > 0 && textsIn(source.content) === '' ? images : [part, ...images]
+}
+
+function readPart(block: ClientBlock, param: string): ContentPart {
+  const cache = readMark(block.cache_control)
+  switch (block.type) {
+    case 'text':
+      return { kind: 'text', text: text(block, 'text', param), cache }
+    case 'image':
+      return { kind: 'image', source: readSource(block, param), detail: undefined, cache }
+    case 'document': {
+      const { title, context, citations } = block as JsonObject
+      return {
+        kind: 'file',
+        source: readSource(block, param),
+        filename: typeof title === 'string' ? title : undefined,
+        ...(typeof context === 'string' && context !== '' ? { context } : {}),
+        ...(isObject(citations) && citations['enabled'] === true ? { cited: true } : {}),
+        cache,
+      }
+    }
+    case 'search_result':
+      return { kind: 'text', text: searchResultText(block), cache }
+    case 'tool_reference':
+      // The result of a client's own search for tools. Other providers are shown all of them at once.
+      return { kind: 'text', text: text(block, 'tool_name', param), cache }
+    default:
+      throw new GatewayError('invalid_request', {
+        message: `${param}.type: a block of type ${JSON.stringify(block.type)} cannot be read here`,
+        param: `${param}.type`,
+      })
+  }
+}
+
+function readSource(block: ClientBlock, param: string): MediaSource {
+  const source = isObject(block['source']) ? block['source'] : undefined
+  const at = `${param}.source`
+  switch (source?.['type']) {
+    case 'base64':
+      return { kind: 'base64', mediaType: text(source, 'media_type', at), data: text(source, 'data', at) }
+    case 'url':
+      return { kind: 'url', url: text(source, 'url', at) }
+    case 'file':
+      return { kind: 'provider-file', id: text(source, 'file_id', at) }
+    case 'text':
+      return { kind: 'base64', mediaType: 'text/plain', data: base64(text(source, 'data', at)) }
+    case 'content':
+      return { kind: 'base64', mediaType: 'text/plain', data: base64(textsIn(source['content'])) }
+    default:
+      throw new GatewayError('invalid_request', { message: `${at}: the source cannot be read`, param: at })
+  }
+}
+
+/** A found page as text: its address, then its content. */
+function searchResultText(block: ClientBlock): string {
+  const head = [block['title'], block['source']].filter((value) => typeof value === 'string')
+  return [...head, textsIn(block['content'])].join('\n')
+}
+
+function textsIn(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((block) => (isObject(block) ? block['text'] : undefined))
+    .filter((value) => typeof value === 'string')
+    .join('\n')
+}
+
+function base64(words: string): string {
+  return Buffer.from(words, 'utf8').toString('base64')
+}
+
+function text(of: Record<string, unknown>, field: string, param: string): string {
+  const value = of[field]
+  if (typeof value === 'string') return value
+  throw new GatewayError('invalid_request', {
+    message: `${param}.${field}: Input should be a valid string`,
+    param: `${param}.${field}`,
+  })
+}
+
+// Where addresses may be in the body of a message.
+
+/** Blocks inside blocks: tool results, documents with parts. */
+const nested: { [member: string]: Place } = {}
+const block = parts(nested)
+Object.assign(nested, {
+  type: 'words',
+  text: 'words',
+  title: 'words',
+  context: 'words',
+  thinking: 'words',
+  signature: 'words',
+  data: 'words',
+  id: 'words',
+  name: 'words',
+  tool_use_id: 'words',
+  // What a tool was called with, and the address of a found page: nothing fetches these again.
+  input: 'words',
+  citations: 'words',
+  url: 'words',
+  encrypted_content: 'words',
+  page_age: 'words',
+  cache_control: 'words',
+  content: block,
+  // Of a `container_upload`.
+  file_id: 'reference',
+  // Of a search result it is a text.
+  source: parts({
+    type: 'words',
+    media_type: 'words',
+    data: 'words',
+    url: 'address',
+    file_id: 'reference',
+    content: block,
+  }),
+} satisfies { [member: string]: Place })
+
+const words = Object.fromEntries(
+  [
+    ...gatewayFields,
+    'model',
+    'betas',
+    'tool_choice',
+    'thinking',
+    'output_config',
+    'output_format',
+    'stop_sequences',
+    'metadata',
+    'service_tier',
+  ].map((field) => [field, 'words' as const]),
+)
+
+export const addresses = parts({
+  ...words,
+  messages: parts({ role: 'words', content: block }),
+  system: block,
+  tools: parts({
+    type: 'words',
+    name: 'words',
+    description: 'words',
+    input_schema: 'words',
+    input_examples: 'words',
+    cache_control: 'words',
+    mcp_server_name: 'words',
+    default_config: 'words',
+    configs: 'words',
+  }),
+  mcp_servers: parts({
+    type: 'words',
+    name: 'words',
+    url: 'address',
+    authorization_token: 'words',
+    tool_configuration: 'words',
+  }),
+})
+
+// Prepares a Messages request for providers of other protocols: drops what only Anthropic supports, with warnings.
+
+/** Fields that are redundant, or do not affect the answer. */
+const droppedSilently: ReadonlySet<string> = new Set([
+  'betas',
+  'cache_control',
+  'diagnostics',
+  'thinking',
+  'user_profile_id',
+])
+
+/** The longest user name that every provider accepts. */
+const longestUser = 64
+
+/**
+ * Removes all of `rest`: other providers refuse unknown fields or interpret them differently. Throws GatewayError
+ * `unsupported_parameter` for a tool that only Anthropic's models have.
+ */
+export function forOtherProtocols(request: ChatRequest): {
+  request: ChatRequest
+  warnings: readonly Warning[]
+} {
+  const labels = shortenLabels(request.labels)
+  const describes = request.messages.some(({ content }) => content.some(isDescribed))
+  if (labels === request.labels && isEmpty(request.rest) && !describes)
+    return { request, warnings: noWarnings }
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  warnOfCitations(request, warn)
+  const { tools, output_config: config, ...others } = request.rest
+  for (const field of Object.keys(others)) {
+    if (!droppedSilently.has(field)) warn(field, 'Only Anthropic knows it; dropped.')
+  }
+  dropTools(tools, warn)
+  return {
+    request: {
+      ...request,
+      messages: describes ? request.messages.map(withDescriptions) : request.messages,
+      reasoning: request.reasoning ?? effortOf(config, warn),
+      labels,
+      rest: {},
+    },
+    warnings,
+  }
+}
+
+/** Whether a part is a document with what only Anthropic's have: a title, a context, citations. */
+function isDescribed(part: ContentPart): part is Extract<ContentPart, { kind: 'file' }> {
+  return part.kind === 'file' && (part.filename ?? part.context ?? part.cited) !== undefined
+}
+
+/** The title and the context of a document are text before it, as the model would read them at Anthropic. */
+function withDescriptions<Kind extends Message>(message: Kind): Kind {
+  if (!message.content.some(isDescribed)) return message
+  const content = message.content.flatMap((part): ContentPart[] => {
+    if (!isDescribed(part)) return [part]
+    const { context, cited: _, ...file } = part
+    const said = [file.filename, context].filter((each) => each !== undefined).join('\n')
+    return said === '' ? [file] : [{ kind: 'text', text: said, cache: undefined }, file]
+  })
+  return { ...message, content }
+}
+
+function isEmpty(fields: JsonObject): boolean {
+  for (const _ in fields) return false
+  return true
+}
+
+/** Drops tools without a client's schema, which other models do not know. */
+function dropTools(tools: Json | undefined, warn: Warn): void {
+  for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
+    if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
+    warn('tools', `A tool of type ${JSON.stringify(tool.type)} was left out: only Anthropic has it.`)
+  }
+}
+
+/** The effort of a client that did not enable thinking: other models may think all the same. */
+function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
+  const { effort, ...others }: JsonObject = isObject(config) ? config : {}
+  for (const field of Object.keys(others)) warn(`output_config.${field}`, 'Only Anthropic knows it; dropped.')
+  const known = effortIn(effort)
+  return known === undefined ? undefined : { effort: known }
+}
+
+/** A name that is too long for others is replaced by its digest, which still distinguishes users. */
+function shortenLabels(labels: Labels): Labels {
+  const { user } = labels
+  if (user === undefined || user.length <= longestUser) return labels
+  return { ...labels, user: new Bun.CryptoHasher('sha256').update(user).digest('hex') }
 }

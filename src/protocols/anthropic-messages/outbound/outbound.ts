@@ -2,13 +2,11 @@
 
 import { ignoredByClaude } from '../../claude/models.ts'
 import type { Outbound } from '../../protocol.ts'
-import { passthrough } from '../passthrough/passthrough.ts'
-import { chunkParser } from './bedrock-chunks.ts'
-import { faultOf } from './fault.ts'
+import { passthrough } from '../passthrough.ts'
+import { chunkParser, faultOf, parseWhole, streamParser } from './parse.ts'
 import { lower } from './lower.ts'
-import { parseWhole, streamParser } from './stream.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
-import { ownSearch } from '../../claude/web-search.ts'
+import { ownSearch } from '../../claude/tools.ts'
 
 export const outbound: Outbound<AnthropicQuirks> = {
   id: 'anthropic-messages',

@@ -2,8 +2,7 @@
 
 import { z } from 'zod'
 import type { CacheMark, JsonObject } from '../../../conversation/request.ts'
-import { isObject } from '../../json.ts'
-import { list, number, object, text, type ValueRead } from '../../lenient.ts'
+import { isObject, list, number, object, text, type ValueRead } from '../../lenient.ts'
 
 /** A cache mark on the wire; five minutes is the protocol's default and left out. */
 export function cacheControl(mark: CacheMark | undefined): JsonObject {

@@ -4,15 +4,16 @@ import type { ChatResult } from '../../../conversation/event.ts'
 import type { DeclaredTools } from '../../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
-import { GatewayError } from '../../../errors.ts'
-import { isObject } from '../../json.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { isObject } from '../../lenient.ts'
 import { inbound as chat } from '../../openai-chat/inbound/inbound.ts'
-import { type ClientFields, errorFor } from '../../request/client-fields.ts'
-import { invalidRequest } from '../../request/invalid-param.ts'
+import { type ClientFields, errorFor, invalidRequest, safeParsed } from '../../request/fields.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
-import { safeParsed } from '../../request/safe-parse.ts'
-import { addresses } from './addresses.ts'
+import { addresses, camelCased, chatBody } from './read.ts'
 import {
+  answerHead,
+  candidateOf,
+  GeminiEncoder,
   groundingOf,
   logprobsOf,
   partsOf,
@@ -20,10 +21,7 @@ import {
   usageMetadata,
   wireError,
   wireFinish,
-} from './answer.ts'
-import { camelCased } from './camel-case.ts'
-import { answerHead, candidateOf, GeminiEncoder } from './encode.ts'
-import { chatBody } from './read.ts'
+} from './encode.ts'
 import { generateContentRequest } from './schema.ts'
 
 /** A chunk without text: Google's Python client takes a comment for broken JSON, and ends the answer. */

@@ -1,9 +1,9 @@
 // The body of Gemini requests (ai.google.dev, "Generating content"), in the camel case of `camelCased`.
 
 import { z } from 'zod'
-import { gatewayShape } from '../../request/gateway-fields.ts'
-import { seed } from '../../request/seed.ts'
-import { filterReasons } from '../finish-reasons.ts'
+import { gatewayShape } from '../../request/gateway-tools.ts'
+import { seed } from '../../request/fields.ts'
+import { filterReasons } from '../wire-words.ts'
 
 const text = z.string()
 const json = z.looseObject({})

@@ -2,8 +2,7 @@
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
-import { entryOf, parseJson } from '../../json.ts'
-import type { ValueRead } from '../../lenient.ts'
+import { entryOf, parseJson, type ValueRead } from '../../lenient.ts'
 import { readError } from './schema.ts'
 
 type GoogleError = ValueRead<typeof readError>

@@ -1,14 +1,67 @@
-// Speaking generateContent to Gemini and Vertex.
+// Embeddings of Gemini: POST …:batchEmbedContents, one request for each input.
 
-import { embeddings } from '../embeddings.ts'
-import type { Outbound } from '../../protocol.ts'
-import { parserWithClientNames, withClientNames } from '../../wire-names.ts'
-import { faultOf } from './fault.ts'
-import { readsUrl } from './media.ts'
-import { parserOf, wholeAnswer } from './stream.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import {
+  type EmbeddingAnswer,
+  type EmbeddingOutbound,
+  notVectors,
+  textsOf,
+  vectorOf,
+} from '../../embeddings/embeddings.ts'
+import { isObject } from '../../lenient.ts'
+import { passedOn, warnInto, warnOfUnknown } from '../../lowering.ts'
+import { parserWithClientNames, withClientNames } from '../../names.ts'
+import type { Outbound, Warning } from '../../protocol.ts'
+import { faultIn, faultOf } from './fault.ts'
+import { lower, ownSearch, readsUrl } from './lower.ts'
+import { parserOf, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
-import { lower } from './lower.ts'
-import { ownSearch } from './web-search.ts'
+import { usageOf } from './usage.ts'
+
+/** Parameters of a text, by Google's names. */
+const known: ReadonlySet<string> = new Set(['taskType', 'title'])
+
+const embeddings: EmbeddingOutbound = {
+  lower({ inputs, dimensions, user, rest }, { model, quirks }) {
+    const warnings: Warning[] = []
+    const warn = warnInto(warnings)
+    warnOfUnknown({ user }, warn)
+    const name = `models/${model.replace(/^models\//, '')}`
+    const each: JsonObject = {
+      model: name,
+      ...passedOn(googleNames(rest), known, warn),
+      ...(dimensions === undefined ? {} : { outputDimensionality: dimensions }),
+    }
+    return {
+      path: `${quirks.modelsPath}/${encodeURIComponent(name.slice('models/'.length))}:batchEmbedContents`,
+      headers: {},
+      body: { requests: textsOf(inputs).map((text) => ({ ...each, content: { parts: [{ text }] } })) },
+      warnings,
+    }
+  },
+  read,
+}
+
+/** Clients write `task_type` as Google's own libraries do. */
+function googleNames({ task_type, ...rest }: JsonObject): JsonObject {
+  return task_type === undefined ? rest : { taskType: task_type, ...rest }
+}
+
+function read(body: unknown): EmbeddingAnswer {
+  const fault = faultIn(body)
+  if (fault) return { kind: 'fault', fault }
+  if (!isObject(body) || !Array.isArray(body['embeddings'])) return notVectors()
+  const vectors = body['embeddings'].flatMap((item) => {
+    const vector = isObject(item) ? vectorOf(item['values']) : undefined
+    return vector === undefined ? [] : [vector]
+  })
+  const counters = body['usageMetadata']
+  const prompt = isObject(counters) ? counters['promptTokenCount'] : undefined
+  const usage = typeof prompt === 'number' ? usageOf({ promptTokenCount: prompt }, {}) : undefined
+  return { kind: 'vectors', vectors, usage, id: undefined }
+}
+
+// Speaking generateContent to Gemini and Vertex.
 
 export const outbound: Outbound<GeminiQuirks> = {
   id: 'gemini',

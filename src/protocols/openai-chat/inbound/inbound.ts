@@ -2,23 +2,29 @@
 
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
-import { GatewayError } from '../../../errors.ts'
-import { addresses } from './addresses.ts'
-import { isObject } from '../../json.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { addresses, functionsOf, maxOutputTokens, readGatewayTools, readRequest } from './read.ts'
+import { isObject } from '../../lenient.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
-import { isGatewayTool, withoutOnline } from '../../request/gateway-declarations.ts'
-import { isPlainField } from '../../request/plain-fields.ts'
-import { readRouting, withModel } from '../../request/gateway-fields.ts'
-import { safeParsed } from '../../request/safe-parse.ts'
-import { fateOf, toolRefused } from '../../request/served-tools.ts'
+import {
+  fateOf,
+  isGatewayTool,
+  readRouting,
+  toolRefused,
+  withModel,
+  withoutOnline,
+} from '../../request/gateway-tools.ts'
+import {
+  invalidParam,
+  invalidRequest,
+  isPlainField,
+  safeParsed,
+  unsupportedParam,
+} from '../../request/fields.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
-import { ChunkEncoder } from './encode.ts'
-import { invalidParam, invalidRequest, unsupportedParam } from '../../request/invalid-param.ts'
-import { maxOutputTokens, readRequest } from './read.ts'
-import { functionsOf, readGatewayTools } from './tools.ts'
+import { ChunkEncoder, wholeAnswer } from './encode.ts'
 import { chatCompletionRequest, type ChatCompletionRequest, type NamedFunction } from './schema.ts'
-import { wholeAnswer } from './whole.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',

@@ -1,9 +1,12 @@
 // Translates a validated chat-completions body into a conversation, on demand.
 
+import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
+  CacheMark,
   ChatRequest,
   ContentPart,
+  FunctionTool,
   Json,
   JsonObject,
   Labels,
@@ -13,15 +16,33 @@ import type {
   ResponseFormat,
   Sampling,
   ToolCall,
+  ToolChoice,
 } from '../../../conversation/request.ts'
-import { present } from '../../json.ts'
-import { restFields } from '../../openai/quirks.ts'
+import { present } from '../../lenient.ts'
 import { roundsOf, withAsked } from '../../openai/gateway-runs.ts'
-import { readContent } from './read-content.ts'
-import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
-import { Approvals } from '../../request/approvals.ts'
-import { placedRuns, readToolChoice, readTools } from './tools.ts'
-import { gatewayFields } from '../../request/gateway-fields.ts'
+import { fileSource, mediaSource } from '../../openai/messages.ts'
+import { restFields } from '../../openai/quirks.ts'
+import {
+  Approvals,
+  declarationOf,
+  declaredTools,
+  gatewayFields,
+  gatewayPlaces,
+  isOnline,
+  type PlacedItem,
+  searchDeclaration,
+  selectorOf,
+} from '../../request/gateway-tools.ts'
+import { parts } from '../../request/prompt-parts.ts'
+import {
+  chatCompletionRequest,
+  type ChatCompletionRequest,
+  type FunctionTool as WireFunction,
+  type NamedFunction,
+  type WireCacheControl,
+  type WireMessage,
+  type WirePart,
+} from './schema.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
 
@@ -255,3 +276,251 @@ const noFields = Object.freeze({})
 function listOf(stop: unknown): unknown {
   return typeof stop === 'string' ? [stop] : stop
 }
+
+// Reads message content of chat completions.
+
+/** Reads content, a string or parts, of the message `at` this place. Throws GatewayError for an invalid `data:` URL. */
+function readContent(
+  content: string | readonly WirePart[] | null | undefined,
+  mark: WireCacheControl,
+  at: number,
+): ContentPart[] {
+  if (content == null) return []
+  const parts = typeof content === 'string' ? readText(content) : readParts(content, at)
+  return mark == null ? parts : markLast(parts, mark)
+}
+
+function readText(text: string): ContentPart[] {
+  return text === '' ? [] : [{ kind: 'text', text, cache: undefined }]
+}
+
+function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
+  return parts.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
+}
+
+/** A mark on the message applies to its last part that can carry one. */
+function markLast(parts: ContentPart[], mark: NonNullable<WireCacheControl>): ContentPart[] {
+  const last = parts.findLastIndex((part) => 'cache' in part)
+  return parts.map((part, i) => (i === last && 'cache' in part ? { ...part, cache: readMark(mark) } : part))
+}
+
+function readMark(mark: WireCacheControl): CacheMark | undefined {
+  return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
+}
+
+function readPart(part: WirePart, param: string): ContentPart {
+  switch (part.type) {
+    case 'text':
+      return { kind: 'text', text: part.text, cache: readMark(part.cache_control) }
+    case 'refusal':
+      return { kind: 'refusal', text: part.refusal }
+    case 'image_url':
+      return {
+        kind: 'image',
+        source: mediaSource(part.image_url.url, `${param}.image_url.url`),
+        detail: part.image_url.detail ?? undefined,
+        cache: readMark(part.cache_control),
+      }
+    case 'input_audio':
+      return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }
+    case 'file':
+      return {
+        kind: 'file',
+        source: fileSource(part.file, `${param}.file`),
+        filename: part.file.filename ?? undefined,
+        cache: readMark(part.cache_control),
+      }
+    case 'video_url':
+      return { kind: 'video', source: mediaSource(part.video_url.url, `${param}.video_url.url`) }
+    default:
+      return part satisfies never
+  }
+}
+
+// The tools of a chat completions request, and the tool choice.
+
+export function functionsOf(body: Pick<ChatCompletionRequest, 'tools'>): readonly WireFunction[] {
+  return (body.tools ?? []).filter((tool): tool is WireFunction => tool.type === 'function')
+}
+
+function readTools(body: ChatCompletionRequest): FunctionTool[] {
+  if (body.tools == null && body.functions == null) return []
+  const legacy = (body.functions ?? []).map((definition) => ({
+    function: definition,
+    cache_control: undefined,
+  }))
+  return [...functionsOf(body), ...legacy].map(({ function: definition, cache_control }) => ({
+    name: definition.name,
+    description: definition.description ?? undefined,
+    parameters: definition.parameters == null ? undefined : (definition.parameters as JsonObject),
+    strict: 'strict' in definition && typeof definition.strict === 'boolean' ? definition.strict : undefined,
+    cache: readMark(cache_control),
+  }))
+}
+
+function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
+  const choice = body.tool_choice ?? body.function_call
+  if (choice == null) return undefined
+  if (typeof choice === 'string') return { kind: choice }
+  if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
+    const { mode, tools } = choice['allowed_tools'] as AllowedTools
+    const named = tools.filter((tool): tool is NamedFunction => tool.type === 'function')
+    // If only gateway tools are allowed, they are listed separately.
+    if (named.length === 0) return undefined
+    return { kind: 'allowed', mode, names: named.map((tool) => tool.function.name) }
+  }
+  if (choice.type === 'function') return { kind: 'function', name: (choice as NamedFunction).function.name }
+  if ('type' in choice) return undefined
+  return { kind: 'function', name: (choice as { name: string }).name }
+}
+
+interface AllowedTools {
+  readonly mode: 'auto' | 'required'
+  readonly tools: readonly { readonly type: string }[]
+}
+
+// ---- tools of the gateway ---------------------------------------------------------------------------------
+
+/** The declared gateway tools; undefined if there are none. */
+export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | undefined {
+  const history = placedRuns(body)
+  const isAsked = isOnline(body.model)
+  if (body.tools == null && body.web_search_options == null && !isAsked && history.length === 0)
+    return undefined
+  const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
+    if (tool.type === 'function') return []
+    const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
+    return declaration === undefined ? [] : [declaration]
+  })
+  const searches = () => declarations.some(({ kind }) => kind === 'web-search')
+  if (body.web_search_options != null && !searches())
+    declarations.push(searchDeclaration(body.web_search_options as JsonObject, 'web_search_options'))
+  if (isAsked && !searches()) declarations.push(searchDeclaration({}, 'model'))
+  return declaredTools(declarations, {
+    maxCalls: body.max_tool_calls ?? undefined,
+    choice: gatewayChoice(body.tool_choice),
+    history,
+  })
+}
+
+const noRuns: readonly PlacedItem[] = []
+
+/** The gateway tools' items in the history, each list after a mark of its message; none where no message has any. */
+function placedRuns({ messages }: Pick<ChatCompletionRequest, 'messages'>): readonly PlacedItem[] {
+  if (!messages.some(hasRuns)) return noRuns
+  return messages.flatMap((message, at) => {
+    if (message.role !== 'assistant') return []
+    const entries = (message.mcp_calls ?? []).map((item, index) => ({
+      item: item as JsonObject,
+      param: `messages[${at}].mcp_calls[${index}]`,
+    }))
+    return [{ item: { type: 'message', role: 'assistant' }, param: `messages[${at}]` }, ...entries]
+  })
+}
+
+function hasRuns(message: WireMessage): boolean {
+  return message.role === 'assistant' && message.mcp_calls != null && message.mcp_calls.length > 0
+}
+
+function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayChoice | undefined {
+  if (choice == null || typeof choice === 'string' || choice.type === 'function') return undefined
+  if (choice.type === 'allowed_tools') {
+    const { mode, tools } = choice['allowed_tools'] as AllowedTools
+    const selectors = tools.flatMap((tool) => selectorOf({ ...tool }) ?? [])
+    return selectors.length === 0 ? undefined : { mode, tools: selectors }
+  }
+  const only = selectorOf({ ...choice })
+  return only && { mode: 'required', tools: [only] }
+}
+
+// Where addresses may be in the body of a chat completion or embeddings request.
+
+const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
+
+const contentPart = parts({
+  type: 'words',
+  text: 'words',
+  refusal: 'words',
+  thinking: 'words',
+  signature: 'words',
+  image_url: link,
+  video_url: link,
+  input_audio: parts({ data: 'data', format: 'words' }),
+  file: parts({ file_data: 'data', file_url: 'address', file_id: 'reference', filename: 'words' }),
+  cache_control: 'words',
+})
+
+const message = parts({
+  role: 'words',
+  name: 'words',
+  content: contentPart,
+  refusal: 'words',
+  tool_calls: 'words',
+  function_call: 'words',
+  tool_call_id: 'words',
+  reasoning: 'words',
+  reasoning_content: 'words',
+  reasoning_details: 'words',
+  // What an earlier answer read: nothing reads it again.
+  annotations: 'words',
+  web_search_calls: 'words',
+  mcp_calls: 'words',
+  citations: 'words',
+  search_results: 'words',
+  images: parts({ type: 'words', image_url: link }),
+  cache_control: 'words',
+})
+
+/** Labels and sampling parameters of chat completions and embeddings. */
+const words = Object.fromEntries(
+  [
+    'model',
+    'stop',
+    'functions',
+    'function_call',
+    'tool_choice',
+    'response_format',
+    'reasoning',
+    'reasoning_effort',
+    'modalities',
+    'prediction',
+    'logit_bias',
+    'user',
+    'safety_identifier',
+    'prompt_cache_key',
+    'prompt_cache_retention',
+    'service_tier',
+    'metadata',
+    'verbosity',
+    // Schemas and grammars for servers of open models.
+    'guided_json',
+    'structured_outputs',
+    'json_schema',
+    'grammar',
+  ].map((field) => [field, 'words' as const]),
+)
+
+export const addresses = parts({
+  ...words,
+  ...gatewayPlaces,
+  messages: message,
+  tools: parts({
+    type: 'words',
+    function: 'words',
+    cache_control: 'words',
+    server_label: 'words',
+    server_name: 'words',
+    server_url: 'address',
+    authorization: 'words',
+    headers: 'words',
+    allowed_tools: 'words',
+    require_approval: 'words',
+  }),
+})
+
+export const embeddingAddresses = parts({
+  ...words,
+  ...gatewayPlaces,
+  input: 'words',
+  encoding_format: 'words',
+})

@@ -1,15 +1,36 @@
 // Builds the request for a provider of chat completions, in the dialect of its row.
 
-import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
-import { warnInto, warnOfName } from '../../lowering.ts'
+import { createHash } from 'node:crypto'
+import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
+import type {
+  AssistantMessage,
+  CacheMark,
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  Json,
+  JsonObject,
+  MediaSource,
+  Message,
+  ResponseFormat,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors/errors.ts'
 import { joinWarnings, type LoweredRequest, type Warning } from '../../lowered-request.ts'
+import { warnInto, warnOfName } from '../../lowering.ts'
+import {
+  type LoweredFields,
+  lowerReasoning,
+  lowerRest,
+  lowerSampling,
+  nothingLowered,
+  parametersOf,
+  refuseUnsupported,
+  shownTools,
+} from '../../openai/parameters.ts'
+import { ableTo, bareDomain, type OwnSearch } from '../../own-search.ts'
 import type { Target } from '../../protocol.ts'
-import { type OpenAIChatQuirks } from './quirks.ts'
-import { lowerMessages } from './messages.ts'
-import { lowerResponseFormat, lowerTools } from './parameters.ts'
-import { searchFields } from './web-search.ts'
-import { lowerReasoning } from '../../openai/reasoning.ts'
-import { lowerRest, lowerSampling, refuseUnsupported } from '../../openai/parameters.ts'
+import type { OpenAIChatQuirks } from './quirks.ts'
 
 export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
   const { quirks } = target
@@ -57,4 +78,442 @@ function withInstruction(messages: readonly Message[], instruction: string | und
   const at = firstTurn < 0 ? messages.length : firstTurn
   const added: Message = { role: 'system', content: [{ kind: 'text', text: instruction, cache: undefined }] }
   return [...messages.slice(0, at), added, ...messages.slice(at)]
+}
+
+// Builds the messages for a provider of chat completions, in the dialect of its row.
+
+/** `reasoning`: the model may require its earlier reasoning. */
+type MessageContext = Pick<
+  Target<OpenAIChatQuirks>,
+  'quirks' | 'provider' | 'reasoning' | 'rememberedSignature'
+>
+
+/** All messages, in order. Throws GatewayError `unsupported_parameter` for a part that the provider does not accept. */
+function lowerMessages(messages: readonly Message[], context: MessageContext): JsonObject[] {
+  const ids = toolCallIds(messages, context.quirks)
+  const lowered: JsonObject[] = []
+  // A tool message only has text; other parts of results follow as a user message.
+  let beside: Json[] | undefined
+  for (const message of messages) {
+    if (message.role !== 'tool' && beside !== undefined) {
+      lowered.push({ role: 'user', content: beside })
+      beside = undefined
+    }
+    if (message.role === 'assistant') lowered.push(lowerAssistant(message, ids, context))
+    else if (message.role === 'tool') {
+      lowered.push(lowerToolResult(message, ids))
+      const media = mediaOf(message, context)
+      if (media.length > 0) (beside ??= []).push(...media)
+    } else {
+      const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
+      lowered.push(
+        withName({ role, content: lowerContent(message.content, context) }, message, context.quirks),
+      )
+    }
+  }
+  if (beside !== undefined) lowered.push({ role: 'user', content: beside })
+  return context.quirks.alternatingRoles ? alternating(lowered) : lowered
+}
+
+function lowerAssistant(
+  message: AssistantMessage,
+  ids: (id: string) => string,
+  context: MessageContext,
+): JsonObject {
+  const content = lowerContent(message.content, context)
+  const calls = message.toolCalls.map((call): JsonObject => {
+    const signature = context.quirks.thoughtSignatures
+      ? (call.thoughtSignature ?? context.rememberedSignature(call))
+      : undefined
+    return {
+      id: ids(call.id),
+      type: 'function',
+      function: { name: call.name, arguments: call.arguments },
+      ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
+    }
+  })
+  const lowered: JsonObject = {
+    role: 'assistant',
+    // null means "only calls"; several providers refuse an empty text part.
+    content: content === '' && calls.length > 0 ? null : content,
+    ...reasoningEcho(message, content, context),
+  }
+  if (calls.length > 0) lowered.tool_calls = calls
+  return withName(lowered, message, context.quirks)
+}
+
+/** Earlier reasoning under the provider's name for it; anything it cannot read is left out. */
+function reasoningEcho(
+  message: AssistantMessage,
+  content: string | Json[],
+  context: MessageContext,
+): JsonObject {
+  const { reasoningEcho: echo, echoRequired } = context.quirks
+  const text = message.reasoning.map((detail) => detail.text ?? '').join('')
+  switch (echo) {
+    case 'none':
+      return {}
+    case 'reasoning_details':
+      return message.reasoning.length === 0
+        ? {}
+        : { reasoning_details: message.reasoning.map((detail) => ({ ...detail }) as JsonObject) }
+    case 'thinking-parts': {
+      if (text === '') return {}
+      const said = typeof content === 'string' ? (content === '' ? [] : [textPart(content)]) : content
+      return { content: [{ type: 'thinking', thinking: [textPart(text)] }, ...said] }
+    }
+    case 'reasoning_content':
+    case 'reasoning':
+      if (text !== '') return { [echo]: text }
+      return echoRequired && context.reasoning && message.toolCalls.length > 0 ? { [echo]: '' } : {}
+  }
+}
+
+function lowerToolResult(message: ToolMessage, ids: (id: string) => string): JsonObject {
+  const content = message.content
+    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
+    .filter((text) => text !== '')
+    .join('\n')
+  return { role: 'tool', tool_call_id: ids(message.toolCallId), content }
+}
+
+function mediaOf(message: ToolMessage, context: MessageContext): Json[] {
+  return message.content
+    .filter((part) => part.kind !== 'text' && part.kind !== 'refusal')
+    .map((part) => lowerPart(part, context))
+}
+
+function withName(
+  lowered: JsonObject,
+  { name }: { readonly name?: string },
+  quirks: OpenAIChatQuirks,
+): JsonObject {
+  if (quirks.messageNames && name !== undefined) lowered.name = name
+  return lowered
+}
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+/** Plain text stays a string, which every server accepts; anything else becomes parts. */
+function lowerContent(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
+  const [only] = parts
+  if (only === undefined) return ''
+  const text = parts.length === 1 ? plainTextOf(only, context.quirks) : undefined
+  return text ?? contentOf(parts, context)
+}
+
+function contentOf(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
+  const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
+  if (spoken.length === 0) return ''
+  const texts = spoken.map((part) => plainTextOf(part, context.quirks))
+  if ((texts.length === 1 || !context.quirks.textParts) && !texts.includes(undefined)) return texts.join('\n')
+  return spoken.map((part) => lowerPart(part, context))
+}
+
+/** The text of a part without other properties. */
+function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
+  if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
+  if (part.kind !== 'text') return undefined
+  return part.cache === undefined || !quirks.cacheControl ? part.text : undefined
+}
+
+function lowerPart(part: ContentPart, context: MessageContext): JsonObject {
+  switch (part.kind) {
+    case 'text':
+      return { ...textPart(part.text), ...markOf(part.cache, context.quirks) }
+    case 'refusal':
+      return context.quirks.refusalParts ? { type: 'refusal', refusal: part.text } : textPart(part.text)
+    case 'image':
+      return {
+        type: 'image_url',
+        image_url: {
+          url: urlOf(part.source) ?? refuse(context, 'an image by file id'),
+          ...(part.detail === undefined ? {} : { detail: part.detail }),
+        },
+        ...markOf(part.cache, context.quirks),
+      }
+    case 'audio':
+      return { type: 'input_audio', input_audio: { data: part.data, format: part.format } }
+    case 'video':
+      return {
+        type: 'video_url',
+        video_url: { url: urlOf(part.source) ?? refuse(context, 'a video by file id') },
+      }
+    case 'file':
+      return { ...lowerFile(part, context), ...markOf(part.cache, context.quirks) }
+  }
+}
+
+function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: MessageContext): JsonObject {
+  const { source } = part
+  const named = part.filename === undefined ? {} : { filename: part.filename }
+  switch (context.quirks.fileParts) {
+    case 'none':
+      return refuse(context, 'files')
+    case 'file':
+    case 'file-or-url': {
+      if (source.kind === 'provider-file') return { type: 'file', file: { file_id: source.id } }
+      if (source.kind === 'url' && context.quirks.fileParts === 'file')
+        return refuse(context, 'a file by URL')
+      // OpenAI refuses file data without a name.
+      return { type: 'file', file: { filename: 'file', ...named, file_data: urlOf(source)! } }
+    }
+    case 'document_url':
+      return { type: 'document_url', document_url: urlOf(source) ?? refuse(context, 'a file by id') }
+    case 'file_url': {
+      // Perplexity requires bare base64 instead of a data URL.
+      const url = source.kind === 'base64' ? source.data : (urlOf(source) ?? refuse(context, 'a file by id'))
+      return {
+        type: 'file_url',
+        file_url: { url },
+        ...(part.filename === undefined ? {} : { file_name: part.filename }),
+      }
+    }
+  }
+}
+
+/** The source as a URL; undefined for a file uploaded to a provider. */
+function urlOf(source: MediaSource): string | undefined {
+  switch (source.kind) {
+    case 'url':
+      return source.url
+    case 'base64':
+      return `data:${source.mediaType};base64,${source.data}`
+    case 'provider-file':
+      return undefined
+  }
+}
+
+function refuse(context: MessageContext, what: string): never {
+  throw new GatewayError('unsupported_parameter', {
+    message: `The provider ${context.provider} cannot be given ${what}.`,
+    param: 'messages',
+    provider: context.provider,
+  })
+}
+
+function textPart(text: string): JsonObject {
+  return { type: 'text', text }
+}
+
+/** A cache mark, if the provider supports it. Five minutes is the default and left out. */
+function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObject {
+  if (mark === undefined || !quirks.cacheControl) return {}
+  return { cache_control: { type: 'ephemeral', ...(mark.ttl === '5m' ? {} : { ttl: mark.ttl }) } }
+}
+
+// ---- dialects ---------------------------------------------------------------------------------------------
+
+const nineLetters = /^[a-zA-Z0-9]{9}$/
+const alphabet = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
+
+/**
+ * How tool call ids are written. Where the provider wants nine letters, the others are hashed: cutting them short
+ * would make ids collide that differ only at their end. A call and its result get the same id, two calls never.
+ */
+function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (id: string) => string {
+  return quirks.toolCallIds === 'any' ? asItIs : nineLetterIds(messages)
+}
+
+function nineLetterIds(messages: readonly Message[]): (id: string) => string {
+  const written = new Map<string, string>()
+  const taken = new Set<string>()
+  const reserve = (id: string, short: string) => {
+    written.set(id, short)
+    taken.add(short)
+  }
+  const all = messages.flatMap((message) =>
+    message.role === 'assistant'
+      ? message.toolCalls.map((call) => call.id)
+      : message.role === 'tool'
+        ? [message.toolCallId]
+        : [],
+  )
+  for (const id of all) if (nineLetters.test(id)) reserve(id, id)
+  for (const id of all) {
+    if (written.has(id)) continue
+    let salt = 0
+    while (taken.has(nineOf(id, salt))) salt += 1
+    reserve(id, nineOf(id, salt))
+  }
+  return (id) => written.get(id) ?? id
+}
+
+function asItIs(id: string): string {
+  return id
+}
+
+function nineOf(id: string, salt: number): string {
+  const digest = createHash('sha256')
+    .update(salt === 0 ? id : `${salt}/${id}`)
+    .digest()
+  return [...digest.subarray(0, 9)].map((byte) => alphabet[byte % alphabet.length]).join('')
+}
+
+/** Merges consecutive turns of a role, and makes later system messages the user's, where roles must alternate. */
+function alternating(messages: readonly JsonObject[]): JsonObject[] {
+  const turns: JsonObject[][] = []
+  let begun = false
+  for (const message of messages) {
+    begun ||= message.role !== 'system'
+    const turn = begun && message.role === 'system' ? { ...message, role: 'user' } : message
+    const last = turns.at(-1)
+    if (last === undefined || last[0]!.role !== turn.role || turn.role === 'tool') turns.push([turn])
+    else last.push(turn)
+  }
+  return turns.map(joinMessages)
+}
+
+/** Joined at once: merging one by one would be quadratic. */
+function joinMessages(turn: readonly JsonObject[]): JsonObject {
+  const [first] = turn
+  if (turn.length === 1) return first!
+  const contents = turn.map(({ content }) => content)
+  const firstParts = contents.findIndex((content) => typeof content !== 'string')
+  const textsBefore = firstParts < 0 ? contents : contents.slice(0, firstParts)
+  const text = textsBefore.filter((each) => each !== '').join('\n\n')
+  const content =
+    firstParts < 0 ? text : [...partsOf(text), ...contents.slice(firstParts).flatMap((each) => partsOf(each))]
+  const calls = turn.flatMap(({ tool_calls: list }) => (Array.isArray(list) ? list : []))
+  const fields: JsonObject = {}
+  for (const message of turn) Object.assign(fields, message)
+  return { ...fields, content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
+}
+
+function partsOf(content: Json | undefined): Json[] {
+  if (Array.isArray(content)) return content
+  return typeof content === 'string' && content !== '' ? [textPart(content)] : []
+}
+
+// Tools and answer format, in the dialect of a provider's row.
+
+type ChatTarget = Target<OpenAIChatQuirks>
+
+const noFields: JsonObject = {}
+
+function lowerTools(request: ChatRequest, quirks: OpenAIChatQuirks): JsonObject {
+  const tools = shownTools(request, quirks)
+  return tools.length === 0 ? noFields : toolFields(tools, lowerToolChoice(request, quirks), quirks)
+}
+
+function toolFields(
+  tools: readonly FunctionTool[],
+  choice: Json | undefined,
+  quirks: OpenAIChatQuirks,
+): JsonObject {
+  const lowered = tools.map((tool) => lowerTool(tool, quirks))
+  return choice === undefined ? { tools: lowered } : { tools: lowered, tool_choice: choice }
+}
+
+function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
+  return {
+    type: 'function',
+    function: {
+      name: tool.name,
+      ...(tool.description === undefined ? {} : { description: tool.description }),
+      parameters: parametersOf(tool),
+      ...(tool.strict === undefined ? {} : { strict: tool.strict }),
+    },
+    ...markOf(tool.cache, quirks),
+  }
+}
+
+function lowerToolChoice(request: ChatRequest, quirks: OpenAIChatQuirks): Json | undefined {
+  const choice = request.toolChoice
+  switch (choice?.kind) {
+    case undefined:
+      return undefined
+    case 'auto':
+    case 'none':
+      return choice.kind
+    case 'required':
+      return quirks.requiredToolChoice
+    case 'function':
+      return { type: 'function', function: { name: choice.name } }
+    case 'allowed': {
+      if (!quirks.allowedTools) return choice.mode === 'required' ? quirks.requiredToolChoice : 'auto'
+      const tools = choice.names.map((name): JsonObject => ({ type: 'function', function: { name } }))
+      return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } }
+    }
+  }
+}
+
+// ---- response format --------------------------------------------------------------------------------------
+
+type LoweredFormat = LoweredFields & { readonly instruction: string | undefined }
+
+const anyFormat: LoweredFormat = { ...nothingLowered, instruction: undefined }
+
+/** The response format, and the instruction that replaces a schema if the provider supports none. */
+function lowerResponseFormat(format: ResponseFormat | undefined, target: ChatTarget): LoweredFormat {
+  switch (format?.kind) {
+    case undefined:
+    case 'text':
+      return anyFormat
+    case 'json-object':
+      return { ...anyFormat, fields: { response_format: { type: 'json_object' } } }
+    case 'json-schema': {
+      const { name, description, schema, strict } = format
+      if (target.quirks.jsonSchema) {
+        const described: JsonObject = description === undefined ? {} : { description }
+        const bound: JsonObject = strict === undefined ? {} : { strict }
+        const json_schema = { name, ...described, schema, ...bound }
+        return { ...anyFormat, fields: { response_format: { type: 'json_schema', json_schema } } }
+      }
+      const message = `${target.provider} takes no JSON schema: it was written into the prompt and binds less.`
+      return {
+        fields: { response_format: { type: 'json_object' } },
+        warnings: [{ param: 'response_format', message }],
+        instruction: `Answer with a single JSON object that conforms to this JSON Schema: ${JSON.stringify(schema)}`,
+      }
+    }
+  }
+}
+
+// Models that search by themselves on every request: OpenAI's for chat completions, and Perplexity's.
+
+const perplexityDomains = 20
+
+export function ownSearch(
+  search: WebSearchDeclaration,
+  _request: ChatRequest,
+  { model, quirks }: { readonly model: string; readonly quirks: OpenAIChatQuirks },
+): OwnSearch | undefined {
+  switch (quirks.webSearch) {
+    case 'none':
+      return undefined
+    case 'openai':
+      // https://developers.openai.com/api/docs/guides/tools-web-search: gpt-4o-search-preview, gpt-5-search-api.
+      return /-search-(preview|api)/.test(model) ? ableTo(search, 'request', ['user_location']) : undefined
+    case 'perplexity': {
+      // https://docs.perplexity.ai/api-reference/chat-completions-post
+      const few = search.allowedDomains.length + search.blockedDomains.length <= perplexityDomains
+      const domains = few ? (['allowed_domains', 'blocked_domains'] as const) : []
+      return ableTo(search, 'request', [...domains, 'paths', 'user_location', 'recency'])
+    }
+  }
+}
+
+/** The search settings; empty for a model that does not search or takes none. */
+function searchFields({ webSearch }: ChatRequest, { webSearch: whose }: OpenAIChatQuirks): JsonObject {
+  if (webSearch === undefined || whose === 'none') return noFields
+  const { location, contextSize, allowedDomains, blockedDomains, rest } = webSearch
+  if (whose === 'openai') {
+    const place: JsonObject =
+      location === undefined ? {} : { user_location: { type: 'approximate', approximate: { ...location } } }
+    return { web_search_options: { search_context_size: contextSize, ...place } }
+  }
+  const { timezone: _, ...place } = location ?? {}
+  const domains = [
+    ...allowedDomains.map(bareDomain),
+    ...blockedDomains.map((domain) => `-${bareDomain(domain)}`),
+  ]
+  return {
+    web_search_options: {
+      search_context_size: contextSize,
+      ...(Object.keys(place).length > 0 ? { user_location: place } : {}),
+    },
+    ...(domains.length > 0 ? { search_domain_filter: domains } : {}),
+    ...(typeof rest['recency'] === 'string' ? { search_recency_filter: rest['recency'] } : {}),
+  }
 }

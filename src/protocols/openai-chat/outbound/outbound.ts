@@ -3,12 +3,10 @@
 import { embeddings } from '../../openai/embeddings.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough/passthrough.ts'
-import { plainWhole } from './plain-whole.ts'
+import { plainWhole, streamParser, wholeEvents } from './parse.ts'
 import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from '../../openai/fault.ts'
-import { streamParser, wholeEvents } from './stream.ts'
-import { lower } from './lower.ts'
-import { ownSearch } from './web-search.ts'
+import { lower, ownSearch } from './lower.ts'
 
 export const outbound: Outbound<OpenAIChatQuirks> = {
   id: 'openai-chat',

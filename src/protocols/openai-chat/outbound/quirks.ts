@@ -1,7 +1,82 @@
-// How providers of chat completions differ, as data: provider rows set the deviations.
+// Fields of chat completions that the conversation has no word for and that go on to a provider as the client wrote
+// them: an allow-list, because a field nobody here knows may have a price (a search, a faster tier) or lift the bound
+// of the answer that the hold was computed from. Each provider row adds its own in `quirks.passes`.
 
 import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
-import { inferenceServerFields } from './passed-fields.ts'
+
+/**
+ * What inference servers take beside OpenAI's parameters: sampling, stopping, decoding into a grammar, the template.
+ * Sources: the request parameters of vLLM, SGLang, llama.cpp, LM Studio and TGI. None of them adds an answer or more
+ * tokens than `max_tokens`; `best_of`, `use_beam_search` and the other names for a bound are missing on purpose.
+ */
+const inferenceServerFields = [
+  'add_generation_prompt',
+  'allowed_token_ids',
+  'bad_words',
+  'cache_prompt',
+  'cache_salt',
+  'chat_template_kwargs',
+  'continue_final_message',
+  'documents',
+  'dry_allowed_length',
+  'dry_base',
+  'dry_multiplier',
+  'dry_penalty_last_n',
+  'dry_sequence_breakers',
+  'dynatemp_exponent',
+  'dynatemp_range',
+  'ebnf',
+  'enable_thinking',
+  'grammar',
+  'guided_choice',
+  'guided_decoding_backend',
+  'guided_grammar',
+  'guided_json',
+  'guided_regex',
+  'guided_whitespace_pattern',
+  'id_slot',
+  'ignore_eos',
+  'include_reasoning',
+  'include_stop_str_in_output',
+  'json_schema',
+  'length_penalty',
+  'min_keep',
+  'min_tokens',
+  'mirostat',
+  'mirostat_eta',
+  'mirostat_tau',
+  'no_repeat_ngram_size',
+  'no_stop_trim',
+  'reasoning_format',
+  'regex',
+  'repeat_last_n',
+  'repeat_penalty',
+  'return_progress',
+  'return_token_ids',
+  'return_tokens_as_token_ids',
+  'samplers',
+  'separate_reasoning',
+  'skip_special_tokens',
+  'spaces_between_special_tokens',
+  'stop_regex',
+  'stop_token_ids',
+  'stream_reasoning',
+  'structural_tag',
+  'structured_outputs',
+  'tfs_z',
+  'thinking',
+  'thinking_budget',
+  'thinking_forced_open',
+  'timings_per_token',
+  'top_a',
+  'top_n_sigma',
+  'truncate_prompt_tokens',
+  'typical_p',
+  'xtc_probability',
+  'xtc_threshold',
+] as const
+
+// How providers of chat completions differ, as data: provider rows set the deviations.
 
 export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQuirks {
   // ---- the request ----

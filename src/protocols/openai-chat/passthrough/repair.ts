@@ -1,25 +1,32 @@
 // Client and provider both speak chat completions, but the provider's frames deviate from the wire contract:
 // each frame is mended, every unknown field stays, and the finish and the usage wait for the charge.
 
-import type { FinishReason } from '../../../conversation/event.ts'
 import { Delivered } from '../../../conversation/delivered.ts'
+import type { FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { laterUsage, type Usage } from '../../../conversation/usage.ts'
-import type { RenderedError } from '../../../errors.ts'
-import { isObject, parseJson } from '../../json.ts'
-import type { AnswerContext, Bill } from '../../protocol.ts'
+import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
+import { define } from '../../../json/json.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { ContentTemplate } from './content-template.ts'
-import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
-import { wireAnnotation } from '../../openai/message-fields.ts'
-import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
-import { CallRepair } from './repair-calls.ts'
+import { type TextRun, TextTemplate } from '../../framing/text-template.ts'
+import { isObject, parseJson } from '../../lenient.ts'
+import { argumentText, isAnotherCall, newArguments } from '../../openai/calls.ts'
 import { errorIn } from '../../openai/fault.ts'
-import { failureOf, finishReasonOf, isReason, wordOf } from '../../openai/finish.ts'
-import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
-import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
-import { tierIn, usageIn } from '../../openai/upstream-usage.ts'
+import { callsState, wireAnnotation, wireWarnings } from '../../openai/messages.ts'
 import type { UsageQuirks } from '../../openai/quirks.ts'
+import {
+  failureOf,
+  finishReasonOf,
+  isReason,
+  tierIn,
+  usageIn,
+  wireUsage,
+  wordOf,
+} from '../../openai/usage.ts'
+import type { AnswerContext, Bill } from '../../protocol.ts'
+import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
+import { citationsOf, reasoningPartText, type Source, sourcesIn } from '../outbound/parse.ts'
+import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
 
 /** Events that were mended without being parsed. */
 interface MendedRun {
@@ -328,4 +335,457 @@ function unescapeText(body: string): string {
   if (!body.includes('\\')) return body
   const text = parseJson(`"${body}"`)
   return typeof text === 'string' ? text : body
+}
+
+// Repairs tool-call deltas to the wire contract: numbered without gaps, the name once, then arguments only.
+
+interface Call {
+  readonly index: number
+  readonly id: string
+  /** The provider's id; ours differs if another call had it first. */
+  readonly theirId: string
+  readonly name: string
+  /** The provider's own index, where it sent one. */
+  readonly theirs: number | undefined
+  arguments: string
+}
+
+/** What came of a call before its name. */
+interface Nameless {
+  readonly id: string | undefined
+  readonly arguments: string
+}
+
+/** The first call with an id: of all, of those without a provider index, and under each index. */
+interface SameId {
+  readonly first: Call
+  unnumbered: Call | undefined
+  readonly numbered: Map<number, Call>
+}
+
+/** Follows the tool calls of one choice. */
+class CallRepair {
+  readonly #calls: Call[] = []
+  readonly #sameId = new Map<string, SameId>()
+  /** The latest call under each provider index. */
+  readonly #latest = new Map<number, Call>()
+  /** Under the provider's index, or none. */
+  readonly #nameless = new Map<number | undefined, Nameless>()
+  readonly #mintId: (index: number) => string
+
+  /** `mintId` generates an id for a call without one. */
+  constructor(mintId: (index: number) => string) {
+    this.#mintId = mintId
+  }
+
+  get state(): ReturnType<typeof callsState> {
+    return callsState(this.#calls.map((call) => call.arguments))
+  }
+
+  /** Whether there was a call without a function name, which nobody can run. */
+  get hasNameless(): boolean {
+    return this.#nameless.size > 0
+  }
+
+  /** Calls that ended without arguments; each still needs its `{}`. */
+  withoutArguments(): number[] {
+    return this.#calls.filter((call) => call.arguments === '').map((call) => call.index)
+  }
+
+  /** Our entries for an upstream delta, each to be sent in a chunk of its own. */
+  step(deltas: readonly Json[]): JsonObject[] {
+    return deltas.flatMap((delta) => (isObject(delta) ? this.#one(delta) : []))
+  }
+
+  #one(delta: JsonObject): JsonObject[] {
+    const { index: theirs, id, type: _type, function: definition, ...unknown } = delta
+    const { name, arguments: args, ...more } = isObject(definition) ? definition : {}
+    const given = {
+      theirs: typeof theirs === 'number' ? theirs : undefined,
+      id: typeof id === 'string' && id !== '' ? id : undefined,
+      name: typeof name === 'string' && name !== '' ? name : undefined,
+    }
+    const text = argumentText(args)
+    const known = this.#callOf(given, text)
+    if (known) return this.#continued(known, text, given.name !== undefined)
+    if (given.name === undefined) return this.#awaitName(given, text)
+
+    const before = this.#nameless.get(given.theirs)
+    this.#nameless.delete(given.theirs)
+    const call = this.#started(given.name, given.id ?? before?.id, given.theirs)
+    const { index: ours } = call
+    const start: JsonObject = {
+      index: ours,
+      id: call.id,
+      type: 'function',
+      function: { name: call.name, arguments: '', ...more },
+      ...unknown,
+    }
+    return [start, ...this.#continued(call, (before?.arguments ?? '') + text, false)]
+  }
+
+  /** A call starts with its name; anything before is kept for it. */
+  #awaitName(given: { theirs: number | undefined; id: string | undefined }, text: string): [] {
+    if (given.id === undefined && text === '') return []
+    const before = this.#nameless.get(given.theirs)
+    const args = (before?.arguments ?? '') + text
+    this.#nameless.set(given.theirs, { id: before?.id ?? given.id, arguments: args })
+    return []
+  }
+
+  #started(name: string, id: string | undefined, theirs: number | undefined): Call {
+    const index = this.#calls.length
+    // Servers that restart their ids with each call would make two calls one.
+    const isTaken = id !== undefined && this.#sameId.has(id)
+    const ours = id === undefined || isTaken ? this.#mintId(index) : id
+    const call: Call = { index, id: ours, theirId: id ?? ours, name, theirs, arguments: '' }
+    this.#add(call)
+    return call
+  }
+
+  #add(call: Call): void {
+    this.#calls.push(call)
+    if (call.theirs !== undefined) this.#latest.set(call.theirs, call)
+    const known = this.#sameId.get(call.theirId)
+    const same: SameId = known ?? { first: call, unnumbered: undefined, numbered: new Map() }
+    if (!known) this.#sameId.set(call.theirId, same)
+    if (call.theirs === undefined) same.unnumbered ??= call
+    else if (!same.numbered.has(call.theirs)) same.numbered.set(call.theirs, call)
+  }
+
+  /** A new id under a used index is a new call: some providers number every parallel call 0. */
+  #callOf(
+    given: { theirs?: number | undefined; id?: string | undefined; name?: string | undefined },
+    text: string,
+  ) {
+    if (given.id !== undefined) {
+      const sameId = firstOf(this.#sameId.get(given.id), given.theirs)
+      if (sameId || given.name !== undefined) return sameId
+    }
+    if (given.theirs !== undefined) {
+      const last = this.#latest.get(given.theirs)
+      return last && given.name !== undefined && isAnotherCall(last, given.name, text) ? undefined : last
+    }
+    return given.name === undefined ? this.#calls.at(-1) : undefined
+  }
+
+  /** `repeated`: the delta repeats the name, so it may contain the whole call so far. */
+  #continued(call: Call, text: string, repeated: boolean): JsonObject[] {
+    const piece = repeated ? newArguments(call.arguments, text) : text
+    if (piece === '') return []
+    call.arguments += piece
+    return [{ index: call.index, function: { arguments: piece } }]
+  }
+}
+
+/** The earliest call that an id can refer to: an index that either side lacks distinguishes nothing. */
+function firstOf(same: SameId | undefined, theirs: number | undefined): Call | undefined {
+  if (same === undefined || theirs === undefined) return same?.first
+  const { unnumbered } = same
+  const numbered = same.numbered.get(theirs)
+  if (numbered === undefined || unnumbered === undefined) return numbered ?? unnumbered
+  return numbered.index < unnumbered.index ? numbered : unnumbered
+}
+
+// The parts of a provider's message or delta that deviate from the wire contract, mended. Unknown fields stay.
+
+/** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
+interface Mended {
+  readonly text: string
+  readonly refusal: string
+  readonly reasoning: string
+  readonly details: readonly Json[]
+  readonly toolCalls: readonly Json[]
+  /** Everything else that is set, unknown fields included. */
+  readonly fields: JsonObject
+}
+
+/**
+ * Takes a message or delta apart. Reasoning under `reasoning` and in content parts becomes `reasoning`; reasoning
+ * without details gets one, and details without text give theirs, so that clients of either find it.
+ */
+function mend(message: JsonObject): Mended {
+  const { content, refusal, tool_calls, function_call } = message
+  const { reasoning, reasoning_content, reasoning_details } = message
+  const split = splitContent(content)
+  const given = text(reasoning_content) || text(reasoning) || split.reasoning
+  const details = Array.isArray(reasoning_details) ? reasoning_details : none
+  const calls = Array.isArray(tool_calls) ? tool_calls : none
+  return {
+    text: split.text,
+    refusal: text(refusal),
+    reasoning: given || readableIn(details),
+    details:
+      details.length === 0 && given !== ''
+        ? [{ type: 'reasoning.text', format: null, index: 0, text: given }]
+        : details,
+    toolCalls: isObject(function_call) ? [...calls, { index: 0, function: function_call }] : calls,
+    fields: othersOf(message, split),
+  }
+}
+
+const none: readonly Json[] = []
+
+/** What `mend` writes under names of its own, or not at all: to set `__proto__` would be to change the prototype. */
+const mendedFields: ReadonlySet<string> = new Set([
+  '__proto__',
+  'role',
+  'content',
+  'refusal',
+  'tool_calls',
+  'function_call',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+])
+
+function othersOf(message: JsonObject, { images, others }: SplitContent): JsonObject {
+  const fields: JsonObject = {}
+  for (const name in message) {
+    const value = message[name]!
+    if (value !== null && !mendedFields.has(name)) fields[name] = value
+  }
+  // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
+  if (isObject(message['reasoning'])) fields['reasoning'] = message['reasoning']
+  if (images.length > 0) fields['images'] = [...images]
+  if (others.length > 0) fields['content_parts'] = [...others]
+  return fields
+}
+
+const ownFields: ReadonlySet<string> = new Set([
+  '__proto__',
+  'id',
+  'object',
+  'created',
+  'model',
+  'choices',
+  'usage',
+])
+
+/** The choices of a chunk or an answer, and the fields we have no word for; the others are ours to write. */
+function fieldsOf(body: JsonObject): { choices: Json | undefined; unknown: JsonObject } {
+  return { choices: body['choices'], unknown: withUnknown({}, body) }
+}
+
+/** Adds the fields of a provider's body that we have no word for. */
+function withUnknown(target: JsonObject, body: JsonObject): JsonObject {
+  for (const name in body) if (!ownFields.has(name)) target[name] = body[name]!
+  return target
+}
+
+/** A choice's own index, or its position where a provider sent none. */
+function indexOf(given: Json | undefined, position: number): number {
+  return typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+}
+
+/** The id of a tool call whose provider gave it none: the same whenever the answer is read again. */
+function mintedId({ id }: AnswerContext, choice: number, call: number): string {
+  const stem = id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
+  return `call_${stem}_${choice}_${call}`
+}
+
+interface SplitContent {
+  readonly text: string
+  readonly reasoning: string
+  readonly images: readonly Json[]
+  readonly others: readonly Json[]
+}
+
+/** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
+function splitContent(content: Json | undefined): SplitContent {
+  if (!Array.isArray(content)) return { text: text(content), reasoning: '', images: none, others: none }
+  const split = { text: '', reasoning: '', images: [] as Json[], others: [] as Json[] }
+  for (const part of content) {
+    if (typeof part === 'string') split.text += part
+    else if (!isObject(part)) split.others.push(part)
+    else if (part['type'] === 'thinking' || part['type'] === 'reasoning')
+      split.reasoning += reasoningPartText(part)
+    else if (part['type'] === 'image_url') split.images.push(part)
+    else if (typeof part['text'] === 'string') split.text += part['text']
+    else split.others.push(part)
+  }
+  return split
+}
+
+function readableIn(details: readonly Json[]): string {
+  let readable = ''
+  for (const detail of details)
+    if (isObject(detail)) readable += text(detail['text']) || text(detail['summary'])
+  return readable
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+// A provider's whole chat.completion, mended to the wire contract; every unknown field stays.
+
+/**
+ * The provider's answer under our id and model, with our usage and every required key. Throws `upstream_error`
+ * for a body without choices: that is not an answer.
+ */
+export function repairWhole(
+  body: JsonObject,
+  usage: Usage,
+  bill: Bill,
+  context: AnswerContext,
+  quirks: CitationQuirks = defaultQuirks,
+): JsonObject {
+  const sources = quirks.numberedCitations ? sourcesIn(body) : undefined
+  const answer: JsonObject = {
+    id: context.id,
+    object: 'chat.completion',
+    created: context.created,
+    model: context.model,
+    choices: repairChoices(body['choices'], context, sources ?? noSources),
+  }
+  withUnknown(answer, body)
+  answer['usage'] = wireUsage(usage, bill)
+  if (context.warnings.length > 0) Object.assign(answer, wireWarnings(context.warnings))
+  return Object.assign(answer, context.extra)
+}
+
+const noSources: readonly Source[] = []
+
+function repairChoices(
+  sent: Json | undefined,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject[] {
+  const choices: JsonObject[] = []
+  for (const choice of Array.isArray(sent) ? sent : [])
+    if (isObject(choice)) choices.push(repairChoice(choice, choices.length, context, sources))
+  if (choices.length > 0) return choices
+  throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
+}
+
+const choiceFields: ReadonlySet<string> = new Set(['index', 'message', 'finish_reason', 'logprobs'])
+
+function repairChoice(
+  choice: JsonObject,
+  position: number,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject {
+  const { message, finish_reason } = choice
+  const index = indexOf(choice['index'], position)
+  const mended = repairMessage(isObject(message) ? message : {}, index, context, sources)
+  // A document that arrived whole has ended; only its word for it may be missing.
+  const native = isReason(finish_reason) ? finish_reason : 'stop'
+  const repaired: JsonObject = {
+    index,
+    message: mended,
+    logprobs: choice['logprobs'] ?? null,
+    finish_reason: finishReasonOf(native, stateOf(mended['tool_calls'])),
+  }
+  for (const name in choice) if (!choiceFields.has(name)) define(repaired, name, choice[name])
+  return repaired
+}
+
+function repairMessage(
+  message: JsonObject,
+  choice: number,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject {
+  const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
+  const { annotations } = fields
+  const calls = repairCalls(toolCalls, context, choice)
+  const hasText = text !== '' || (message['content'] != null && calls.length === 0 && refusal === '')
+  const mended: JsonObject = {
+    role: 'assistant',
+    content: hasText ? text : null,
+    refusal: refusal === '' ? null : refusal,
+    annotations: Array.isArray(annotations) ? annotations : citationsOf(text, sources).map(wireAnnotation),
+  }
+  if (reasoning !== '') mended['reasoning_content'] = reasoning
+  if (details.length > 0) mended['reasoning_details'] = [...details]
+  if (calls.length > 0) mended['tool_calls'] = calls
+  for (const name in fields) if (name !== 'annotations') mended[name] = fields[name]!
+  return mended
+}
+
+/** Two calls of one id could not be matched with their results: the second one gets an id of ours. */
+function repairCalls(sent: readonly Json[], context: AnswerContext, choice: number): JsonObject[] {
+  const calls: JsonObject[] = []
+  if (sent.length === 0) return calls
+  const taken = new Set<Json>()
+  for (const call of sent) {
+    if (!isObject(call)) continue
+    const { id } = call
+    const usable = typeof id === 'string' && id !== '' && !taken.has(id)
+    const callId = usable ? id : mintedId(context, choice, calls.length)
+    taken.add(callId)
+    calls.push(repairCall(call, callId))
+  }
+  return calls
+}
+
+function repairCall(call: JsonObject, id: string): JsonObject {
+  // In a whole message the position is the number: `index` belongs to deltas.
+  const { index: _index, id: _id, type: _type, function: definition, ...unknown } = call
+  const { name, arguments: args, ...more } = isObject(definition) ? definition : {}
+  return {
+    id,
+    type: 'function',
+    function: { name: nameText(name), arguments: argumentText(args) || '{}', ...more },
+    ...unknown,
+  }
+}
+
+function stateOf(calls: Json | undefined): ReturnType<typeof callsState> {
+  if (!Array.isArray(calls)) return 'none'
+  return callsState(
+    calls.map((call) =>
+      isObject(call) && isObject(call.function) ? argumentText(call.function.arguments) : '',
+    ),
+  )
+}
+
+function nameText(name: Json | undefined): string {
+  return typeof name === 'string' ? name : ''
+}
+
+// A provider's frame with one piece of text, and its repaired form: the next frames are repaired by exchanging the text.
+
+const opening = '"content":"'
+
+export class ContentTemplate {
+  readonly #theirs: TextTemplate
+  readonly #ours: TextTemplate
+
+  private constructor(theirs: TextTemplate, ours: TextTemplate) {
+    this.#theirs = theirs
+    this.#ours = ours
+  }
+
+  /**
+   * Learns from a frame and its repaired form. Undefined unless the text is in both exactly once as the same JSON
+   * string; otherwise replacing it could change something else.
+   */
+  static learn(theirs: Frame, ours: Frame): ContentTemplate | undefined {
+    const from = TextTemplate.learn(theirs, opening)
+    const to = TextTemplate.learn(ours, opening)
+    return from && to && from.learnt === to.learnt ? new ContentTemplate(from, to) : undefined
+  }
+
+  /** The JSON string body of the text in a frame like the learnt one; undefined for any other frame. */
+  textOf(data: string): string | undefined {
+    return this.#theirs.textOf(data)
+  }
+
+  /** The run of events from `at` on that match the learnt one; undefined if there is none. */
+  run(events: string, at: number): TextRun | undefined {
+    return this.#theirs.run(events, at)
+  }
+
+  /** Our frame with this text. */
+  mend(text: string): string {
+    return this.#ours.with(text)
+  }
+
+  /** Our events with these texts. */
+  write(texts: readonly string[]): string {
+    return this.#ours.event.write(texts)
+  }
 }

@@ -1,22 +1,28 @@
 // The Responses protocol for clients. Answers repeat the request and may be stored, so each request has its own
 // inbound.
 
-import type { ChatResult } from '../../../conversation/event.ts'
+import { type ChatResult, eventsOf } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
-import { GatewayError } from '../../../errors.ts'
-import { entryOf } from '../../json.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { entryOf } from '../../lenient.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
-import { addresses } from './addresses.ts'
-import { inputItemId } from './answer.ts'
-import { type AnswerHooks, type Asked, ResponseEncoder } from './encode.ts'
-import { eventsOf } from '../../../conversation/choice-events.ts'
-import { chatRequest, envelopeOf, fieldsOf } from './read.ts'
-import { checkedRequest, completeItems, droppedOf, type Recalled, refuseContradictions } from './check.ts'
+import {
+  addresses,
+  chatRequest,
+  checkedRequest,
+  completeItems,
+  droppedOf,
+  envelopeOf,
+  fieldsOf,
+  readGatewayTools,
+  type Recalled,
+  refuseContradictions,
+} from './read.ts'
+import { type AnswerHooks, type Asked, inputItemId, ResponseEncoder } from './encode.ts'
 import { placedRuns } from './items.ts'
-import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
 /** The prompt of a request, including the conversation that it continues. */

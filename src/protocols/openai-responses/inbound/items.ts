@@ -1,21 +1,30 @@
 // Input items of clients as messages of the conversation. Text, reasoning and calls of one assistant turn are several
 // items but one message.
 
+import { createHash } from 'node:crypto'
 import type {
   ContentPart,
   JsonObject,
   Message,
+  ReasoningDetail,
   ToolCall,
   ToolMessage,
   TurnMessage,
 } from '../../../conversation/request.ts'
+import { FreeNames } from '../../names.ts'
 import { readRun } from '../../openai/gateway-runs.ts'
-import { fileSource, mediaSource } from '../../openai/media.ts'
-import { Approvals, type PlacedItem } from '../../request/approvals.ts'
-import type { Placed } from '../../request/client-fields.ts'
-import { detailsOf, TurnReasoning } from './reasoning.ts'
-import { offeredName } from './namespaces.ts'
-import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.ts'
+import { fileSource, mediaSource } from '../../openai/messages.ts'
+import type { Placed } from '../../request/fields.ts'
+import { Approvals, type PlacedItem } from '../../request/gateway-tools.ts'
+import { isSealed, unseal } from '../../request/prompt-parts.ts'
+import {
+  type FunctionToolItem,
+  type InputItem,
+  kindOf,
+  type KnownItem,
+  type ResponsesRequest,
+  type WirePart,
+} from './schema.ts'
 
 interface Turn {
   readonly content: ContentPart[]
@@ -233,4 +242,121 @@ function readPart(part: WirePart, param: string): ContentPart {
     default:
       return part satisfies never
   }
+}
+
+// Reasoning of any provider in the reasoning items of clients. All details, also encrypted ones and signatures, are in
+// `encrypted_content`.
+
+/**
+ * The details of a client's reasoning item; `next` is the index of the first if the item has none. Encrypted content
+ * that is not ours is OpenAI's: clients bring their history along. Text without encrypted content has no known format.
+ */
+export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next: number): ReasoningDetail[] {
+  const sealed = item.encrypted_content ?? ''
+  const ours = unseal(sealed)
+  if (ours !== undefined) return ours
+  const foreign = sealed !== '' && !isSealed(sealed)
+  const format = foreign ? 'openai-responses-v1' : null
+  const id = foreign && item.id != null ? { id: item.id } : {}
+  const parts: Omit<ReasoningDetail, 'index'>[] = [
+    ...(item.summary ?? []).map(({ text }) => ({ type: 'reasoning.summary', format, ...id, summary: text })),
+    ...(item.content ?? []).map(({ text }) => ({ type: 'reasoning.text', format, ...id, text })),
+    ...(foreign ? [{ type: 'reasoning.encrypted', format, ...id, data: sealed }] : []),
+  ]
+  return parts.map((part, at): ReasoningDetail => ({ ...part, index: next + at }))
+}
+
+/** The reasoning of one turn, collected item by item. */
+class TurnReasoning {
+  readonly details: ReasoningDetail[] = []
+  /** The position of the last detail of each index. */
+  readonly #places = new Map<number, number>()
+
+  /** A detail that is sent again, with its signature, replaces the earlier one. */
+  add(detail: ReasoningDetail): void {
+    const place = this.#places.get(detail.index)
+    const earlier = place === undefined ? undefined : this.details[place]
+    if (earlier && isSame(earlier, detail)) {
+      this.details[place!] = detail
+      return
+    }
+    this.#places.set(detail.index, this.details.length)
+    this.details.push(detail)
+  }
+}
+
+function isSame(a: ReasoningDetail, b: ReasoningDetail): boolean {
+  const words = ({ type, format, text, summary, data }: ReasoningDetail) =>
+    [type, format, text ?? '', summary ?? '', data ?? ''].join('\n')
+  return words(a) === words(b)
+}
+
+// Functions in a namespace, which Codex uses for the tools of its MCP servers. Other protocols only have names: models
+// are offered `namespace__name`, and the client gets the call as it declared it.
+
+interface ClientFunction {
+  readonly name: string
+  readonly namespace: string | undefined
+}
+
+/** The usual limit for function names. */
+const longestName = 64
+
+/** Every function of a request by its unique name for the model. */
+export function offeredFunctions(
+  request: Pick<ResponsesRequest, 'tools'>,
+): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
+  const tools = request.tools ?? []
+  const offered = new Map<string, ClientFunction & { readonly tool: FunctionToolItem }>()
+  const names = new FreeNames()
+  const plain = tools.filter((tool): tool is FunctionToolItem => tool.type === 'function')
+  for (const tool of plain) offered.set(tool.name, { name: tool.name, namespace: undefined, tool })
+  for (const { namespace, tool } of tools.flatMap(namespaceTool)) {
+    const wanted = offeredName(tool.name, namespace)
+    const isTaken = (offeredAs: string) => offered.has(offeredAs)
+    const nameOf = (copy: number) => shortenName(`${wanted}_${copy}`)
+    const free = isTaken(wanted) ? names.of(wanted, nameOf, isTaken) : wanted
+    offered.set(free, { name: tool.name, namespace, tool: { ...tool, name: free } })
+  }
+  return offered
+}
+
+/** The name that the model sees for a function in a namespace, unless another function has it. */
+export function offeredName(name: string, namespace: string | null | undefined): string {
+  if (namespace == null || namespace === '') return name
+  return shortenName(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
+}
+
+/** The functions of a namespace; empty for any other tool. */
+export function namespaceTool(tool: {
+  readonly type: string
+}): { readonly namespace: string; readonly tool: FunctionToolItem; readonly at: number }[] {
+  return membersOf(tool).flatMap(({ member, at }) =>
+    member.type === 'function' && namespaceOf(tool) !== ''
+      ? [{ namespace: namespaceOf(tool), tool: member as FunctionToolItem, at }]
+      : [],
+  )
+}
+
+/** The indexes of tools in a namespace that are not functions. */
+export function unservedMembers(tool: {
+  readonly type: string
+}): { readonly type: string; readonly at: number }[] {
+  return membersOf(tool).flatMap(({ member: { type }, at }) => (type === 'function' ? [] : [{ type, at }]))
+}
+
+function membersOf(tool: { readonly type: string; readonly tools?: unknown }) {
+  const members = tool.type === 'namespace' && Array.isArray(tool.tools) ? tool.tools : []
+  return members.map((member: { readonly type: string }, at) => ({ member, at }))
+}
+
+function namespaceOf(tool: { readonly type: string; readonly name?: unknown }): string {
+  return typeof tool.name === 'string' ? tool.name : ''
+}
+
+/** Shortens long names so that different ones stay different. */
+function shortenName(name: string): string {
+  if (name.length <= longestName) return name
+  const mark = createHash('sha256').update(name).digest('hex').slice(0, 8)
+  return `${name.slice(0, longestName - mark.length - 1)}_${mark}`
 }

@@ -2,8 +2,8 @@
 // Unknown fields, items and tools are accepted: what is not supported is named in the answer's warnings.
 
 import { z } from 'zod'
-import { reasoningEffort } from '../../openai/effort.ts'
-import { gatewayShape } from '../../request/gateway-fields.ts'
+import { reasoningEffort } from '../../openai/parameters.ts'
+import { gatewayShape } from '../../request/gateway-tools.ts'
 
 const text = z.string()
 const flag = z.boolean()

@@ -1,19 +1,35 @@
 // The request of a provider that speaks the Responses protocol.
 
-import type { ChatRequest } from '../../../conversation/request.ts'
-import type { LoweredRequest, Target } from '../../protocol.ts'
-import { type ResponsesQuirks } from './quirks.ts'
-import { lowerInput } from './input.ts'
+import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
+import type {
+  AssistantMessage,
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  Json,
+  JsonObject,
+  MediaSource,
+  Message,
+  ResponseFormat,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { warnInto, warnOfName } from '../../lowering.ts'
+import { FreeNames } from '../../names.ts'
 import {
-  lowerBound,
-  lowerInclude,
-  lowerReasoning,
-  lowerRest,
-  lowerSampling,
-  lowerText,
-  lowerTools,
-  refuseUnsupported,
-} from './parameters.ts'
+  type LoweredFields,
+  lowerReasoning as lowerSharedReasoning,
+  lowerRest as lowerSharedRest,
+  lowerSampling as lowerSharedSampling,
+  parametersOf,
+  type ParameterTarget,
+  refuseUnsupported as refuseShared,
+  shownTools,
+} from '../../openai/parameters.ts'
+import { ableTo, approximateLocation, bareDomain, type OwnSearch, unable } from '../../own-search.ts'
+import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
+import { type ResponsesQuirks, unknownFields } from './quirks.ts'
+import { type CarriedItem, carriedItems } from './reasoning.ts'
 
 export function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {
   const { quirks } = asked
@@ -49,4 +65,513 @@ export function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): Low
       ...rest.warnings,
     ],
   }
+}
+
+// The conversation as input items: messages, calls, their outputs and reasoning.
+
+interface InputContext {
+  readonly quirks: ResponsesQuirks
+  readonly provider: string
+}
+
+/**
+ * All input items, in order, and warnings for what was left out. Throws GatewayError `unsupported_parameter` for a
+ * part that the provider does not accept.
+ */
+function lowerInput(
+  messages: readonly Message[],
+  context: InputContext,
+): { readonly input: JsonObject[]; readonly warnings: readonly Warning[] } {
+  const input: JsonObject[] = []
+  const warnings: Warning[] = []
+  const ids = new CallIds()
+  // If results can only hold text, images and files of a run of results follow it in a user message.
+  let beside: JsonObject[] = []
+  for (const [at, message] of messages.entries()) {
+    if (message.role !== 'tool' && beside.length > 0) {
+      input.push({ role: 'user', content: beside })
+      beside = []
+    }
+    warnOfName(message, `messages[${at}]`, warnInto(warnings))
+    switch (message.role) {
+      case 'assistant':
+        for (const item of lowerAssistant(message, at, ids, context, warnings)) input.push(item)
+        break
+      case 'tool': {
+        const media = message.content.filter((part) => part.kind !== 'text' && part.kind !== 'refusal')
+        const apart = media.length > 0 && !context.quirks.toolResultMedia
+        input.push(lowerResult(message, apart, at, ids, context))
+        if (apart) beside.push(...media.map((part) => inputPart(part, at, context)))
+        break
+      }
+      default: {
+        const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
+        input.push({ role, content: lowerContent(message.content, at, context) })
+      }
+    }
+  }
+  if (beside.length > 0) input.push({ role: 'user', content: beside })
+  return { input, warnings }
+}
+
+// ---- the assistant's turns --------------------------------------------------------------------------------
+
+function lowerAssistant(
+  message: AssistantMessage,
+  at: number,
+  ids: CallIds,
+  context: InputContext,
+  warnings: Warning[],
+): JsonObject[] {
+  if (message.content.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
+    warnings.push({
+      param: `messages[${at}].content`,
+      message: 'What the assistant said in other forms than text was left out: the provider takes none back.',
+    })
+  }
+  const calls = message.toolCalls.map((call): JsonObject => ({
+    type: 'function_call',
+    call_id: ids.openCall(call.id),
+    name: call.name,
+    arguments: call.arguments,
+  }))
+  const carried = carriedItems(message.reasoning, context.quirks.reasoningFormat)
+  const placed = interleaveItems(inTurn(saidIn(message.content, context.quirks), calls), carried.items)
+  if (!carried.complete || placed.lost) {
+    warnings.push({
+      param: `messages[${at}].reasoning_details`,
+      message: `Reasoning that ${context.provider} did not make, or cannot read alone, was left out.`,
+    })
+  }
+  return placed.items
+}
+
+interface SaidItem {
+  readonly item: JsonObject
+  /** How many messages and calls of the turn come before it. */
+  readonly at: number
+}
+
+/** The messages of a turn. */
+function saidIn(parts: readonly ContentPart[], { phases }: ResponsesQuirks): readonly SaidItem[] {
+  const said: SaidItem[] = []
+  let content: JsonObject[] = []
+  for (const part of parts) {
+    const wire = outputPart(part)
+    if (wire === undefined) continue
+    const { at, phase } = ('message' in part ? part.message : undefined) ?? { at: 0 }
+    if (said.at(-1)?.at !== at) {
+      content = []
+      const named: JsonObject = phases && phase !== undefined ? { phase } : {}
+      said.push({ item: { role: 'assistant', ...named, content }, at })
+    }
+    content.push(wire)
+  }
+  return said
+}
+
+/** The messages and calls of a turn in their order. */
+function inTurn(said: readonly SaidItem[], calls: readonly JsonObject[]): readonly JsonObject[] {
+  const items: JsonObject[] = []
+  let called = 0
+  for (const { item, at } of said) {
+    while (items.length < at && called < calls.length) items.push(calls[called++]!)
+    items.push(item)
+  }
+  return [...items, ...calls.slice(called)]
+}
+
+/** Reasoning goes directly before the item it led to: the provider refuses reasoning without such an item. */
+function interleaveItems(
+  items: readonly JsonObject[],
+  carried: readonly CarriedItem[],
+): { readonly items: JsonObject[]; readonly lost: boolean } {
+  const result: JsonObject[] = []
+  let next = 0
+  let lost = false
+  for (const { item, before, mayEndTurn } of carried) {
+    if (items.length === 0 && !mayEndTurn) {
+      lost = true
+      continue
+    }
+    const place = mayEndTurn ? before : Math.min(before, items.length - 1)
+    while (next < Math.min(place, items.length)) result.push(items[next++]!)
+    result.push(item)
+  }
+  return { items: [...result, ...items.slice(next)], lost }
+}
+
+function outputPart(part: ContentPart): JsonObject | undefined {
+  if (part.kind === 'refusal') return { type: 'refusal', refusal: part.text }
+  return part.kind === 'text' && part.text !== '' ? { type: 'output_text', text: part.text } : undefined
+}
+
+// ---- tool results -----------------------------------------------------------------------------------------
+
+function lowerResult(
+  message: ToolMessage,
+  apart: boolean,
+  at: number,
+  ids: CallIds,
+  context: InputContext,
+): JsonObject {
+  const content = apart
+    ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
+    : message.content
+  return {
+    type: 'function_call_output',
+    call_id: ids.answerCall(message.toolCallId),
+    output: lowerOutput(content, at, context),
+  }
+}
+
+function lowerOutput(
+  parts: readonly ContentPart[],
+  at: number,
+  context: InputContext,
+): string | JsonObject[] {
+  if (parts.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
+    return parts.map((part) => {
+      if (part.kind === 'audio') return refuse(context, at, 'audio in a tool result')
+      return inputPart(part, at, context)
+    })
+  }
+  return parts
+    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+/**
+ * Makes call ids unique within the input: some providers number them anew in each answer (`call_0`), and a result
+ * could belong to either of two calls with the same id. A result belongs to the latest call with its id.
+ */
+class CallIds {
+  readonly #written = new Map<string, string>()
+  readonly #taken = new Set<string>()
+  readonly #names = new FreeNames()
+
+  openCall(id: string): string {
+    const isTaken = (written: string) => this.#taken.has(written)
+    const written = isTaken(id) ? this.#names.of(id, (turn) => `${id}_${turn}`, isTaken) : id
+    this.#taken.add(written)
+    this.#written.set(id, written)
+    return written
+  }
+
+  answerCall(id: string): string {
+    return this.#written.get(id) ?? id
+  }
+}
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+/** Plain text stays a string, which every server accepts; anything else becomes parts. */
+function lowerContent(
+  parts: readonly ContentPart[],
+  at: number,
+  context: InputContext,
+): string | JsonObject[] {
+  const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
+  const [only] = spoken
+  if (only === undefined) return ''
+  if (spoken.length === 1 && only.kind === 'text') return only.text
+  return spoken.map((part) => inputPart(part, at, context))
+}
+
+function inputPart(part: ContentPart, at: number, context: InputContext): JsonObject {
+  switch (part.kind) {
+    case 'text':
+    case 'refusal':
+      return { type: 'input_text', text: part.text }
+    case 'image':
+      return {
+        type: 'input_image',
+        ...(part.source.kind === 'provider-file'
+          ? { file_id: part.source.id }
+          : { image_url: urlOf(part.source) }),
+        ...(part.detail === undefined ? {} : { detail: part.detail }),
+      }
+    case 'audio':
+      return { type: 'input_audio', input_audio: { data: part.data, format: part.format } }
+    case 'file':
+      return filePart(part)
+    case 'video':
+      return refuse(context, at, 'a video')
+  }
+}
+
+function filePart(part: Extract<ContentPart, { kind: 'file' }>): JsonObject {
+  const { source } = part
+  switch (source.kind) {
+    case 'provider-file':
+      return { type: 'input_file', file_id: source.id }
+    case 'url':
+      return { type: 'input_file', file_url: source.url }
+    case 'base64':
+      // OpenAI refuses file data without a name.
+      return { type: 'input_file', filename: part.filename ?? 'file', file_data: urlOf(source) }
+  }
+}
+
+function urlOf(source: Exclude<MediaSource, { kind: 'provider-file' }>): string {
+  return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
+}
+
+function refuse(context: InputContext, at: number, what: string): never {
+  throw new GatewayError('unsupported_parameter', {
+    message: `The provider ${context.provider} cannot be given ${what}.`,
+    param: `messages[${at}].content`,
+    provider: context.provider,
+  })
+}
+
+// The parameters of a request. Those that OpenAI's protocols share are lowered in ../../openai.
+
+type ResponsesTarget = Target<ResponsesQuirks>
+
+/** Throws GatewayError `unsupported_parameter` for parameters that would change the format of the answer. */
+function refuseUnsupported(request: ChatRequest, target: ResponsesTarget): void {
+  refuseShared(request, parameterTarget(target))
+  const { modalities } = request.rest
+  if (Array.isArray(modalities) && modalities.some((modality) => modality !== 'text')) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `The model ${target.model} at ${target.provider} answers in text alone.`,
+      param: 'modalities',
+      provider: target.provider,
+    })
+  }
+}
+
+/** The target, with the quirks for the names of parameters. */
+function parameterTarget(target: ResponsesTarget): ParameterTarget {
+  const { refusedWhileReasoning, efforts, drops, passes, logprobs } = target.quirks
+  return {
+    ...target,
+    quirks: {
+      refusedWhileReasoning,
+      efforts,
+      passes,
+      effortFields: ['reasoning_effort'],
+      seedField: 'seed',
+      drops: [...unknownFields, ...drops],
+      refuses: logprobs ? ['n'] : ['n', 'logprobs'],
+    },
+  }
+}
+
+function lowerSampling(request: ChatRequest, target: ResponsesTarget): LoweredFields {
+  const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
+  const lowered = lowerSharedSampling({ ...request, sampling }, parameterTarget(target))
+  const { verbosity: _verbosity, ...fields } = lowered.fields
+  return {
+    fields: {
+      ...fields,
+      ...(topLogprobs !== undefined && wantsLogprobs(request) ? { top_logprobs: topLogprobs } : {}),
+    },
+    warnings: lowered.warnings,
+  }
+}
+
+function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): LoweredFields {
+  if (tokens === undefined) return { fields: {}, warnings: [] }
+  const { leastOutputTokens: least } = target.quirks
+  if (tokens >= least) return { fields: { max_output_tokens: tokens }, warnings: [] }
+  const message = `${target.provider} takes no bound below ${least} tokens: ${least} was sent instead of ${tokens}.`
+  return { fields: { max_output_tokens: least }, warnings: [{ param: 'max_tokens', message }] }
+}
+
+/**
+ * The `include` field. Models that do not reason refuse a request for reasoning, so it is only made if the catalog or
+ * the client says that this one does.
+ */
+function lowerInclude(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const include = [
+    ...(target.quirks.encryptedReasoning && reasons(request, target) ? ['reasoning.encrypted_content'] : []),
+    ...(wantsLogprobs(request) ? ['message.output_text.logprobs'] : []),
+  ]
+  return include.length === 0 ? {} : { include }
+}
+
+function reasons({ reasoning }: ChatRequest, target: ResponsesTarget): boolean {
+  if (doesNotReason(target)) return false
+  if (target.reasoning || reasoning === undefined) return target.reasoning
+  return (
+    reasoning.enabled === true || reasoning.maxTokens !== undefined || (reasoning.effort ?? 'none') !== 'none'
+  )
+}
+
+/** Whether the catalog says that the model does not reason. Of a model it does not know, the client may know more. */
+function doesNotReason({ reasoning, efforts }: ResponsesTarget): boolean {
+  return !reasoning && efforts !== undefined && Object.keys(efforts).length === 0
+}
+
+function wantsLogprobs({ sampling }: ChatRequest): boolean {
+  return sampling.logprobs ?? sampling.topLogprobs !== undefined
+}
+
+/**
+ * The effort, and whether reasoning is shown. A summary is requested only if the client asks to see the reasoning:
+ * OpenAI refuses the whole request if the organisation has not verified its identity.
+ */
+function lowerReasoning(request: ChatRequest, target: ResponsesTarget): LoweredFields {
+  const { reasoning } = request
+  if (reasoning === undefined) return { fields: {}, warnings: [] }
+  const { fields, warnings } = lowerSharedReasoning(request, parameterTarget(target))
+  const shown =
+    target.quirks.summaries &&
+    !doesNotReason(target) &&
+    (reasoning.enabled === true || reasoning.exclude === false)
+  const wanted: JsonObject = {
+    ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
+    ...(shown && reasoning.exclude !== true ? { summary: reasoning.summary ?? 'auto' } : {}),
+  }
+  return {
+    fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted },
+    // A summary that was not requested cannot be prevented, but is not shown.
+    warnings: warnings.filter(({ param }) => !target.quirks.summaries || param !== 'reasoning.exclude'),
+  }
+}
+
+/** The format of the text and its verbosity. */
+function lowerText(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const { verbosity } = request.labels
+  const text: JsonObject = {
+    ...formatOf(request.responseFormat),
+    ...(verbosity === undefined || target.quirks.drops.includes('verbosity') ? {} : { verbosity }),
+  }
+  return Object.keys(text).length === 0 ? {} : { text }
+}
+
+function formatOf(format: ResponseFormat | undefined): JsonObject {
+  switch (format?.kind) {
+    case undefined:
+    case 'text':
+      return {}
+    case 'json-object':
+      return { format: { type: 'json_object' } }
+    case 'json-schema': {
+      const { name, description, schema, strict } = format
+      return {
+        format: {
+          type: 'json_schema',
+          name,
+          ...(description === undefined ? {} : { description }),
+          schema,
+          ...(strict === undefined ? {} : { strict }),
+        },
+      }
+    }
+  }
+}
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
+  const tools = [...shownTools(request, quirks).map(lowerTool), ...searchTools(request, quirks)]
+  if (tools.length === 0) return {}
+  const choice = lowerToolChoice(request, quirks)
+  return {
+    tools,
+    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...searchBound(request, quirks),
+  }
+}
+
+function lowerTool(tool: FunctionTool): JsonObject {
+  return {
+    type: 'function',
+    name: tool.name,
+    ...(tool.description === undefined ? {} : { description: tool.description }),
+    parameters: parametersOf(tool),
+    // Here a function is strict by default; in chat completions it is not.
+    ...(tool.strictByDefault === true ? {} : { strict: tool.strict ?? false }),
+  }
+}
+
+function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): Json | undefined {
+  switch (toolChoice?.kind) {
+    case undefined:
+      return undefined
+    case 'auto':
+    case 'none':
+    case 'required':
+      return toolChoice.kind
+    case 'function':
+      return { type: 'function', name: toolChoice.name }
+    case 'allowed': {
+      if (!quirks.allowedTools) return toolChoice.mode
+      const tools = toolChoice.names.map((name): JsonObject => ({ type: 'function', name }))
+      return { type: 'allowed_tools', mode: toolChoice.mode, tools }
+    }
+  }
+}
+
+// ---- everything else --------------------------------------------------------------------------------------
+
+/** Fields of chat completions that providers of this protocol refuse as unknown. */
+const chatOnly = ['audio', 'modalities', 'prediction'] as const
+
+/** Unknown fields of the client, passed on or dropped: see `lowerRest` of openai/parameters.ts. */
+function lowerRest(rest: JsonObject, target: ResponsesTarget): LoweredFields {
+  const shared = parameterTarget(target)
+  const drops = [...shared.quirks.drops, ...chatOnly]
+  return lowerSharedRest(rest, { ...shared, quirks: { ...shared.quirks, drops } })
+}
+
+// The `web_search` tool that OpenAI and xAI run themselves.
+
+/** xAI's limit for a list of domains. */
+const xaiDomains = 5
+
+export function ownSearch(
+  search: WebSearchDeclaration,
+  { reasoning }: ChatRequest,
+  { quirks }: { readonly quirks: ResponsesQuirks },
+): OwnSearch | undefined {
+  switch (quirks.webSearch) {
+    case 'none':
+      return undefined
+    case 'openai':
+      // https://developers.openai.com/api/docs/guides/tools-web-search: "not supported with minimal reasoning".
+      if (reasoning?.effort === 'minimal') return unable('is not there for models that reason minimally')
+      return ableTo(search, 'search', ['allowed_domains', 'user_location', 'max_uses'])
+    case 'xai':
+      // https://docs.x.ai/docs/guides/tools/search-tools
+      if (Math.max(search.allowedDomains.length, search.blockedDomains.length) > xaiDomains)
+        return unable(`takes at most ${xaiDomains} domains`)
+      return ableTo(search, 'search', ['allowed_domains', 'blocked_domains'])
+  }
+}
+
+function searchTools({ webSearch }: ChatRequest, quirks: ResponsesQuirks): readonly JsonObject[] {
+  if (webSearch === undefined || quirks.webSearch === 'none') return []
+  const [allowed, blocked] = [webSearch.allowedDomains, webSearch.blockedDomains].map((list) =>
+    list.map(bareDomain),
+  )
+  const filters: JsonObject = {
+    ...(allowed!.length > 0 ? { allowed_domains: allowed! } : {}),
+    ...(blocked!.length > 0 ? { excluded_domains: blocked! } : {}),
+  }
+  const filtered: JsonObject = Object.keys(filters).length > 0 ? { filters } : {}
+  if (quirks.webSearch === 'xai') return [{ type: 'web_search', ...filtered }]
+  const { contextSize, optional } = webSearch
+  // Codex declares the tool like this with every request: cached pages only.
+  const stored: JsonObject = optional === true ? { external_web_access: false } : {}
+  return [
+    {
+      type: 'web_search',
+      search_context_size: contextSize,
+      ...approximateLocation(webSearch),
+      ...filtered,
+      ...stored,
+    },
+  ]
+}
+
+/** OpenAI's limit is for all calls of its own tools together; search is the only one that we offer. */
+function searchBound({ webSearch }: ChatRequest, quirks: ResponsesQuirks): JsonObject {
+  return quirks.webSearch === 'openai' && webSearch?.maxUses !== undefined
+    ? { max_tool_calls: webSearch.maxUses }
+    : {}
 }

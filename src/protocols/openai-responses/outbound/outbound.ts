@@ -3,10 +3,8 @@
 import { embeddings } from '../../openai/embeddings.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
-import { faultOf } from './fault.ts'
-import { streamParser, wholeEvents } from './stream.ts'
-import { lower } from './lower.ts'
-import { ownSearch } from './web-search.ts'
+import { faultOf, streamParser, wholeEvents } from './parse.ts'
+import { lower, ownSearch } from './lower.ts'
 
 export const outbound: Outbound<ResponsesQuirks> = {
   id: 'openai-responses',

@@ -1,36 +1,29 @@
 // Accounts and API keys on SQLite. Lookups are cached; the cache is dropped when another process has written.
 
-import { randomBytes } from 'node:crypto'
 import type { Database, Statement } from 'bun:sqlite'
+import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type {
-  Account,
-  AccountCount,
-  AccountPage,
-  AccountQuery,
-  AccountStore,
-  KeyPage,
-  KeyQuery,
-  NewAccount,
-} from '../../../accounts/account.ts'
-import { type ApiKey, keyState } from '../../../accounts/api-key.ts'
-import type { Session } from '../../../accounts/session.ts'
-import { GatewayError } from '../../../errors.ts'
-import { atMost } from '../../../lru.ts'
-import { unavailable } from '../../commits/group.ts'
-import { isOutage, reading, sqliteCode } from '../database/outage.ts'
-import { keyCreated, Outbox } from '../notify/outbox.ts'
-import { AccountList } from './account-list.ts'
 import {
-  accountOf,
-  type AccountRow,
-  keyOf,
-  type KeyRow,
-  numberOrNull,
-  sessionOf,
-  type SessionRow,
-} from './rows.ts'
-import { whenNeeded } from '../database/when-needed.ts'
+  type Account,
+  type AccountCount,
+  type AccountPage,
+  type AccountQuery,
+  type AccountStore,
+  type ApiKey,
+  type KeyMode,
+  type KeyPage,
+  type KeyQuery,
+  keyState,
+  type LimitWindow,
+  type NewAccount,
+  type Role,
+  type Session,
+} from '../../../accounts/account.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import { atMost } from '../../../lru.ts'
+import { unavailable } from '../../commits/durability.ts'
+import { isOutage, reading, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { keyCreated, Outbox } from '../notify/outbox.ts'
 
 const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
@@ -44,7 +37,7 @@ interface Found<T> {
   readonly row: T | undefined
 }
 
-export interface AccountEvents {
+interface AccountEvents {
   /** A key has got a successor. */
   onRotated(): void
   /** Accounts, keys or sessions may have changed, here or in the file. */
@@ -448,4 +441,190 @@ function keyValues(key: ApiKey) {
 /** Addresses that differ only in case and blanks are the same. */
 function normalizeEmail(email: string): string {
   return email.trim().toLowerCase()
+}
+
+// Lists accounts on SQLite in short steps, so that a long list does not block calls.
+
+const rowsPerStep = 1_000
+const rowsCountedPerStep = 20_000
+
+interface PlacedRow extends AccountRow {
+  readonly place: bigint
+  readonly deleted_at: bigint | null
+}
+
+interface CountRow {
+  readonly accounts: bigint | null
+  readonly suspended: bigint | null
+  readonly last: bigint | null
+}
+
+class AccountList {
+  readonly #sql: () => ReturnType<typeof accountListStatements>
+
+  constructor(database: Database) {
+    this.#sql = whenNeeded(() => accountListStatements(database))
+  }
+
+  /** See `AccountStore.pageAccounts`. */
+  async page({ limit, after, q }: AccountQuery): Promise<AccountPage> {
+    let from = this.#placeOf(after)
+    const found: ReturnType<typeof accountOf>[] = []
+    for (;;) {
+      const rows = reading(() => this.#sql().from.all(from, rowsPerStep))
+      for (const row of rows) {
+        from = row.place
+        if (row.deleted_at !== null || !holds(row, q)) continue
+        if (found.length === limit) return { accounts: found, next: found.at(-1)!.id }
+        found.push(accountOf(row))
+      }
+      if (rows.length < rowsPerStep) return { accounts: found, next: null }
+      await Bun.sleep(0)
+    }
+  }
+
+  async count(): Promise<AccountCount> {
+    let [accounts, suspended] = [0, 0]
+    let from: bigint | null = 0n
+    while (from !== null) {
+      const after: bigint = from
+      const step: CountRow = reading(() => this.#sql().countFrom.get(after, rowsCountedPerStep))!
+      accounts += Number(step.accounts ?? 0n)
+      suspended += Number(step.suspended ?? 0n)
+      from = step.last
+      await Bun.sleep(0)
+    }
+    return { accounts, suspended }
+  }
+
+  #placeOf(after: string | undefined): bigint {
+    if (after === undefined) return 0n
+    const row = reading(() => this.#sql().placeOf.get(after))
+    if (row) return row.place
+    const message = 'cursor takes the next_cursor of the page before.'
+    throw new GatewayError('invalid_request', { message, param: 'cursor' })
+  }
+}
+
+function holds({ id, email }: AccountRow, q: string | undefined): boolean {
+  return q === undefined || email.includes(q) || id.includes(q)
+}
+
+/** Rowids follow the order of insertion. */
+function accountListStatements(database: Database) {
+  return {
+    placeOf: database.prepare<{ place: bigint }, [string]>('SELECT rowid AS place FROM account WHERE id = ?'),
+    from: database.prepare<PlacedRow, [bigint, number]>(
+      'SELECT rowid AS place, * FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?',
+    ),
+    countFrom: database.prepare<CountRow, [bigint, number]>(
+      `SELECT sum(deleted_at IS NULL) AS accounts, sum(deleted_at IS NULL AND suspended) AS suspended,
+       max(place) AS last
+       FROM (SELECT rowid AS place, suspended, deleted_at FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?)`,
+    ),
+  }
+}
+
+// Maps rows of accounts, keys and sessions to domain objects.
+
+export interface AccountRow {
+  readonly id: string
+  readonly email: string
+  readonly created_at: bigint
+  readonly suspended: bigint
+  readonly role: string
+  readonly email_verified_at: bigint | null
+}
+
+interface KeyRow {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly mode: string
+  readonly hash: string
+  readonly last_four: string
+  readonly created_at: bigint
+  readonly expires_at: bigint | null
+  readonly revoked_at: bigint | null
+  readonly spend_limit: bigint | null
+  readonly limit_window: string
+  readonly allowed_models: string | null
+  readonly requests_per_minute: bigint | null
+  readonly tokens_per_minute: bigint | null
+  readonly networks: string | null
+  readonly sees: string
+  readonly lineage: string | null
+  readonly replaced_by: string | null
+}
+
+export interface SessionRow {
+  readonly id: string
+  readonly account: string
+  readonly hash: string
+  readonly last_four: string
+  readonly created_at: bigint
+  readonly expires_at: bigint
+  readonly revoked_at: bigint | null
+  readonly user_agent: string | null
+  readonly seen_at: bigint | null
+  readonly idle_ms: bigint | null
+  readonly elevated_until: bigint | null
+}
+
+export function accountOf(row: AccountRow): Account {
+  return {
+    id: row.id,
+    email: row.email,
+    createdAt: Number(row.created_at),
+    suspended: row.suspended === 1n,
+    role: row.role as Role,
+    verifiedAt: numberOrNull(row.email_verified_at),
+  }
+}
+
+function keyOf(row: KeyRow): ApiKey {
+  return {
+    id: row.id,
+    account: row.account,
+    name: row.name,
+    mode: row.mode as KeyMode,
+    hash: row.hash,
+    lastFour: row.last_four,
+    createdAt: Number(row.created_at),
+    expiresAt: numberOrNull(row.expires_at),
+    revokedAt: numberOrNull(row.revoked_at),
+    spendLimit: row.spend_limit,
+    limitWindow: row.limit_window as LimitWindow,
+    allowedModels: listOrNull(row.allowed_models),
+    requestsPerMinute: numberOrNull(row.requests_per_minute),
+    tokensPerMinute: numberOrNull(row.tokens_per_minute),
+    networks: listOrNull(row.networks),
+    sees: row.sees === 'all' ? 'all' : 'own',
+    lineage: row.lineage,
+    replacedBy: row.replaced_by,
+  }
+}
+
+export function sessionOf(row: SessionRow): Session {
+  return {
+    id: row.id,
+    account: row.account,
+    hash: row.hash,
+    lastFour: row.last_four,
+    createdAt: Number(row.created_at),
+    expiresAt: Number(row.expires_at),
+    revokedAt: numberOrNull(row.revoked_at),
+    userAgent: row.user_agent,
+    seenAt: numberOrNull(row.seen_at),
+    idleMs: numberOrNull(row.idle_ms),
+    elevatedUntil: numberOrNull(row.elevated_until),
+  }
+}
+
+function listOrNull(json: string | null): string[] | null {
+  return json === null ? null : (JSON.parse(json) as string[])
+}
+
+export function numberOrNull(value: bigint | null): number | null {
+  return value === null ? null : Number(value)
 }

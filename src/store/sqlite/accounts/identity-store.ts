@@ -1,7 +1,7 @@
 // Sign-in data on SQLite: passwords, sessions, tickets, passkeys, identities, and claims of free credit.
 
 import type { Changes, Database, Statement } from 'bun:sqlite'
-import type { Account, Role } from '../../../accounts/account.ts'
+import type { Account, Role, Session } from '../../../accounts/account.ts'
 import {
   type Access,
   type AccessKind,
@@ -14,17 +14,26 @@ import type {
   IdentityStore,
   LinkedIdentity,
   Passkey,
+  Ticket,
+  TicketKind,
   UsableWays,
 } from '../../../accounts/identity/identity-store.ts'
-import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
-import type { Session } from '../../../accounts/session.ts'
-import type { AllowanceRegister } from '../../../credits/allowance.ts'
-import type { ClaimAnswer, CreditClaim, WelcomeRegister } from '../../../credits/welcome.ts'
-import { GatewayError } from '../../../errors.ts'
-import { writing } from './account-store.ts'
-import { accountOf, type AccountRow, numberOrNull, sessionOf, type SessionRow } from './rows.ts'
-import { reading, sqliteCode } from '../database/outage.ts'
-import { whenNeeded } from '../database/when-needed.ts'
+import type {
+  AllowanceRegister,
+  ClaimAnswer,
+  CreditClaim,
+  WelcomeRegister,
+} from '../../../credits/welcome.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import {
+  accountOf,
+  type AccountRow,
+  numberOrNull,
+  sessionOf,
+  type SessionRow,
+  writing,
+} from './account-store.ts'
+import { reading, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 
 interface TicketRow {
   readonly id: string

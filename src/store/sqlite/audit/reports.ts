@@ -1,16 +1,25 @@
 // Reports, read from a snapshot of the file on a connection of their own.
 
-import type { Database } from 'bun:sqlite'
-import type {
-  Debt,
-  HistoryEntry,
-  LedgerReports,
-  ProviderCall,
-  Unpaid,
-} from '../../../credits/ledger/statements.ts'
-import { pools, type Pool } from '../../../credits/pool.ts'
+import type { Database, Statement } from 'bun:sqlite'
+import {
+  changeOf,
+  type Debt,
+  type HistoryEntry,
+  type LedgerReports,
+  nothing,
+  plus,
+  type ProviderCall,
+  type Span,
+  type Standing,
+  type StatementEntry,
+  type StatementPage,
+  type StatementReader,
+  type Unpaid,
+} from '../../../credits/ledger/monthly.ts'
+import { type Pool, pools } from '../../../credits/pool.ts'
+import type { TransactionKind } from '../../../credits/wallet.ts'
 import { openReader } from '../database/connection.ts'
-import { reading } from '../database/outage.ts'
+import { reading } from '../database/sqlite.ts'
 
 interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'> {
   readonly tx: bigint
@@ -111,3 +120,133 @@ const unpaidSql = `
   FROM call WHERE state = 'settled' AND ended_at >= ?
     AND (absorbed > 0 OR json_extract(receipt, '$.overLimit') IS NOT NULL)
   GROUP BY 1`
+
+// Pages of an account's statement, newest first. The journal is ordered by transaction only, so a page reads it
+// backwards in short steps and ends when it has read enough, even if it found nothing.
+
+/** About 3,000 entries or 3 ms: other work runs between steps. */
+const transactionsPerStep = 1_000
+const stepsPerPage = 40
+
+interface Row {
+  readonly tx: bigint
+  readonly at: bigint
+  readonly kind: TransactionKind
+  /** `wallet:<account>:<pool>` */
+  readonly wallet: string
+  readonly lot: string | null
+  readonly amount: bigint
+  readonly call: string | null
+  readonly model: string | null
+  readonly source: string | null
+}
+
+export class SqliteStatements implements StatementReader {
+  readonly #head: Statement<{ tx: bigint | null }, []>
+  readonly #standing: Statement<{ tx: bigint | null; posted: bigint; debt: bigint }, [string]>
+  readonly #timeOf: Statement<{ at: bigint }, [number]>
+  readonly #step: Statement<Row, (string | number)[]>
+
+  constructor(database: Database) {
+    this.#head = database.prepare('SELECT max(tx) AS tx FROM journal')
+    // A statement is one snapshot, whatever other processes write.
+    this.#standing = database.prepare(
+      'SELECT (SELECT max(tx) FROM journal) AS tx, posted, debt FROM wallet WHERE account = ?',
+    )
+    this.#timeOf = database.prepare('SELECT at FROM journal WHERE tx = ? LIMIT 1')
+    this.#step = database.prepare(
+      `SELECT journal.tx, journal.at, journal.kind, journal.account AS wallet, journal.lot, journal.amount,
+         call.id AS call, call.model,
+         iif(journal.kind IN ('grant', 'adjust') AND journal.amount > 0, lot.source, NULL) AS source
+       FROM journal LEFT JOIN call ON call.settle_tx = journal.tx LEFT JOIN lot ON lot.id = journal.lot
+       WHERE journal.tx > ? AND journal.tx <= ? AND journal.account IN (${pools.map(() => '?').join(', ')})
+       ORDER BY journal.tx DESC, journal.leg DESC`,
+    )
+  }
+
+  async page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage> {
+    const entries: StatementEntry[] = []
+    const end = since === undefined ? 0 : this.firstSince(since) - 1
+    let bottom = Math.max(end, (before ?? this.#last() + 1) - 1)
+    let steps = 0
+    for await (const step of this.#backwards(account, bottom, end)) {
+      entries.push(...step.entries)
+      bottom = step.bottom
+      steps++
+      if (steps === stepsPerPage || entries.length >= limit) break
+    }
+    if (entries.length <= limit) return { entries, next: bottom > end ? bottom + 1 : null }
+    return cut(entries, limit)
+  }
+
+  /** Times in the journal never decrease and its transactions have no gaps, so a binary search works. */
+  firstSince(at: number): number {
+    let [low, high] = [1, this.#last() + 1]
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2)
+      if (Number(reading(() => this.#timeOf.get(middle))?.at ?? 0n) < at) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  async span(
+    account: string,
+    { from, to }: { readonly from: number; readonly to: number },
+    each: (entry: StatementEntry) => void,
+  ): Promise<Span> {
+    const rows = reading(() => this.#standing.all(account))
+    const now = rows.reduce((sum, { posted, debt }) => plus(sum, { credit: posted, owed: debt }), nothing)
+    const first = this.firstSince(from)
+    const after = this.firstSince(to)
+    let [later, during] = [nothing, nothing]
+    for await (const { entries } of this.#backwards(account, Number(rows[0]?.tx ?? 0n), first - 1)) {
+      for (const entry of entries) {
+        if (entry.tx >= after) later = plus(later, changeOf(entry))
+        else {
+          during = plus(during, changeOf(entry))
+          each(entry)
+        }
+      }
+    }
+    const closing = less(now, later)
+    return { opening: less(closing, during), closing }
+  }
+
+  #last(): number {
+    return Number(reading(() => this.#head.get())?.tx ?? 0n)
+  }
+
+  /** The entries of transactions from `top` down to above `end`. */
+  async *#backwards(
+    account: string,
+    top: number,
+    end: number,
+  ): AsyncGenerator<{ readonly entries: readonly StatementEntry[]; readonly bottom: number }> {
+    const wallets = pools.map((pool) => `wallet:${account}:${pool}`)
+    for (let from = top; from > end;) {
+      if (from < top) await new Promise((resolve) => setImmediate(resolve))
+      const bottom = Math.max(end, from - transactionsPerStep)
+      const rows = reading(() => this.#step.all(bottom, from, ...wallets))
+      yield { entries: rows.map(entryOf), bottom }
+      from = bottom
+    }
+  }
+}
+
+function less(a: Standing, b: Standing): Standing {
+  return { credit: a.credit - b.credit, owed: a.owed - b.owed }
+}
+
+/** A page ends between two transactions whatever its limit, since one may have several lines. */
+function cut(entries: readonly StatementEntry[], limit: number): StatementPage {
+  const last = entries[limit - 1]!.tx
+  const rest = entries.findIndex(({ tx }) => tx < last)
+  if (rest < 0) return { entries, next: last }
+  return { entries: entries.slice(0, rest), next: last }
+}
+
+function entryOf({ tx, at, wallet, ...row }: Row): StatementEntry {
+  const pool = wallet.slice(wallet.lastIndexOf(':') + 1) as Pool
+  return { ...row, tx: Number(tx), at: Number(at), pool }
+}

@@ -10,7 +10,7 @@ import type {
   KeptAnswer,
 } from '../../../credits/ledger/idempotency.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
-import { whenNeeded } from '../database/when-needed.ts'
+import { whenNeeded } from '../database/sqlite.ts'
 
 const sweptAtOnce = 100
 /** How long a round forgets; the next goes on. */

@@ -3,9 +3,9 @@
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
-import { BulkInsert } from '../ledger/bulk-insert.ts'
-import type { BufferedRows } from '../ledger/ledger-parts.ts'
-import { isOutage } from '../database/outage.ts'
+import { BulkInsert } from '../ledger/journal.ts'
+import type { BufferedRows } from '../ledger/ledger-store.ts'
+import { isOutage } from '../database/sqlite.ts'
 import type { UsageDays } from './usage-days.ts'
 
 const bufferedRows = 10_000

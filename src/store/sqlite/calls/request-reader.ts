@@ -9,7 +9,7 @@ import type {
   RequestQuery,
   RequestReader,
 } from '../../../observe/request-log.ts'
-import { reading } from '../database/outage.ts'
+import { reading } from '../database/sqlite.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
 const entriesPerStep = 10_000

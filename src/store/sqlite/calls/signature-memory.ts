@@ -3,8 +3,8 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { BufferedRows } from '../ledger/ledger-parts.ts'
-import { isOutage } from '../database/outage.ts'
+import type { BufferedRows } from '../ledger/ledger-store.ts'
+import { isOutage } from '../database/sqlite.ts'
 
 const cachedSignatures = 5_000
 const largestSignature = 256 * 1024

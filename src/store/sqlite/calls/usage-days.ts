@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { startOfDay } from '../../../credits/calendar.ts'
-import { isOutage } from '../database/outage.ts'
+import { isOutage } from '../database/sqlite.ts'
 
 /** What one call, or several of one key and model, adds to a day. */
 export interface UsageAdded {

@@ -3,7 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
-import { csvLine, csvLines } from '../../../csv.ts'
+import { csvLine, csvLines } from '../../../text/csv.ts'
 import {
   usageColumns,
   type UsageFigures,
@@ -12,8 +12,8 @@ import {
   type UsageQuery,
   type UsageReport,
   type UsageSum,
-} from '../../../observe/usage.ts'
-import { one } from '../database/one.ts'
+} from '../../../observe/request-log.ts'
+import { one } from '../database/sqlite.ts'
 import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
 
 /** After so long a report gives way to others, milliseconds. */

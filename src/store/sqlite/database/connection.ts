@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
 import { anchorsBeside, readAnchors } from '../audit/anchors.ts'
 import { migrate } from './migrate.ts'
-import { one } from './one.ts'
-import { isDamage } from './outage.ts'
+import { isDamage, one } from './sqlite.ts'
 import { StoreOpenError } from '../../store.ts'
-import { missingPages } from './truncation.ts'
+import { missingPages } from '../../commits/durability.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'

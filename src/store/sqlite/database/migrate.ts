@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import { migrations } from '../../../../drizzle/sqlite/migrations.ts'
 import { StoreOpenError } from '../../store.ts'
-import { one } from './one.ts'
+import { one } from './sqlite.ts'
 
 /** `Weir` in ASCII, in the file's header: no other program's database is ever migrated. */
 export const applicationId = 0x57656972

@@ -4,8 +4,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database } from 'bun:sqlite'
-import { setAside } from '../../set-aside.ts'
-import { isBusy, isDamage } from './outage.ts'
+import { isBusy, isDamage, setAside } from './sqlite.ts'
 
 export type ServeLock =
   | {

@@ -2,23 +2,23 @@
 // rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { CallRecord } from '../../../credits/ledger/ledger.ts'
+import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'
 import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
+import type { CallRecord } from '../../../credits/ledger/ledger.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../../credits/wallet.ts'
-import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'
-import { BulkInsert } from './bulk-insert.ts'
 import {
+  checkpointText,
+  type EndedCallRow,
   endedRecordOf,
+  type OpenCallRow,
   openRecordOf,
   pinsText,
-  checkpointText,
   receiptText,
-  type EndedCallRow,
-  type OpenCallRow,
 } from '../../call-record.ts'
-import type { UsageDays } from '../calls/usage-days.ts'
 import type { CallEnd, GroupWrites } from '../../ledger-core.ts'
+import type { UsageDays } from '../calls/usage-days.ts'
+import { BulkInsert } from './journal.ts'
 import { requireOne } from './wallets.ts'
 
 type CallWrites = GroupWrites['calls']
@@ -241,5 +241,36 @@ function statements(database: Database) {
       `SELECT journal.lot, lot.pool, -journal.amount AS amount FROM journal JOIN lot ON lot.id = journal.lot
        WHERE journal.tx = ? ORDER BY journal.leg`,
     ),
+  }
+}
+
+// The table of prices: a permanent, dated record of each version, durable with the first hold that names it.
+
+export class PriceRecords {
+  readonly #clock: () => number
+  readonly #insert: Statement
+  readonly #known = new Set<string>()
+  #pending: [version: string, model: string, price: string][] = []
+
+  constructor(database: Database, clock: () => number) {
+    this.#clock = clock
+    this.#insert = database.prepare(
+      'INSERT INTO price_version (version, model, price, recorded_at) VALUES (?,?,?,?) ON CONFLICT (version) DO NOTHING',
+    )
+  }
+
+  /** Notes a version, once; it is written with the next group. */
+  note(version: string, model: string, price: string): void {
+    if (this.#known.has(version)) return
+    this.#known.add(version)
+    this.#pending.push([version, model, price])
+  }
+
+  write(): void {
+    for (const price of this.#pending) this.#insert.run(...price, this.#clock())
+  }
+
+  onCommitted(): void {
+    this.#pending = []
   }
 }

@@ -1,7 +1,7 @@
 // The ledger on SQLite: the commands of ledger-core.ts in transactions that many share, and reads of the same wallets.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Awaitable } from '../../../awaitable.ts'
+import type { Awaitable } from '../../../async/async.ts'
 import type { PriorGrant } from '../../../credits/decision.ts'
 import type {
   AuditReport,
@@ -16,22 +16,19 @@ import type {
 } from '../../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
+import { GatewayError } from '../../../errors/errors.ts'
+import type { OpenCallRow } from '../../call-record.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
-import { LedgerCore, type SpillRecord } from '../../ledger-core.ts'
+import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
+import { isAbandoned, LedgerCore, type SpillRecord } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
-import { auditFile } from '../audit/audit.ts'
 import { auditDay } from '../audit/audit-day.ts'
-import { CallTable } from './call-table.ts'
-import { Corrections } from './corrections.ts'
-import { CreditLines } from './credit-lines.ts'
-import { genesis, Journal } from './journal.ts'
-import { LedgerClock } from './ledger-clock.ts'
-import type { LedgerParts } from './ledger-parts.ts'
-import { isOutage, reading } from '../database/outage.ts'
-import { PriceRecords } from './price-records.ts'
-import { recoverable } from './recovery.ts'
-import { type GroupHooks, SqliteTransactions } from './transactions.ts'
-import { Wallets, type CachedWallet } from './wallets.ts'
+import { auditFile } from '../audit/audit.ts'
+import type { UsageDays } from '../calls/usage-days.ts'
+import { isOutage, reading } from '../database/sqlite.ts'
+import { CallTable, PriceRecords } from './call-table.ts'
+import { Corrections, genesis, type GroupHooks, Journal, SqliteTransactions } from './journal.ts'
+import { type CachedWallet, CreditLines, Wallets } from './wallets.ts'
 
 /** Every table that a group writes, and the queue that makes its groups. */
 interface Tables {
@@ -345,5 +342,132 @@ function statements(database: Database) {
     touch: database.prepare(
       `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
     ) as Statement,
+  }
+}
+
+// What the ledger on SQLite is made of.
+
+/** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
+export interface BufferedRows {
+  write(): void
+  onCommitted(): void
+}
+
+interface LedgerParts extends QueueEvents {
+  readonly database: Database
+  readonly path: string
+  readonly time: LedgerClockParts
+  readonly limits: GroupLimits
+  /** What ended calls add to their days. */
+  readonly usage: UsageDays
+  /** Rows of other tables that are written with the next group's commit. */
+  readonly bufferedRows: readonly BufferedRows[]
+  /** Whether a process is dead for certain, whatever its leases say. */
+  readonly isDead: (owner: string) => boolean
+  /** Whether a call runs for certain in a process that is not dead, whatever its lease says. */
+  readonly isRunning: (call: string) => boolean
+  /** Called with the head of the journal when a commit is durable. */
+  readonly committed: (head: Head) => void
+  /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */
+  readonly log?: Pick<LogSync, 'sync'> | undefined
+}
+
+// Which processes have served a data directory, and which open calls have lost theirs.
+
+/** Calls that their owners have left: see isAbandoned. */
+function recoverable(
+  open: readonly Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
+  lives: Pick<LedgerParts, 'isDead' | 'isRunning'>,
+  now: number,
+): { readonly call: string; readonly account: string }[] {
+  return open
+    .map(({ id: call, account, owner, lease_until }) => ({
+      call,
+      account,
+      owner,
+      leaseUntil: Number(lease_until),
+    }))
+    .filter((each) => isAbandoned(each, lives, now))
+}
+
+/** Notes that this process serves the data directory. */
+export function register(database: Database, owner: string, now: number): void {
+  const insert = database.prepare(
+    'INSERT INTO server (owner, started_at) VALUES (?, ?) ON CONFLICT (owner) DO NOTHING',
+  )
+  insert.run(owner, now)
+  insert.finalize()
+}
+
+// The ledger's time: the clock's, but never earlier than anything that is booked. A lot that was over stays over, and no
+// day begins twice, whatever happens to the clock.
+
+interface LedgerClockParts {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number
+  /** The furthest the clock may be behind the ledger's time, milliseconds, before nothing more is admitted. */
+  readonly backMs: number
+  /** Called once when the clock is found to be behind, with how far. */
+  readonly stepped: (behindMs: number) => void
+}
+
+/** NTP corrections stay below this and need not be reported. */
+const unnoticedMs = 1_000
+
+class LedgerClock {
+  readonly #parts: LedgerClockParts
+  readonly #last: Statement<{ at: bigint }, []>
+  #latest = 0
+  #lastClock = 0
+  #loaded = false
+  #warned = false
+
+  constructor(database: Database, parts: LedgerClockParts) {
+    this.#parts = parts
+    // The head of the journal, and what ends or begins without an entry in it.
+    this.#last = database.prepare(
+      `SELECT max(
+         coalesce((SELECT at FROM journal ORDER BY tx DESC, leg DESC LIMIT 1), 0),
+         coalesce((SELECT ended_at FROM call ORDER BY seq DESC LIMIT 1), 0),
+         coalesce((SELECT max(opened_at) FROM open_call), 0)) AS at`,
+    )
+  }
+
+  /** Another process may have written, or our own transaction was undone: the file is asked again. */
+  forget(): void {
+    this.#loaded = false
+  }
+
+  /** Milliseconds since 1970, no less than the last time it was asked and no less than anything in the file. */
+  now(): number {
+    if (!this.#loaded) {
+      this.#latest = Math.max(this.#latest, Number(this.#last.get()?.at ?? 0n))
+      this.#loaded = true
+    }
+    const clock = (this.#lastClock = this.#parts.clock())
+    if (clock >= this.#latest) {
+      this.#warned = false
+      return (this.#latest = clock)
+    }
+    if (!this.#warned && this.#latest - clock >= unnoticedMs) {
+      this.#warned = true
+      this.#parts.stepped(this.#latest - clock)
+    }
+    return this.#latest
+  }
+
+  /** The same for what may be refused. Throws `store_unavailable` while the clock is further behind than it may be. */
+  admitting(): number {
+    const now = this.now()
+    if (!this.tooFarBehind) return now
+    const seconds = Math.round((now - this.#lastClock) / 1000)
+    throw new GatewayError('store_unavailable', {
+      message: `The clock of this machine is ${seconds} s behind the time of the ledger.`,
+      retryAfterMs: 60_000,
+    })
+  }
+
+  get tooFarBehind(): boolean {
+    return this.#latest - this.#lastClock > this.#parts.backMs
   }
 }

@@ -13,8 +13,8 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { asideName, setAside } from '../../set-aside.ts'
-import type { SpillTarget } from '../../commits/group.ts'
+import { asideName, setAside } from '../database/sqlite.ts'
+import type { SpillTarget } from '../../commits/durability.ts'
 
 const defaultBytes = 4 * 1024 * 1024
 

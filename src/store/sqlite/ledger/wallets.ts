@@ -2,14 +2,14 @@
 // checks that inside its transaction, so a decision made here is as good as one made by a guarded UPDATE.
 
 import type { Database, Statement } from 'bun:sqlite'
+import { ShortLivedMap } from '../../../async/async.ts'
 import { startOfDay } from '../../../credits/calendar.ts'
 import type { KeySpend } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
-import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../../credits/wallet.ts'
-import { ShortLivedMap } from '../../../short-lived.ts'
-import type { WalletSet } from '../../ledger-core.ts'
+import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
 import { openCallOf, type OpenCallRow } from '../../call-record.ts'
+import type { GroupWrites, WalletSet } from '../../ledger-core.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000
@@ -373,4 +373,29 @@ function atMost(limit: bigint, value: bigint): bigint {
 /** A write that finds no row means that memory and file disagree: the group is undone and decided again. */
 export function requireOne(changes: number | bigint, what: string): void {
   if (Number(changes) !== 1) throw new Error(`the ${what} in memory is not the one in the file`)
+}
+
+// How much accounts may owe, and what their calls have spent of loans.
+
+type LineWrites = GroupWrites['lines']
+
+export class CreditLines implements LineWrites {
+  readonly #put: Statement
+  readonly #spent: Statement
+
+  constructor(database: Database) {
+    this.#put = database.prepare(
+      `INSERT INTO credit_line (account, most, at) VALUES (?,?,?)
+       ON CONFLICT (account) DO UPDATE SET most = excluded.most, at = excluded.at`,
+    )
+    this.#spent = database.prepare('UPDATE credit_line SET spent = spent + ? WHERE account = ?')
+  }
+
+  put(account: string, most: Pico, now: number): void {
+    this.#put.run(account, most, now)
+  }
+
+  onSpent(account: string, amount: Pico): void {
+    this.#spent.run(amount, account)
+  }
 }

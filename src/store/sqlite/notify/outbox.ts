@@ -1,10 +1,10 @@
 // The queue of messages to webhooks, for those who write what happened in the same transaction.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { ApiKey } from '../../../accounts/api-key.ts'
+import type { ApiKey } from '../../../accounts/account.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import type { AccountEvent } from '../../../notify/webhook.ts'
-import { formatMinor } from '../../../payments/exchange.ts'
+import { formatMinor } from '../../../payments/news.ts'
 import type { TopUp } from '../../../payments/top-up.ts'
 
 export class Outbox {

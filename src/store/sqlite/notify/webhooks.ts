@@ -9,11 +9,9 @@ import type {
   WebhookRow,
   WebhookStore,
 } from '../../../notify/webhook.ts'
-import { writing } from '../accounts/account-store.ts'
-import { numberOrNull } from '../accounts/rows.ts'
-import { reading } from '../database/outage.ts'
+import { numberOrNull, writing } from '../accounts/account-store.ts'
+import { reading, whenNeeded } from '../database/sqlite.ts'
 import { Outbox } from './outbox.ts'
-import { whenNeeded } from '../database/when-needed.ts'
 
 interface Row {
   readonly id: string

@@ -1,6 +1,6 @@
 // The interface of search backends, and how they fail.
 
-import type { SearchLocation, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
+import type { SearchLocation, ToolResult, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { Pico } from '../../../credits/money.ts'
 
 /** The backends by name: values of `search.backend` and `engine`. */
@@ -48,7 +48,7 @@ export interface SearchBackend {
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>
 }
 
-export const searchFaults = {
+const searchFaults = {
   search_unavailable: 'The search backend cannot be reached or fails.',
   search_timeout: 'The search took too long.',
   search_refused: 'The search backend refuses the request.',
@@ -77,3 +77,9 @@ export const dayMs = 86_400_000
 
 /** How old a page of a recency may be, in days. */
 export const oldestDays: Readonly<Record<Recency, number>> = { day: 1, week: 7, month: 31, year: 366 }
+
+// A failed tool call: the model gets the reason, nobody is charged.
+
+export function failedResult(code: string, message: string): ToolResult {
+  return { text: `Error: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
+}

@@ -1,6 +1,6 @@
 // One search at an HTTP backend: what all four have in common. Each has a file for its requests and answers.
 
-import { boundedBytes, TooLargeError } from '../../../bounded-body.ts'
+import { boundedBytes, TooLargeError } from '../../../transport/bounded-body.ts'
 import { dial, type EgressOptions } from '../../../egress/egress.ts'
 import { type Pico, usd } from '../../../credits/money.ts'
 import {

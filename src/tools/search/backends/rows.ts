@@ -1,7 +1,7 @@
 // The requests and answers of SearXNG, Tavily, Brave and Exa. Each names its sources.
 
 import { z } from 'zod'
-import { type Pico, parseUsd } from '../../../credits/money.ts'
+import { parseUsd, type Pico } from '../../../credits/money.ts'
 import { dayMs, oldestDays, type Recency, type SearchResult } from './backend.ts'
 import { type HostedBackend, withSites } from './hosted.ts'
 

@@ -1,0 +1,179 @@
+// `weir mcp add | list | test | remove`: the MCP servers of an account.
+
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { authorizationOf, type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
+import { sealer } from '../../accounts/secrets.ts'
+import { reasonOf } from '../../config/config.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import type { GatewayApi } from '../../http/mcp/api.ts'
+import { gatewayServer } from '../../http/mcp/server.ts'
+import type { Store } from '../../store/store.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../context.ts'
+import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
+import { accountOf, recordAct, withStore } from '../with-store.ts'
+
+/** Registers a server, or changes one. */
+export async function addServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = '', url = ''] = invocation.args
+  const headers = await headersOf(context, invocation)
+  const oauth = await oauthOf(context, invocation)
+  const record = await ofAccount(context, invocation, async ({ servers, account, store }) => {
+    const made = await servers.put(account, { name, url, secrets: { headers, ...oauth } })
+    const shown = { name: made.name, url: made.url, headers: Object.keys(headers) }
+    await recordAct(context, store, 'mcp_server.put', account, null, shown)
+    return made
+  })
+  print(context, { json: view(record), text: `registered ${record.name} (${record.url})` })
+}
+
+export async function listServers(context: Context, invocation: Invocation): Promise<void> {
+  const records = await ofAccount(context, invocation, ({ servers, account }) => servers.list(account))
+  const rows = records.map(({ name, url, secrets }) => [name, url, secretNames(secrets)])
+  const text = rows.length === 0 ? 'no servers' : table(['NAME', 'ADDRESS', 'IS SENT'], rows)
+  print(context, { json: records.map(view), text })
+}
+
+/** Connects to a server and lists its tools; fails if it has none. */
+export async function testServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = ''] = invocation.args
+  const { mcpOf } = await import('../../serve/gateway/tools.ts')
+  const { tools, error } = await ofAccount(context, invocation, ({ account, store }) =>
+    mcpOf(context.config, store, context.io.clock).probe(account, name),
+  )
+  print(context, {
+    json: { name, ok: error === undefined, tools, error: error ?? null },
+    text: tools.join('\n'),
+  })
+  if (error !== undefined) throw new CommandFailure(`${name}: ${error}`)
+}
+
+export async function removeServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = ''] = invocation.args
+  await ofAccount(context, invocation, async ({ servers, account, store }) => {
+    if (!(await servers.remove(account, name)))
+      throw new CommandFailure(`there is no server ${JSON.stringify(name)}`)
+    await recordAct(context, store, 'mcp_server.remove', account, null, { name })
+  })
+  print(context, { json: { name, removed: true }, text: `removed ${name}` })
+}
+
+interface OfAccount {
+  readonly servers: McpServers
+  /** The account's id. */
+  readonly account: string
+  readonly store: Pick<Store, 'mcpServers' | 'acts'>
+}
+
+async function ofAccount<Result>(
+  context: Context,
+  invocation: Invocation,
+  work: (of: OfAccount) => Promise<Result>,
+): Promise<Result> {
+  const { master_key: keys } = context.config.secrets
+  try {
+    return await withStore(context, async (store) => {
+      const account = (await accountOf(store, invocation.option('account') ?? '')).id
+      const seal = keys.length === 0 ? undefined : sealer(keys)
+      return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
+    })
+  } catch (error) {
+    if (error instanceof GatewayError) throw new CommandFailure(error.message)
+    throw error
+  }
+}
+
+/** `--token`, read from standard input if it is `-`, and each `--header "Name: value"`. */
+async function headersOf({ io }: Context, invocation: Invocation): Promise<Record<string, string>> {
+  const headers: Record<string, string> = {}
+  for (const written of invocation.options('header')) {
+    const at = written.indexOf(':')
+    if (at < 1) throw usageFault('--header takes "Name: value"')
+    headers[written.slice(0, at).trim()] = written.slice(at + 1).trim()
+  }
+  const token = invocation.option('token')
+  if (token === undefined) return headers
+  const text = token === '-' ? (await io.input()).trim() : token
+  if (text === '') throw usageFault('--token is empty')
+  return { ...headers, Authorization: `Bearer ${text}` }
+}
+
+/** `--client-id` and `--client-secret`, which is read from standard input if it is `-`. */
+async function oauthOf({ io }: Context, invocation: Invocation) {
+  const id = invocation.option('clientId')
+  const secret = invocation.option('clientSecret')
+  if (id === undefined && secret !== undefined) throw usageFault('--client-secret needs --client-id')
+  if (id === undefined) return {}
+  const text = secret === '-' ? (await io.input()).trim() : secret
+  if (text === '') throw usageFault('--client-secret is empty')
+  return { oauth: { given: { client_id: id, ...(text !== undefined && { client_secret: text }) } } }
+}
+
+function secretNames(secrets: McpServerRecord['secrets']): string {
+  const { authorized, needsAuthorization } = authorizationOf(secrets)
+  const token = authorized ? ['a token by OAuth'] : []
+  const lacking = needsAuthorization ? ['(to be authorised in the console)'] : []
+  return [...Object.keys(secrets.headers), ...token, ...lacking].join(', ') || 'nothing'
+}
+
+function view({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+  const { authorized, needsAuthorization } = authorizationOf(secrets)
+  return {
+    name,
+    url,
+    headers: Object.keys(secrets.headers),
+    authorized,
+    needs_authorization: needsAuthorization,
+    created_at: isoTime(createdAt),
+    changed_at: isoTime(changedAt),
+  }
+}
+
+// `weir mcp serve`: a running gateway's MCP server over standard input and output.
+
+/** The largest answer of the gateway: one call's, or the list of its models. */
+const mostAnswerBytes = 64 * 1024 * 1024
+
+/** Serves until standard input ends. */
+export async function serveMcp(context: Context, invocation: Invocation): Promise<void> {
+  const address = gatewayAddress(context, invocation)
+  const api = apiAt(address, folderHint(context.io))
+  await new Promise<void>((resolve) => {
+    serveStdio(() => gatewayServer(api), {
+      onerror: (error) => context.io.err(`weir: ${reasonOf(error)}\n`),
+    })
+    process.stdin.once('end', resolve)
+    process.stdin.once('close', resolve)
+  })
+}
+
+/** The API of the gateway at an address. If no gateway answers there, the result is an error response. */
+function apiAt({ base, key }: GatewayAddress, hint: string): GatewayApi {
+  return async (path, body, signal) => {
+    try {
+      return await fetchBounded(
+        base + path.replace(/^\/v1/, ''),
+        {
+          method: body === undefined ? 'GET' : 'POST',
+          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+          signal,
+          redirect: 'manual',
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        },
+        mostAnswerBytes,
+      )
+    } catch (error) {
+      signal.throwIfAborted()
+      const message = `No gateway answers at ${base} (${reasonOf(error)}): start it with weir serve, or say where it is with --url${hint}.`
+      return Response.json({ error: { message } }, { status: 503 })
+    }
+  }
+}

@@ -1,0 +1,202 @@
+// `weir vouchers`: codes that can be redeemed once for credit.
+
+import { randomBytes } from 'node:crypto'
+import { monthsAfter } from '../../credits/calendar.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
+import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
+import { productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../context.ts'
+import { amountOfUsd, futureDate, momentOf } from '../values.ts'
+import { accountOf, type ReadableStore, recordAct, withStore } from '../with-store.ts'
+
+const mostAtOnce = 10_000
+const mostListed = 10_000
+
+/** Makes vouchers and prints their codes, which cannot be shown again. */
+export async function createVouchers(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
+  const count = Number(invocation.option('count') ?? '1')
+  if (!Number.isInteger(count) || count < 1 || count > mostAtOnce)
+    throw usageFault(`--count takes a whole number from 1 to ${mostAtOnce}`)
+  const expires = invocation.option('expires')
+  const expiresAt = expires === undefined ? null : futureDate('--expires', expires, now)
+  const note = invocation.option('note') ?? ''
+  const made = Array.from({ length: count }, () => mintVoucher({ amount, note, expiresAt }, now))
+  await withStore(context, async (store) => {
+    await store.vouchers.addVouchers(made.map(({ voucher }) => voucher))
+    const after = { count, amount: formatUsd(amount), expires_at: isoTime(expiresAt), note }
+    await recordAct(context, store, 'voucher.create', made[0]!.voucher.id, null, after)
+  })
+  if (!context.json) context.io.err('The codes are shown once; only their hashes are kept.\n')
+  print(context, {
+    json: made.map(({ voucher, code }) => ({
+      id: voucher.id,
+      code,
+      credit_usd: formatUsd(voucher.amount),
+      expires_at: isoTime(voucher.expiresAt),
+    })),
+    text: made.map(({ code }) => code).join('\n'),
+  })
+}
+
+export async function listVouchers(context: Context): Promise<void> {
+  const now = context.io.clock()
+  const vouchers = await withStore(context, (store) => store.vouchers.listVouchers(mostListed))
+  const views = vouchers.map((voucher) => view(voucher, now))
+  const rows = views.map((row) => [
+    row.id,
+    row.credit_usd,
+    row.state,
+    row.expires_at ?? 'never',
+    row.account ?? '',
+    row.note,
+  ])
+  const header = ['VOUCHER', 'USD', 'STATE', 'EXPIRES', 'ACCOUNT', 'NOTE']
+  print(context, { json: views, text: rows.length === 0 ? 'no vouchers' : table(header, rows) })
+}
+
+export async function revokeVoucher(context: Context, { args }: Invocation): Promise<void> {
+  const id = args[0] ?? ''
+  const at = context.io.clock()
+  await withStore(context, async (store) => {
+    if (!(await store.vouchers.revokeVoucher(id, at)))
+      throw new CommandFailure(
+        `there is no voucher ${JSON.stringify(id)} that could be revoked (weir vouchers list)`,
+      )
+    await recordAct(context, store, 'voucher.revoke', id, null, null)
+  })
+  print(context, { json: { id, revoked_at: isoTime(at) }, text: `revoked ${id}` })
+}
+
+function view(voucher: Voucher, now: number) {
+  return {
+    id: voucher.id,
+    credit_usd: formatUsd(voucher.amount),
+    state: stateOf(voucher, now),
+    note: voucher.note,
+    created_at: isoTime(voucher.createdAt),
+    expires_at: isoTime(voucher.expiresAt),
+    account: voucher.account,
+    redeemed_at: isoTime(voucher.redeemedAt),
+    lot: voucher.lot,
+  }
+}
+
+function stateOf({ account, revokedAt, expiresAt }: Voucher, now: number) {
+  if (account !== null) return 'redeemed'
+  if (revokedAt !== null) return 'revoked'
+  return expiresAt !== null && expiresAt <= now ? 'expired' : 'valid'
+}
+
+// `weir subscriptions`: grants and ends subscription periods by hand, like the seller's webhook.
+
+export async function grantSubscription(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const product = invocation.option('product') ?? ''
+  const sold = productsOf(context.config).get(product)
+  if (!sold) throw usageFault(`--product ${product} is not among subscriptions.products`)
+  const [from, to] = [invocation.option('from'), invocation.option('to')]
+  const startsAt = from === undefined ? now : momentOf('--from', from)
+  const endsAt = to === undefined ? monthsAfter(startsAt, sold.months) : momentOf('--to', to)
+  const subscription = invocation.option('subscription') ?? `sub_${randomBytes(9).toString('hex')}`
+  const source = invocation.option('source') ?? 'manual'
+  const period = await withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+    const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
+    const wanted = { subscription, source, account, product, period: dates, state: 'active' }
+    const message = checkMessage(wanted)
+    const taken = await refusedAsFailure(subscriptionsIn(context, store).take(message))
+    await recordAct(context, store, 'subscription.grant', account, null, message)
+    return taken
+  })
+  if (!period) throw new CommandFailure('nothing was granted')
+  print(context, { json: subscriptionsView(period), text: describePeriod(period) })
+}
+
+export async function endSubscription(context: Context, invocation: Invocation): Promise<void> {
+  const subscription = invocation.args[0] ?? ''
+  const source = invocation.option('source') ?? 'manual'
+  const state = invocation.flag('refund') ? 'refunded' : 'ended'
+  const periods = await withStore(context, async (store) => {
+    const ended = await subscriptionsIn(context, store).end(source, subscription, state)
+    if (ended.length === 0)
+      throw new CommandFailure(
+        `${source} has no subscription ${JSON.stringify(subscription)} (weir subscriptions list)`,
+      )
+    await recordAct(context, store, `subscription.${state}`, ended[0]!.account, null, {
+      source,
+      subscription,
+    })
+    return ended
+  })
+  print(context, { json: periods.map(subscriptionsView), text: periods.map(describePeriod).join('\n') })
+}
+
+export async function listSubscriptions(context: Context, invocation: Invocation): Promise<void> {
+  const named = invocation.option('account')
+  const periods = await withStore(context, async (store) => {
+    const account = named === undefined ? null : (await accountOf(store, named)).id
+    return store.subscriptions.listPeriods(account, mostListed)
+  })
+  const rows = periods.map((period) => {
+    const { subscription, account, product, state, from, to, credit_usd: credit } = subscriptionsView(period)
+    return [subscription, account, product, state, credit, from, to]
+  })
+  const header = ['SUBSCRIPTION', 'ACCOUNT', 'PRODUCT', 'STATE', 'USD', 'FROM', 'TO']
+  const text = rows.length === 0 ? 'no subscriptions' : table(header, rows)
+  print(context, { json: periods.map(subscriptionsView), text })
+}
+
+function checkMessage(wanted: object): SubscriptionMessage {
+  const { success, data, error } = subscriptionMessage.safeParse(wanted)
+  if (success) return data
+  const [issue] = error.issues
+  throw usageFault(`--${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'is wrong'}`)
+}
+
+function subscriptionsIn({ config, io }: Context, store: ReadableStore) {
+  return subscriptionsOf({ config, store, clock: io.clock })
+}
+
+async function refusedAsFailure<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'invalid_request')
+      throw new CommandFailure(error.message)
+    throw error
+  }
+}
+
+function subscriptionsView(row: Period) {
+  return {
+    subscription: row.subscription,
+    source: row.source,
+    account: row.account,
+    product: row.product,
+    state: row.state,
+    from: new Date(row.startsAt).toISOString(),
+    to: new Date(row.endsAt).toISOString(),
+    credit_usd: formatUsd(row.amount),
+    lot: row.lot,
+    taken_back_usd: row.takenBack === null ? null : formatUsd(row.takenBack),
+    updated_at: isoTime(row.updatedAt),
+  }
+}
+
+function describePeriod(period: Period): string {
+  const { subscription, product, state, to, lot, credit_usd: credit } = subscriptionsView(period)
+  const granted = lot === null ? 'nothing granted, as it is over' : `${credit} USD`
+  return `${subscription}: ${product} ${state} until ${to}, ${granted}`
+}

@@ -1,0 +1,37 @@
+// Every setting: this is the entrance.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { providers } from '../providers/registry.ts'
+import { type ConfigInputs, type LoadedConfig, loadFrom } from './load.ts'
+
+export { signUpPolicy } from './accounts.ts'
+export { printedOrigin } from './read/draft.ts'
+export type { Environment } from './read/environment.ts'
+export { renderFaults } from './check/faults.ts'
+export type { ConfigInputs, LoadedConfig } from './load.ts'
+export { reasonOf } from './read/secrets.ts'
+export type { Config } from './schema.ts'
+export { type Setting, settings } from './settings.ts'
+export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './show.ts'
+
+/** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */
+export function readTextFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (thrown) {
+    const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw thrown
+  }
+}
+
+/**
+ * The configuration: flags over environment over weir.yaml over defaults, with the origin of every value, or all
+ * faults at once. Pure but for `readFile` and `exists`. `providers` are the rows of the registry unless a test says
+ * otherwise, and `exists` asks the file system.
+ */
+export function loadConfig(
+  inputs: Omit<ConfigInputs, 'providers' | 'exists'> & Partial<Pick<ConfigInputs, 'providers' | 'exists'>>,
+): LoadedConfig {
+  return loadFrom({ providers, exists: existsSync, ...inputs })
+}

@@ -1,9 +1,0 @@
-// Downloads of files that a page makes.
-
-export function saveFile(name: string, type: string, text: string): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([text], { type }))
-  link.download = name
-  link.click()
-  URL.revokeObjectURL(link.href)
-}

@@ -1,0 +1,245 @@
+// Usage and the request log of an account in the console.
+
+import { z } from 'zod'
+import { wholeAccount } from '../../accounts/account.ts'
+import { formatUsd, larger, parseUsd } from '../../credits/money.ts'
+import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
+import type { LoggedRequest, RequestQuery } from '../../observe/request-log.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
+import type { HttpParts } from '../parts.ts'
+import { cursorText, placeOf, requestObject, requestWhole } from '../v1/account-views.ts'
+import { accountUsage, accountUsageCsv } from '../v1/usage.ts'
+import { type ConsoleRoute, ownRoute } from './route.ts'
+
+export const requestRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'usage', summary: 'What its calls came to, by day' },
+    ({ parts, account, request }) => accountUsage(parts, wholeAccount(account.id), request),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
+    ({ parts, account, request }) => accountUsageCsv(parts, wholeAccount(account.id), request),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
+    ({ parts, account, request }) =>
+      requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }, request.signal),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
+    async ({ parts, account, params }) => ({
+      data: await requestDetail(parts, params['id'] ?? '', account.id),
+    }),
+  ),
+]
+
+const text = z.string().max(200, 'It has at most 200 characters.')
+const time = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/, 'It takes a time such as 2027-01-31T08:00:00Z.')
+  .transform((written) => Date.parse(written))
+  .pipe(z.number('There is no such time.'))
+
+export const requestParameters = z.strictObject({
+  cursor: z
+    .string()
+    .transform((written) => placeOf(written))
+    .refine((place) => place !== undefined, 'It takes the next_cursor of the page before.')
+    .optional(),
+  limit: pageLimit,
+  model: text.optional(),
+  key: text.optional(),
+  code: text.optional(),
+  channel: z.enum(['api', 'app'], 'It takes api or app.').optional(),
+  from: time.optional(),
+  until: time.optional(),
+})
+
+type Asked = z.infer<typeof requestParameters> & { readonly account?: string | undefined }
+
+/** A page of calls. It ends with its client. */
+export async function requestPage(
+  { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
+  { cursor, ...filter }: Asked,
+  signal: AbortSignal,
+) {
+  const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
+  const { rows, next } = await requests.page(query, signal)
+  return {
+    data: await Promise.all(
+      rows.map(async (row) => ({ ...requestObject(row), ...(await originOf(accounts, row)) })),
+    ),
+    has_more: next !== null,
+    next_cursor: next === null ? null : cursorText(next),
+  }
+}
+
+/** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */
+export async function requestDetail(
+  { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
+  id: string,
+  account?: string,
+) {
+  const row = await requests.find(id, account)
+  if (!row) throw new GatewayError('not_found')
+  const whole = await requestWhole(row, ledger)
+  const refusal = whole.receipt === null ? refusalOf(row.code, whole.detail) : null
+  return { ...whole, ...(await originOf(accounts, row)), refusal }
+}
+
+/** Whose refused credential is not known has called the API. */
+function channelOf({ key, account }: LoggedRequest): 'api' | 'app' {
+  return key === null && account !== '' ? 'app' : 'api'
+}
+
+async function originOf(accounts: Pick<HttpParts['accounts'], 'findKey'>, row: LoggedRequest) {
+  const key = row.key === null ? undefined : await accounts.findKey(row.key)
+  const mode = key?.mode ?? 'live'
+  return { channel: channelOf(row), key_name: key?.name ?? null, mode }
+}
+
+// Explains a refusal: the admission rules in order, the one that applied, its figures, and what would change it.
+
+interface Rule {
+  readonly id: string
+  readonly codes: readonly ErrorCode[]
+  /** What it checks, as a sentence. */
+  readonly asks: string
+  readonly act: Act['kind']
+}
+
+interface Act {
+  readonly kind:
+    'top_up' | 'other_model' | 'wait' | 'raise_key_limit' | 'allow_model' | 'change_request' | 'none'
+  /** The missing amount, US dollars; null if no amount would help. */
+  readonly amount: string | null
+  readonly text: string
+}
+
+/** In the order of evaluation: the first that applies refuses. */
+export const admissionRules: readonly Rule[] = [
+  {
+    id: 'request',
+    codes: [
+      'invalid_request',
+      'payload_too_large',
+      'unsupported_media_type',
+      'unsupported_parameter',
+      'url_not_allowed',
+      'idempotency_conflict',
+      'idempotency_in_progress',
+      'idempotency_answer_lost',
+      'previous_response_not_found',
+    ],
+    asks: 'Is the request well formed?',
+    act: 'change_request',
+  },
+  {
+    id: 'rate',
+    codes: ['rate_limit_exceeded', 'overloaded'],
+    asks: 'Are the key, the account and the gateway within their limits of requests?',
+    act: 'wait',
+  },
+  {
+    id: 'model',
+    codes: ['invalid_model_id', 'model_not_found', 'model_retired', 'wrong_endpoint'],
+    asks: 'Is the model sold here, at this endpoint?',
+    act: 'other_model',
+  },
+  {
+    id: 'plan',
+    codes: ['plan_required'],
+    asks: 'Is the model open, or does the account have purchased credit (in the app: or a subscription)?',
+    act: 'top_up',
+  },
+  {
+    id: 'purchased',
+    codes: ['purchased_credits_required'],
+    asks: 'Does the account have purchased credit, which is all that API keys spend?',
+    act: 'top_up',
+  },
+  {
+    id: 'account',
+    codes: ['account_suspended'],
+    asks: 'Is the account in good standing?',
+    act: 'none',
+  },
+  {
+    id: 'key_models',
+    codes: ['model_not_allowed'],
+    asks: 'May the key use this model?',
+    act: 'allow_model',
+  },
+  {
+    id: 'provider',
+    codes: ['model_unavailable', 'no_provider_available', 'context_length_exceeded'],
+    asks: 'Is there a provider that can take the call?',
+    act: 'other_model',
+  },
+  {
+    id: 'key_limit',
+    codes: ['key_limit_exceeded'],
+    asks: 'Does what is left of the key’s own limit cover the call?',
+    act: 'raise_key_limit',
+  },
+  {
+    id: 'credit',
+    codes: ['insufficient_credits'],
+    asks: 'Does the credit that may pay for the call cover its prompt and a token of its answer?',
+    act: 'top_up',
+  },
+  {
+    id: 'held',
+    codes: ['credits_reserved'],
+    asks: 'Is that credit free, and not held by calls that still run?',
+    act: 'wait',
+  },
+]
+
+/** The rules that were evaluated, with their results. Null for a call that no admission rule refused. */
+function refusalOf(code: string | null, detail: Readonly<Record<string, unknown>> | null) {
+  const fired = admissionRules.findIndex(({ codes }) => codes.some((known) => known === code))
+  const rule = admissionRules[fired]
+  const known = rule?.codes.find((name) => name === code)
+  if (!rule || !known) return null
+  const figures = figuresOf(detail ?? {})
+  return {
+    rule: rule.id,
+    code: known,
+    rules: admissionRules.map(({ id, codes, asks }, at) => ({
+      id,
+      code: at === fired ? known : codes[0]!,
+      asks,
+      outcome:
+        at < fired ? ('passed' as const) : at === fired ? ('fired' as const) : ('not_reached' as const),
+    })),
+    figures,
+    act: actOf(rule, known, figures),
+  }
+}
+
+function figuresOf(detail: Readonly<Record<string, unknown>>) {
+  const pools = Array.isArray(detail['pools']) ? (detail['pools'] as unknown[]) : undefined
+  const figures: Record<string, unknown> = {
+    needed: detail['estimate'],
+    available: detail['available'],
+    held: detail['held'],
+    key_limit_left: detail['key_limit_left'],
+    resets_at: detail['resets_at'],
+    pools,
+  }
+  return Object.fromEntries(Object.entries(figures).filter(([, value]) => value !== undefined))
+}
+
+function actOf({ act }: Rule, code: ErrorCode, figures: Readonly<Record<string, unknown>>): Act {
+  const text = errorTable[code].remedy
+  return { kind: act, amount: act === 'top_up' ? missing(figures) : null, text }
+}
+
+/** What the account lacks for this call; null if unknown. */
+function missing({ needed, available }: Readonly<Record<string, unknown>>): string | null {
+  const [need, have] = [needed, available].map((text) =>
+    typeof text === 'string' ? parseUsd(text) : undefined,
+  )
+  return need === undefined || have === undefined ? null : formatUsd(larger(need - have, 0n))
+}

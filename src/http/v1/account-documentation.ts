@@ -1,0 +1,394 @@
+// The documentation of keys, credits and receipts.
+
+import { z } from 'zod'
+import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
+import { json, type Operation, text } from '../docs/operation.ts'
+import {
+  creditsSchema,
+  keySchema,
+  receiptSchema,
+  type requestList,
+  type requestWhole,
+} from './account-views.ts'
+import { answered } from './chat-examples.ts'
+import { usageSchema, type UsageView } from './usage.ts'
+
+const shownReceipt = {
+  data: {
+    id: answered.id,
+    object: 'generation',
+    model: 'sim/echo',
+    mode: 'live',
+    state: 'settled',
+    ending: 'finished',
+    error: null,
+    created_at: '2026-11-21T05:52:50.543Z',
+    ended_at: '2026-11-21T05:52:50.554Z',
+    usage: {
+      prompt_tokens: 7,
+      completion_tokens: 2,
+      estimated: false,
+      tokens: {
+        input: 7,
+        cache_read: 0,
+        cache_write_5m: 0,
+        cache_write_1h: 0,
+        output: 2,
+        reasoning: 0,
+        input_audio: 0,
+        output_audio: 0,
+        input_image: 0,
+        output_image: 0,
+      },
+    },
+    lines: [
+      { item: 'input', quantity: 7, rate: '0.0000005', amount: '0.0000035' },
+      { item: 'output', quantity: 2, rate: '0.000002', amount: '0.000004' },
+    ],
+    total: '0.0000075',
+    charged: '0.0000075',
+    absorbed: '0',
+    over_limit: false,
+    held: '0',
+    price_version: 'pv_b1d179a0d262',
+    service_tier: null,
+    unpriced: [],
+    on_credit: '0',
+    drawn: [{ pool: 'purchased', lot: 'lot_a14fd2a28fa3232fd409b849', amount: '0.0000075' }],
+    provider: 'sim',
+    upstream_model: 'echo',
+    upstream_id: 'chatcmpl-2ozby0q3rh935',
+    finish_reason: 'stop',
+    stream: false,
+    attempts: [
+      {
+        provider: 'sim',
+        outcome: 'served',
+        code: null,
+        upstream_id: null,
+        ms: 8,
+        status: null,
+        reason: null,
+      },
+    ],
+    first_byte_ms: 22,
+    total_ms: 23,
+  },
+}
+
+const sinceFirstRun = '2026-11-21T05:52:49.015Z'
+
+const shownCredits = {
+  data: {
+    currency: 'USD',
+    available: '99.9999925',
+    held: '0',
+    debt: '0',
+    credit_line: null,
+    pools: [
+      {
+        type: 'purchased',
+        remaining: '99.9999925',
+        api_spendable: true,
+        lots: [
+          {
+            remaining: '99.9999925',
+            held: '0',
+            granted_at: sinceFirstRun,
+            expires_at: '2027-11-21T05:52:49.015Z',
+          },
+        ],
+      },
+      {
+        type: 'welcome',
+        remaining: '0.5',
+        api_spendable: false,
+        lots: [{ remaining: '0.5', held: '0', granted_at: sinceFirstRun, expires_at: null }],
+      },
+      { type: 'daily', remaining: '0', api_spendable: false, lots: [] },
+      { type: 'subscription', remaining: '0', api_spendable: false, lots: [] },
+    ],
+    total_purchased: '100',
+    total_used: '0.0000075',
+  },
+}
+
+const shownKey = {
+  data: {
+    id: 'aaKwVUYeZ8Ia',
+    label: 'owner',
+    mode: 'live',
+    account: 'acct_b7bf761a336552e575',
+    created_at: sinceFirstRun,
+    expires_at: null,
+    limit: '25',
+    limit_window: 'month',
+    limit_remaining: '24.9999925',
+    limit_resets_at: '2026-12-01T00:00:00.000Z',
+    allowed_models: ['sim/*'],
+    requests_per_minute: 60,
+    tokens_per_minute: null,
+    networks: null,
+    sees: 'own',
+    usage: '0.0000075',
+    usage_daily: '0.0000075',
+    usage_weekly: '0.0000075',
+    usage_monthly: '0.0000075',
+  },
+}
+
+// ---- operations -------------------------------------------------------------------------------------------
+
+export const key: Operation = {
+  id: 'getKey',
+  tag: 'Account',
+  summary: 'Get the calling key',
+  description: 'Its label, its limits, and what it has spent.',
+  security: 'key',
+  answers: { 200: { description: 'The key.', content: json('Key', shownKey) } },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { Key: keySchema },
+}
+
+export const credits: Operation = {
+  id: 'getCredits',
+  tag: 'Account',
+  summary: 'Get the credit of the account',
+  description:
+    'By pool and by lot. One credit is one US dollar of model usage. A test key spends nothing: for it all amounts are 0.',
+  security: 'key',
+  answers: { 200: { description: 'The credit.', content: json('Credits', shownCredits) } },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { Credits: creditsSchema },
+}
+
+export const generation: Operation = {
+  id: 'getGeneration',
+  tag: 'Chat',
+  summary: 'Get the receipt of a call',
+  description:
+    'Every line is quantity × rate = amount, the lines add up to the total, and what the lots paid adds up to what was charged. Complete in the same second as the answer. A key gets those of its own line (itself, the keys it replaces, those that replace it), unless it was made with `sees: all`.',
+  security: 'key',
+  parameters: [
+    {
+      ...text(
+        'id',
+        'The `x-request-id` of the call, the id of its response, or the id that its provider gave it.',
+      ),
+      required: true,
+    },
+  ],
+  answers: { 200: { description: 'The receipt.', content: json('Receipt', shownReceipt) } },
+  errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+  schemas: { Receipt: receiptSchema },
+}
+
+// The documentation of the request log and of usage: their schemas, examples and operations.
+
+const logged = z.object({
+  id: z.string().describe('The request id: `x-request-id` of the answer.'),
+  object: z.literal('request'),
+  ended_at: z.string().describe('ISO 8601, UTC.'),
+  key: z.string().nullable().describe('The id of the key; null for the app.'),
+  model: z.string().nullable().describe('As it was asked for.'),
+  provider: z.string().nullable().describe('Who was asked last; null where nobody was.'),
+  stream: z.boolean(),
+  status: z.int(),
+  code: z.string().nullable().describe('The error code of a call that failed or was refused.'),
+  ending: z.string().nullable(),
+  prompt_tokens: z.int(),
+  completion_tokens: z.int(),
+  cost: z.string().describe('US dollars, an exact decimal string.'),
+  attempts: z.int().describe('How often a provider was asked.'),
+  first_byte_ms: z.number().nullable(),
+  total_ms: z.number(),
+  detail: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe(
+      'What the error said beside its code, such as the credit that was needed and the credit there was.',
+    ),
+})
+
+export const requestListSchema = z.object({
+  object: z.literal('list'),
+  data: z.array(logged),
+  has_more: z
+    .boolean()
+    .describe(
+      'Whether older calls are left to look at. In a very long log a page may be short, or empty, before the last.',
+    ),
+  next_cursor: z.string().nullable(),
+}) satisfies z.ZodType<ReturnType<typeof requestList>>
+
+export const requestSchema = z.object({
+  data: logged.extend({
+    receipt: receiptSchema.shape.data.nullable().describe('Null where no credit was set aside.'),
+    contents: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .describe('The words of request and answer, where the operator keeps them (`log.prompts`).'),
+  }),
+}) satisfies z.ZodType<{ data: Awaited<ReturnType<typeof requestWhole>> }>
+
+const served = {
+  id: shownReceipt.data.id,
+  object: 'request',
+  ended_at: '2026-11-22T08:30:00.000Z',
+  key: 'k3yOfTheDocs',
+  model: 'sim/echo',
+  provider: 'sim',
+  stream: false,
+  status: 200,
+  code: null,
+  ending: 'finished',
+  prompt_tokens: 7,
+  completion_tokens: 2,
+  cost: '0.0000075',
+  attempts: 1,
+  first_byte_ms: 22,
+  total_ms: 23,
+  detail: null,
+}
+
+const refused = {
+  ...served,
+  id: 'req_01a1fcaa216272aa8d5548c4e8af6c09',
+  provider: null,
+  status: 402,
+  code: 'insufficient_credits',
+  ending: null,
+  prompt_tokens: 0,
+  completion_tokens: 0,
+  cost: '0',
+  attempts: 0,
+  first_byte_ms: null,
+  total_ms: 2,
+  detail: { model: 'sim/echo', available: '0.000001', held: '0', estimate: '0.0000055' },
+}
+
+const listExample = { object: 'list', data: [refused, served], has_more: false, next_cursor: null }
+const oneExample = { data: { ...served, receipt: shownReceipt.data, contents: null } }
+
+const usageExample: UsageView = {
+  object: 'usage',
+  from: '2026-11-21',
+  to: '2026-11-22',
+  by: 'model',
+  data: [
+    {
+      day: '2026-11-22',
+      group: 'sim/echo',
+      label: null,
+      calls: 2,
+      errors: 1,
+      input_tokens: 7,
+      output_tokens: 2,
+      cost: '0.0000075',
+      charged: '0.0000075',
+    },
+  ],
+  totals: { calls: 2, errors: 1, input_tokens: 7, output_tokens: 2, cost: '0.0000075', charged: '0.0000075' },
+  rest: null,
+}
+
+const usageParameters = [
+  text('from', 'The first UTC day; without it 30 days up to `to`.', '2026-11-21'),
+  text('to', 'The last UTC day; without it today.', '2026-11-22'),
+  {
+    ...text('by', 'What each day is divided by.'),
+    schema: { type: 'string', enum: ['day', 'model', 'key', 'channel'], default: 'day' },
+  },
+  text('key', 'Only calls with the key of this id.'),
+  text('model', 'Only calls of this model.'),
+  {
+    ...text(
+      'limit',
+      'How many groups have rows of their own: those that cost most. The others are added up in `rest`.',
+    ),
+    schema: { type: 'integer', minimum: 1, maximum: 1_000, default: 100 },
+  },
+]
+
+export const usage: Operation = {
+  id: 'getUsage',
+  tag: 'Account',
+  summary: 'Get what the account’s calls came to',
+  description:
+    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
+  security: 'key',
+  parameters: usageParameters,
+  answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
+  errors: [...ofAnyRequest, ...ofCaller, 'rate_limit_exceeded'],
+  schemas: { Usage: usageSchema },
+}
+
+export const usageCsv: Operation = {
+  id: 'getUsageCsv',
+  tag: 'Account',
+  summary: 'Get the same as CSV',
+  description: 'Every group of every day, with the same digits as `GET /v1/usage`, as a file with a heading.',
+  security: 'key',
+  parameters: usageParameters,
+  answers: {
+    200: { description: 'The days.', content: { 'text/csv': { schema: { type: 'string' } } } },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, 'rate_limit_exceeded'],
+}
+
+export const listRequests: Operation = {
+  id: 'listRequests',
+  tag: 'Account',
+  summary: 'List the calls of the account',
+  description:
+    'Newest first, refused calls included, for as long as the operator keeps them (90 days by default). A key gets those of its own line (itself, the keys it replaces, those that replace it), unless it was made with `sees: all`.',
+  security: 'key',
+  parameters: [
+    text('key', 'Only calls with the key of this id.'),
+    text('model', 'Only calls that asked for this model.'),
+    text('code', 'Only calls that ended with this error code.'),
+    text('from', 'Only calls that ended then or later: a date or an ISO 8601 time.'),
+    text('until', 'Only calls that ended before then.'),
+    {
+      ...text('limit', 'How many to give.'),
+      schema: { type: 'integer', minimum: 1, maximum: 200, default: 50 },
+    },
+    text('cursor', 'The `next_cursor` of the page before.'),
+  ],
+  answers: {
+    200: {
+      description: 'A page of calls.',
+      content: json('RequestList', listExample),
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { RequestList: requestListSchema },
+}
+
+export const getRequest: Operation = {
+  id: 'getRequest',
+  path: '/v1/requests/{id}',
+  tag: 'Account',
+  summary: 'Get one call of the account',
+  description:
+    'With its receipt: every attempt and why it failed. A key gets those of its own line, unless it was made with `sees: all`.',
+  security: 'key',
+  parameters: [
+    {
+      name: 'id',
+      in: 'path',
+      required: true,
+      description: 'The request id.',
+      schema: { type: 'string' },
+      example: shownReceipt.data.id,
+    },
+  ],
+  answers: {
+    200: {
+      description: 'The call.',
+      content: json('LoggedRequest', oneExample),
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+  schemas: { LoggedRequest: requestSchema },
+}

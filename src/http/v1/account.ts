@@ -1,0 +1,187 @@
+// GET /v1/key, /v1/credits, /v1/generation and /v1/usage: what a key may know of itself, its account and its calls.
+
+import { type ApiKey, type Caller, sees, viewerOf, windowEnd, windowStart } from '../../accounts/account.ts'
+import { formatCreditLine, freeIn } from '../../credits/balance.ts'
+import type { Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
+import { receiptOf } from '../../credits/ledger/receipt.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import { fundingOf, pools } from '../../credits/pool.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
+import { asCaller } from '../intake/answer.ts'
+import type { HttpParts } from '../parts.ts'
+import type { Route } from '../route.ts'
+
+type Ledger = Pick<HttpParts, 'ledger' | 'now'>
+type Receipts = Pick<HttpParts, 'ledger' | 'accounts'>
+type Usage = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
+
+export const getKey: Route<Ledger> = {
+  method: 'GET',
+  path: '/v1/key',
+  handle: asCaller(({ ledger, now }, caller) => describeKey(caller, ledger, now())),
+  operation: async () => (await import('./account-documentation.ts')).key,
+}
+
+export const getCredits: Route<Ledger> = {
+  method: 'GET',
+  path: '/v1/credits',
+  handle: asCaller(({ ledger, now }, caller) => describeCredits(caller, ledger, now())),
+  operation: async () => (await import('./account-documentation.ts')).credits,
+}
+
+export const getGeneration: Route<Receipts> = {
+  method: 'GET',
+  path: '/v1/generation',
+  handle: asCaller((parts, caller, { request }) =>
+    describeGeneration(caller, parts, new URL(request.url).searchParams.get('id')),
+  ),
+  operation: async () => (await import('./account-documentation.ts')).generation,
+}
+
+export const getUsage: Route<Usage> = {
+  method: 'GET',
+  path: '/v1/usage',
+  handle: asCaller(async (parts, caller, { request }) =>
+    (await import('./usage.ts')).accountUsage(parts, viewerOf(caller), request),
+  ),
+  operation: async () => (await import('./account-documentation.ts')).usage,
+}
+
+export const getUsageCsv: Route<Usage> = {
+  method: 'GET',
+  path: '/v1/usage.csv',
+  handle: async (parts, call) => {
+    const viewer = viewerOf(await call.caller())
+    return (await import('./usage.ts')).accountUsageCsv(parts, viewer, call.request)
+  },
+  operation: async () => (await import('./account-documentation.ts')).usageCsv,
+}
+
+/** The calling key: its label and limits, and what it spent in the current day, week and month. */
+async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
+  const { key } = caller
+  if (!key) throw new GatewayError('not_found')
+  const spend = async (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
+  const usage = async (window: ApiKey['limitWindow']) => formatUsd((await spend(window)).spent)
+  const { spent, held } = await spend(key.limitWindow)
+  const end = windowEnd(key.limitWindow, now)
+  return {
+    data: {
+      id: key.id,
+      label: key.name,
+      mode: key.mode,
+      account: caller.account.id,
+      created_at: iso(key.createdAt),
+      expires_at: iso(key.expiresAt),
+      limit: amountOrNull(key.spendLimit),
+      limit_window: key.spendLimit === null ? null : key.limitWindow,
+      limit_remaining: key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - spent - held)),
+      limit_resets_at: key.spendLimit === null ? null : iso(end),
+      allowed_models: key.allowedModels,
+      requests_per_minute: key.requestsPerMinute,
+      tokens_per_minute: key.tokensPerMinute,
+      networks: key.networks,
+      sees: key.sees,
+      usage: await usage('total'),
+      usage_daily: await usage('day'),
+      usage_weekly: await usage('week'),
+      usage_monthly: await usage('month'),
+    },
+  }
+}
+
+/**
+ * The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. A test key
+ * spends nothing, and is told nothing of the credit that live calls are paid from.
+ */
+async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
+  if (caller.mode === 'test') return noCredit()
+  const balance = await ledger.balance(caller.account.id)
+  const totals = await ledger.totals(caller.account.id)
+  const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
+  return {
+    data: {
+      currency: 'USD',
+      available: formatUsd(freeIn(balance, fundingOf(caller.channel, true), now)),
+      held: formatUsd(sum(balance.lots.map((lot) => lot.pinned))),
+      debt: formatUsd(balance.debt),
+      credit_line: formatCreditLine(balance.creditLine),
+      pools: pools.map((pool) => describePool(pool, living)),
+      total_purchased: formatUsd(totals.purchased),
+      total_used: formatUsd(totals.used),
+    },
+  }
+}
+
+function noCredit() {
+  const none = formatUsd(0n)
+  const debts = { held: none, debt: none, credit_line: null }
+  const sums = { total_purchased: none, total_used: none }
+  const data = {
+    currency: 'USD',
+    available: none,
+    ...debts,
+    pools: pools.map((pool) => describePool(pool, [])),
+    ...sums,
+  }
+  return { data }
+}
+
+function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
+  const lots = living.filter((lot) => lot.pool === pool)
+  return {
+    type: pool,
+    remaining: formatUsd(sum(lots.map((lot) => lot.remaining))),
+    api_spendable: pool === 'purchased',
+    lots: lots.map((lot) => ({
+      remaining: formatUsd(lot.remaining),
+      held: formatUsd(lot.pinned),
+      granted_at: iso(lot.grantedAt),
+      expires_at: iso(lot.expiresAt),
+    })),
+  }
+}
+
+/**
+ * The receipt of a call that the caller may see, by our request id or the answer's. Throws `not_found`, for the calls of
+ * other keys too.
+ */
+async function describeGeneration(caller: Caller, { ledger, accounts }: Receipts, id: string | null) {
+  if (id === null || id === '') {
+    throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
+  }
+  const { account } = caller
+  const call = (await ledger.call(account.id, requestIdOf(id) ?? id)) ?? (await ledger.call(account.id, id))
+  if (!call || !(await mayRead(accounts, caller, call.key)))
+    throw new GatewayError('not_found', {
+      message: 'There is no call with this id whose receipt this key may see.',
+    })
+  return { data: receiptOf(call) }
+}
+
+/** Whether the caller may see a call that was made with the key of this id; null for one of the app. */
+export async function mayRead(
+  accounts: Pick<HttpParts['accounts'], 'findKey'>,
+  caller: Caller,
+  key: string | null,
+): Promise<boolean> {
+  const madeWith = key === null ? null : ((await accounts.findKey(key)) ?? null)
+  return sees(viewerOf(caller), madeWith)
+}
+
+function iso(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString()
+}
+
+function sum(amounts: readonly Pico[]): Pico {
+  return amounts.reduce((total, amount) => total + amount, 0n)
+}
+
+function atLeastZero(amount: Pico): Pico {
+  return amount < 0n ? 0n : amount
+}
+
+function amountOrNull(amount: Pico | null): string | null {
+  return amount === null ? null : formatUsd(amount)
+}

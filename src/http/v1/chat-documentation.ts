@@ -1,0 +1,152 @@
+// The documentation of chats, text completions, embeddings and estimates.
+
+import { z } from 'zod'
+import type { Estimate } from '../../chat/estimate.ts'
+import { embeddingList, embeddingRequest } from '../../protocols/embeddings/inbound.ts'
+import {
+  chatCompletion,
+  chatCompletionChunk,
+  chatCompletionRequest,
+} from '../../protocols/openai-chat/inbound/schema.ts'
+import { textCompletion, textCompletionRequest } from '../../protocols/openai-completions/inbound.ts'
+import { ofAnyRequest, ofBody, ofCaller, ofChatBody, ofPaidChat } from '../docs/openapi-errors.ts'
+import {
+  type Content,
+  count,
+  idempotencyKey,
+  json,
+  type Operation,
+  schemaOf,
+  usd,
+} from '../docs/operation.ts'
+import * as examples from './chat-examples.ts'
+import { completionFields, requestFields } from './chat-examples.ts'
+import { responseRequests } from './responses-documentation.ts'
+
+export const estimateSchema = z.object({
+  model: z.string(),
+  prompt_tokens: z.object({ expected: count, maximum: count }),
+  rounds: z
+    .object({ expected: count, maximum: count })
+    .optional()
+    .describe(
+      'How often the model is asked, where the request declares tools that the gateway runs: once, and again after each call of them, up to `max_tool_calls`.',
+    ),
+  low: usd.describe('With one token of output, and no call of a tool.'),
+  expected: usd.describe(
+    'With an answer of usual length; where a tool may be called, with one call of it and its price.',
+  ),
+  maximum: usd.describe(
+    'The most the request allows: with every call of a tool at its price, and results as long as they may be.',
+  ),
+  affordable_output_tokens: count.describe('How long an answer the credit at hand pays for.'),
+  pool: z.string().describe('The pool that pays first.'),
+  refusal: z.string().optional().describe('The error code that the call would be refused with.'),
+}) satisfies z.ZodType<Estimate>
+
+const chatBody: Content = {
+  'application/json': { ...schemaOf('ChatCompletionRequest'), examples: examples.chatRequests },
+}
+
+/** Of a chat completion, or of a response. */
+const estimatedBody: Content = {
+  'application/json': {
+    schema: {
+      anyOf: [schemaOf('ChatCompletionRequest').schema, schemaOf('ResponseRequest').schema],
+    },
+    examples: {
+      ...examples.chatRequests,
+      response: { summary: 'A response', value: responseRequests['whole']!.value },
+    },
+  },
+}
+
+export const chat: Operation = {
+  id: 'createChatCompletion',
+  tag: 'Chat',
+  summary: 'Create a chat completion',
+  description: `Sends a conversation to a model and gives its answer, whole or streamed.
+
+With \`stream: true\` the answer is a stream of server-sent events: \`data:\` lines, each a chunk with a \`delta\`, then \`data: [DONE]\`. After 15 seconds of silence a comment line keeps the connection open. An error after the first byte is a chunk with the finish reason \`error\`, then an event that holds nothing but \`error\`, then \`[DONE]\`: a stream that breaks off never ends with an invented \`stop\`. Errors before the first byte are real HTTP statuses.
+
+The most the call can cost is held before it is sent, its actual cost is charged when it ends, and the rest of the hold returns. \`usage.cost\` is what was charged.
+
+Unknown fields are tolerated: those that are known to change neither the price nor the length of an answer go on to the provider. Any other field, and a sampling parameter that the route cannot honour, is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: chatBody,
+  answers: {
+    200: {
+      description: 'The answer; a stream of chunks where the request asks for one.',
+      content: {
+        ...json('ChatCompletion', examples.completion),
+        'text/event-stream': { ...schemaOf('ChatCompletionChunk'), example: examples.stream },
+      },
+    },
+  },
+  errors: ofPaidChat,
+  schemas: {
+    ChatCompletionRequest: { schema: chatCompletionRequest, fields: requestFields },
+    ChatCompletion: chatCompletion,
+    ChatCompletionChunk: chatCompletionChunk,
+  },
+}
+
+export const completion: Operation = {
+  id: 'createCompletion',
+  tag: 'Chat',
+  summary: 'Create a legacy text completion',
+  description: `The older form of a chat, for programs that send a \`prompt\`: it becomes the one message of a chat with the model, and the answer's text comes back in \`choices[].text\`. All other fields, holds, charges, receipts, limits and idempotency are those of POST /v1/chat/completions. Without \`max_tokens\` the model ends by itself. What a model thinks before it answers is not returned here.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: {
+    'application/json': { ...schemaOf('TextCompletionRequest'), examples: examples.completionRequests },
+  },
+  answers: {
+    200: {
+      description: 'The answer; a stream of chunks of the same shape where the request asks for one.',
+      content: json('TextCompletion', examples.textCompletion),
+    },
+  },
+  errors: ofPaidChat,
+  schemas: {
+    TextCompletionRequest: { schema: textCompletionRequest, fields: completionFields },
+    TextCompletion: textCompletion,
+  },
+}
+
+export const embeddings: Operation = {
+  id: 'createEmbeddings',
+  tag: 'Chat',
+  summary: 'Create embeddings',
+  description: `Turns texts into vectors, with the models whose \`output_modalities\` are \`embeddings\`.
+
+An array of numbers is one input, the tokens of a text; providers that read texts only refuse it. With \`encoding_format: "base64"\` a vector is the base64 of its little-endian 32-bit floats. Fields that only some providers know, such as \`input_type\` or \`task_type\`, go on to them.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: { 'application/json': { ...schemaOf('EmbeddingRequest'), examples: examples.embeddingRequests } },
+  answers: { 200: { description: 'The vectors.', content: json('EmbeddingList', examples.embeddingList) } },
+  errors: ofPaidChat,
+  schemas: { EmbeddingRequest: embeddingRequest, EmbeddingList: embeddingList },
+}
+
+export const estimate: Operation = {
+  id: 'estimateCall',
+  tag: 'Chat',
+  summary: 'Estimate what a call would cost',
+  description:
+    'Takes the body of a chat completion or of a response. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
+  security: 'key',
+  body: estimatedBody,
+  answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    ...ofBody,
+    ...ofChatBody,
+    'previous_response_not_found',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
+  schemas: { Estimate: estimateSchema },
+}

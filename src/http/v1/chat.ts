@@ -1,0 +1,168 @@
+// POST /v1/chat/completions and POST /v1/completions
+
+import type { Caller } from '../../accounts/account.ts'
+import { embed } from '../../chat/complete.ts'
+import { estimate } from '../../chat/estimate.ts'
+import { checkAddresses } from '../../chat/upstream/lower.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/inbound.ts'
+import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
+import { embeddingAddresses } from '../../protocols/openai-chat/inbound/read.ts'
+import { inbound as textCompletions } from '../../protocols/openai-completions/inbound.ts'
+import type { Inbound, InboundRequest } from '../../protocols/protocol.ts'
+import type { Refuse } from '../intake/error-response.ts'
+import {
+  kindOfCaller,
+  type PaidRun,
+  parsedBody,
+  refuseDropped,
+  serveChat,
+  servePaid,
+} from '../intake/paid/serve-paid.ts'
+import { type ReadBody, readCall, refuseByHeaders, storedTurn } from '../intake/read-body.ts'
+import type { PaidParts, ResponseParts, ServingParts } from '../parts.ts'
+import type { Call, Route } from '../route.ts'
+
+export const createChatCompletion: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/chat/completions',
+  handle: (parts, call) => serve(parts, call, chat),
+  operation: async () => (await import('./chat-documentation.ts')).chat,
+}
+
+/** The older form of a chat. */
+export const createCompletion: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/completions',
+  handle: (parts, call) => serve(parts, call, textCompletions),
+  operation: async () => (await import('./chat-documentation.ts')).completion,
+}
+
+async function serve(parts: PaidParts, call: Call, inbound: Inbound): Promise<Response> {
+  const arrivedAt = performance.now()
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const known = call.caller()
+  const caller = known instanceof Promise ? await known : known
+  const { json, bytes } = await readCall(parts, request, requestId, caller)
+  const read = parsedBody(parts, inbound, json)
+  const asked = read instanceof Promise ? await read : read
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  return serveChat(parts, { request, caller, json, requestId, call: incoming })
+}
+
+// POST /v1/embeddings
+
+export const createEmbeddings: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/embeddings',
+  handle: (parts, call) => serveEmbedding(parts, call, openai),
+  operation: async () => (await import('./chat-documentation.ts')).embeddings,
+}
+
+/** How clients ask for vectors and get them. */
+interface EmbeddingProtocol {
+  /** The body as OpenAI's API has it. Throws GatewayError. */
+  readonly asked: (body: JsonObject) => JsonObject
+  readonly answer: typeof embeddingBody
+  /** The shape of a refusal by the limits; OpenAI's if absent. */
+  readonly refuse?: Refuse
+}
+
+const openai: EmbeddingProtocol = { asked: (body) => body, answer: embeddingBody }
+
+/** Serves one request. Rejects with GatewayError before the first byte. */
+export async function serveEmbedding(
+  parts: PaidParts,
+  call: Call,
+  protocol: EmbeddingProtocol,
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await call.caller()
+  // Texts may come as the tokens they are.
+  const { json: sent } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
+  const json = await parts.turns.run(() => protocol.asked(sent))
+  const { addresses, warnings } = await parts.turns.run(() =>
+    checkAddresses(json, embeddingAddresses, parts.addressRules),
+  )
+  const {
+    envelope,
+    body,
+    bodyBytes,
+    promptParts,
+    request: embedding,
+    format,
+  } = await parts.turns.run(() => parseEmbedding(json))
+  refuseDropped(envelope, warnings)
+  // Nobody waits for the servers that a caller names.
+  if (addresses.length > 0) parts.largeBodies.leave(requestId)
+  await Promise.all(addresses.map((address) => parts.chat.media.check(address)))
+  const asked = {
+    request,
+    caller,
+    json,
+    requestId,
+    call: { request: { envelope, body, promptParts }, arrivedAt },
+  }
+  const run: PaidRun = (chat, signal, keeper) =>
+    embed(chat, {
+      caller,
+      request: { envelope, body, promptParts, warnings },
+      embedding,
+      body: (vectors, usage, bill, context) => protocol.answer(vectors, format, usage, bill, context),
+      bodyBytes,
+      requestId,
+      signal,
+      keeper,
+      arrivedAt,
+    })
+  return servePaid(parts, asked, run, protocol.refuse)
+}
+
+// POST /v1/estimate: the body of a chat or of a response in, its price out; nothing is called,
+// nothing charged.
+
+export const estimateCall: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/estimate',
+  handle: answer,
+  operation: async () => (await import('./chat-documentation.ts')).estimate,
+}
+
+async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Response> {
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await call.caller()
+  const { json, bytes } = await readCall(parts, request, requestId, caller)
+  // It costs nothing and takes as long to measure as a call: it counts as a request of its caller.
+  await parts.limiter.enter(caller, requestId, kindOfCaller(caller))
+  try {
+    const asked = await read(parts, call, { caller, json, bytes })
+    return Response.json(await estimate(parts.chat, { caller, ...asked }))
+  } finally {
+    parts.limiter.leave(requestId)
+  }
+}
+
+/** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
+async function read(
+  parts: PaidParts & ResponseParts,
+  { request, requestId }: Call,
+  { caller, json, bytes }: ReadBody & { readonly caller: Caller },
+): Promise<{ request: InboundRequest; bodyBytes: number }> {
+  const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
+  if (!ofResponses || json['messages'] !== undefined)
+    return { request: await parts.turns.run(() => chat.parse(json)), bodyBytes: bytes }
+  const { callOf } = await import('./responses.ts')
+  // Nothing is answered, so there is nothing to keep.
+  const { call, bodyBytes } = await callOf(parts, {
+    caller,
+    json,
+    bytes,
+    hooks: { now: parts.now, keep: () => false, kept: () => undefined },
+    turn: storedTurn(parts, request, requestId, caller.account.id),
+  })
+  return { request: call.request, bodyBytes }
+}

@@ -1,0 +1,195 @@
+// /v1beta/models/…: Gemini's protocol, for any model of the catalog.
+
+import type { Catalog } from '../../catalog/catalog.ts'
+import type { Model } from '../../catalog/row.ts'
+import { countTokens } from '../../chat/estimate.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import {
+  embeddingAnswer,
+  type EmbeddingMethod,
+  openaiEmbedding,
+} from '../../protocols/gemini/inbound/embeddings.ts'
+import { inbound, modelId, withModel } from '../../protocols/gemini/inbound/inbound.ts'
+import { isObject } from '../../protocols/lenient.ts'
+import { type FreeAnswer, freely, type FreeReadParts } from '../intake/free-reads.ts'
+import { refusedLater } from '../intake/note-refusal.ts'
+import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
+import { decodePath } from '../intake/query.ts'
+import { readCall, refuseByHeaders } from '../intake/read-body.ts'
+import type { PaidParts } from '../parts.ts'
+import type { Call } from '../route.ts'
+import { serveEmbedding } from './chat.ts'
+import { refuseGemini } from './gemini-errors.ts'
+
+type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
+
+const methods: Readonly<Record<string, Act>> = {
+  generateContent: (...given) => generate(...given, 'whole'),
+  streamGenerateContent: (...given) => generate(...given, 'stream'),
+  countTokens: count,
+  embedContent: (...given) => embed(...given, 'embedContent'),
+  batchEmbedContents: (...given) => embed(...given, 'batchEmbedContents'),
+}
+
+/** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
+export async function callGemini(parts: PaidParts, call: Call): Promise<Response> {
+  const path = decodePath(call.params['*']!)
+  const colon = path.lastIndexOf(':')
+  const method = path.slice(colon + 1)
+  if (colon < 0 || !Object.hasOwn(methods, method)) {
+    const known = Object.keys(methods).join(', ')
+    throw new GatewayError('not_found', {
+      message: `There is no such method of a model here; these are served: ${known}.`,
+    })
+  }
+  return methods[method]!(parts, call, path.slice(0, colon))
+}
+
+async function generate(
+  parts: PaidParts,
+  call: Call,
+  model: string,
+  kind: 'whole' | 'stream',
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await call.caller()
+  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
+  const json = withModel(sent, model, kind === 'stream')
+  const asked = await parsedBody(parts, inbound, json)
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  const paid = { request, caller, json, requestId, call: incoming }
+  const response = await serveChat(parts, paid, refuseGemini)
+  const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
+  return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response
+}
+
+function isEventStream({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('text/event-stream') === true
+}
+
+/** Vectors, as POST /v1/embeddings makes them. */
+function embed(parts: PaidParts, call: Call, model: string, method: EmbeddingMethod): Promise<Response> {
+  return serveEmbedding(parts, call, {
+    asked: (body) => openaiEmbedding(method, body, model),
+    answer: (vectors, _, usage, bill, context) => embeddingAnswer(method, vectors, usage, bill, context),
+    refuse: refuseGemini,
+  })
+}
+
+/** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
+async function count(parts: PaidParts, call: Call, model: string): Promise<Response> {
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await call.caller()
+  const { json } = await readCall(parts, request, requestId, caller)
+  const inner = json['generateContentRequest'] ?? json['generate_content_request']
+  const asked = withModel(isObject(inner) ? inner : json, model, false)
+  const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
+  const countNow = async () => {
+    const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
+    // No call holds the request's place among those in flight: it ends here.
+    parts.limiter.leave(requestId)
+    return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
+  }
+  return withinLimits(
+    parts,
+    { caller, requestId, kind: kindOfCaller(caller) },
+    countNow,
+    refusedLater(parts, call, caller, refuseGemini),
+  )
+}
+
+/**
+ * The same stream as one JSON array, which is Google's default without `alt=sse`. Our encoder writes each event as one
+ * line.
+ */
+function asArray(response: Response): Response {
+  const decoder = new TextDecoder()
+  const encoder = new TextEncoder()
+  let opening = '['
+  let rest = ''
+  const lines = new TransformStream<Uint8Array, Uint8Array>({
+    transform(bytes, controller) {
+      const text = rest + decoder.decode(bytes, { stream: true })
+      const end = text.lastIndexOf('\n') + 1
+      rest = text.slice(end)
+      let out = ''
+      for (const line of text.slice(0, end).split('\n')) {
+        if (!line.startsWith('data: ')) continue
+        out += `${opening}${line.slice(6)}`
+        opening = ',\n'
+      }
+      if (out !== '') controller.enqueue(encoder.encode(out))
+    },
+    flush(controller) {
+      controller.enqueue(encoder.encode(opening === '[' ? '[]' : ']'))
+    },
+  })
+  const headers = new Headers(response.headers)
+  headers.set('content-type', 'application/json; charset=utf-8')
+  return new Response(response.body?.pipeThrough(lines), { status: response.status, headers })
+}
+
+// ---- the catalog ------------------------------------------------------------------------------------------
+
+const methodsOfChat = ['generateContent', 'streamGenerateContent', 'countTokens']
+const methodsOfEmbeddings: readonly EmbeddingMethod[] = ['embedContent', 'batchEmbedContents']
+const defaultPageSize = 50
+const largestPage = 1_000
+
+/** `GET /v1beta/models`: the models of the catalog that chat or embed, page by page. */
+export function listGeminiModels(
+  parts: FreeReadParts & { readonly catalog: Catalog },
+  request: Request,
+): Promise<Response> {
+  return freely(parts, request, () => geminiModels(parts.catalog, request), 'x-goog-api-key')
+}
+
+function geminiModels(catalog: Catalog, request: Request): FreeAnswer {
+  const { searchParams } = new URL(request.url)
+  const size = wholeNumber(searchParams.get('pageSize'), 'pageSize') ?? defaultPageSize
+  const from = wholeNumber(searchParams.get('pageToken'), 'pageToken') ?? 0
+  const models = catalog.list().filter((model) => methodsOf(model).length > 0)
+  const page = models.slice(from, from + Math.min(Math.max(size, 1), largestPage))
+  const next = from + page.length
+  const body = JSON.stringify({
+    models: page.map(modelObject),
+    ...(next < models.length ? { nextPageToken: String(next) } : {}),
+  })
+  const response = new Response(body, { headers: { 'content-type': 'application/json' } })
+  return { response, bytes: 2 * body.length }
+}
+
+/** `GET /v1beta/models/{model}`. Throws `model_not_found`. */
+export function showGeminiModel(
+  parts: FreeReadParts & { readonly catalog: Catalog },
+  request: Request,
+  rest: string,
+): Promise<Response> {
+  const show = () => Response.json(modelObject(parts.catalog.resolve(modelId(decodePath(rest)))))
+  return freely(parts, request, () => ({ response: show(), bytes: 0 }), 'x-goog-api-key')
+}
+
+function modelObject({ id, name, contextLength, maxOutputTokens, outputModalities }: Model): JsonObject {
+  return {
+    name: `models/${id}`,
+    displayName: name,
+    ...(contextLength === undefined ? {} : { inputTokenLimit: contextLength }),
+    ...(maxOutputTokens === undefined ? {} : { outputTokenLimit: maxOutputTokens }),
+    supportedGenerationMethods: [...methodsOf({ outputModalities })],
+  }
+}
+
+function methodsOf({ outputModalities }: Pick<Model, 'outputModalities'>): readonly string[] {
+  if (outputModalities.includes('embeddings')) return methodsOfEmbeddings
+  return outputModalities.includes('text') ? methodsOfChat : []
+}
+
+function wholeNumber(text: string | null, param: string): number | undefined {
+  if (text === null || text === '') return undefined
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  throw new GatewayError('invalid_request', { message: `'${param}' must be a whole number.`, param })
+}

@@ -1,6 +1,0 @@
-// Refusals as Google's clients read them; apart from gemini.ts, which is loaded with its first caller.
-
-import { wireError } from '../../../protocols/gemini/inbound/answer.ts'
-import { refusalIn, type Refuse } from '../../intake/error-response.ts'
-
-export const refuseGemini: Refuse = refusalIn(wireError)

@@ -1,0 +1,96 @@
+// POST /v1/messages and POST /v1/messages/count_tokens: Anthropic's protocol, for any model of the catalog.
+
+import { countTokens } from '../../chat/estimate.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
+import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
+import { authenticateEither } from '../intake/authenticate.ts'
+import { refusalIn, type Refuse } from '../intake/error-response.ts'
+import { refusedLater } from '../intake/note-refusal.ts'
+import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
+import { readCall, refuseByHeaders } from '../intake/read-body.ts'
+import type { PaidParts, ServingParts } from '../parts.ts'
+import type { Call, Identify, Route } from '../route.ts'
+
+const inShape = refusalIn(inbound.error)
+
+/** A refusal as Anthropic's clients read it. */
+export const refuseMessages: Refuse = (...failed) => withRequestId(inShape(...failed))
+
+/** Its clients send the key as `x-api-key`, or as a bearer. */
+const byEitherKey: Identify = (parts, request) => authenticateEither(request.headers, parts)
+
+export const createMessage: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/messages',
+  handle: serve,
+  identify: byEitherKey,
+  errors: () => refuseMessages,
+  operation: async () => (await import('./messages-documentation.ts')).messages,
+}
+
+/** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
+export const countMessageTokens: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/messages/count_tokens',
+  handle: count,
+  identify: byEitherKey,
+  errors: () => refuseMessages,
+  operation: async () => (await import('./messages-documentation.ts')).countTokens,
+}
+
+async function serve(parts: PaidParts, call: Call): Promise<Response> {
+  const arrivedAt = performance.now()
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const known = call.caller()
+  const caller = known instanceof Promise ? await known : known
+  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
+  const json = withBetas(sent, request.headers)
+  const read = parsedBody(parts, inbound, json)
+  const asked = read instanceof Promise ? await read : read
+  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
+  const chat = { request, caller, json, requestId, call: incoming }
+  return withRequestId(await serveChat(parts, chat, refuseMessages))
+}
+
+async function count(parts: PaidParts, call: Call): Promise<Response> {
+  const { request, requestId } = call
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await call.caller()
+  const { json } = await readCall(parts, request, requestId, caller)
+  const { model } = await parts.turns.run(() => checkedForCount(json))
+  const countNow = async () => {
+    const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
+    // No call holds the request's place among those in flight: it ends here.
+    parts.limiter.leave(requestId)
+    return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
+  }
+  return withRequestId(
+    await withinLimits(
+      parts,
+      { caller, requestId, kind: kindOfCaller(caller) },
+      countNow,
+      refusedLater(parts, call, caller, refuseMessages),
+    ),
+  )
+}
+
+/** Clients of this protocol look for the id of a request under a name of their own. */
+function withRequestId(response: Response): Response {
+  const id = response.headers.get('x-request-id')
+  if (id !== null) response.headers.set('request-id', id)
+  return response
+}
+
+/** The beta features that the header asks for, among those of the body: a protocol sees bodies alone. */
+function withBetas(json: JsonObject, headers: Headers): JsonObject {
+  const asked = headers.get('anthropic-beta')
+  if (asked === null) return json
+  const betas = asked
+    .split(',')
+    .map((beta) => beta.trim())
+    .filter((beta) => beta !== '')
+  if (betas.length === 0) return json
+  return { ...json, betas: [...(Array.isArray(json['betas']) ? json['betas'] : []), ...betas] }
+}

@@ -1,0 +1,371 @@
+// What the API documentation says of responses: their routes, their fields, and requests that work as they stand.
+
+import {
+  deletedResponse,
+  inputTokenCount,
+  responseEvent,
+  responseItemList,
+  responseObject,
+  responsesRequest,
+} from '../../protocols/openai-responses/inbound/schema.ts'
+import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
+import {
+  type Content,
+  idempotencyKey,
+  json,
+  type Operation,
+  type Parameter,
+  schemaOf,
+} from '../docs/operation.ts'
+import { answered, requestFields, river, usage as chatUsage } from './chat-examples.ts'
+
+/** Fields that mean the same as in chat completions. */
+const shared = [
+  'model',
+  'stream',
+  'temperature',
+  'top_p',
+  'top_k',
+  'presence_penalty',
+  'frequency_penalty',
+  'parallel_tool_calls',
+  'prompt_cache_retention',
+  'service_tier',
+  'safety_identifier',
+  'prompt_cache_key',
+  'user',
+  'models',
+  'provider',
+  'max_cost',
+  'max_tool_calls',
+  'session_id',
+  'strict',
+  'on_disconnect',
+] as const
+
+/** What each field of the request does. A test keeps the list complete. */
+export const responseFields: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(shared.map((field) => [field, requestFields[field]!])),
+  input: 'What the model is asked: a text, or items (messages, calls and their results, reasoning).',
+  instructions: 'What the model is told before all input. A later response does not inherit it.',
+  previous_response_id:
+    'Continues the conversation that ends with this stored response: its input and output come first.',
+  store: 'Whether the response is kept, to be asked for and continued; true unless it says otherwise.',
+  include:
+    '`reasoning.encrypted_content` gives the reasoning in a form to be sent back, for clients that keep everything themselves; `message.output_text.logprobs` gives the probabilities of tokens.',
+  max_output_tokens:
+    'The most tokens of output, reasoning included. What a call may cost at most follows from it.',
+  top_logprobs: 'How many alternatives to tell of for each token, where `include` asks for probabilities.',
+  tools:
+    'Functions that the model may ask the client to call, and tools that the gateway runs itself: `{"type": "web_search"}`, and `{"type": "mcp"}` with `server_label`, `server_url` (or the name of a registered server), `authorization`, `headers`, `allowed_tools`, `require_approval`.',
+  tool_choice: 'Whether and which tools the model must call.',
+  reasoning: 'How long the model thinks, and whether a summary of it is wanted.',
+  text: 'The format of the answer, text or JSON that fits a schema, and how long it should be.',
+  truncation: '`auto` is not honoured: input that is too long for the model is refused.',
+  background: '`true` is refused: ask for a stream instead.',
+  metadata: 'Facts of the client about the response, which it tells back.',
+  usage: 'Not needed: every response ends with its usage.',
+}
+
+// ---- examples ---------------------------------------------------------------------------------------------
+
+const [{ content: words }] = river
+
+/** Bodies, each with what it shows. */
+export const responseRequests: Readonly<
+  Record<string, { readonly summary: string; readonly value: object }>
+> = {
+  whole: { summary: 'A whole answer', value: { model: 'sim/echo', input: words } },
+  stream: { summary: 'A stream', value: { model: 'sim/echo', input: words, stream: true } },
+  tools: {
+    summary: 'A function',
+    value: {
+      model: 'sim/tools',
+      input: 'How high is the river at Basel?',
+      tools: [
+        {
+          type: 'function',
+          name: 'water_level',
+          description: 'The level of a river at a town, in metres.',
+          parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] },
+        },
+      ],
+    },
+  },
+  schema: {
+    summary: 'JSON that fits a schema',
+    value: {
+      model: 'sim/json',
+      input: 'Describe a river.',
+      text: {
+        format: {
+          type: 'json_schema',
+          name: 'river',
+          schema: {
+            type: 'object',
+            properties: { name: { type: 'string' }, kilometres: { type: 'integer' } },
+            required: ['name', 'kilometres'],
+          },
+        },
+      },
+    },
+  },
+  stateless: {
+    summary: 'Reasoning that the client keeps, and nobody else',
+    value: {
+      model: 'sim/reason',
+      input: 'Why is the sky blue?',
+      store: false,
+      include: ['reasoning.encrypted_content'],
+    },
+  },
+}
+
+const id = answered.id.replace('req_', 'resp_')
+const message = {
+  id: `msg_${id.slice('resp_'.length)}_0`,
+  type: 'message',
+  status: 'completed',
+  role: 'assistant',
+  content: [{ type: 'output_text', text: words, annotations: [], logprobs: [] }],
+}
+
+const { cost, cost_details, server_tool_use } = chatUsage
+
+const response = {
+  id,
+  object: 'response',
+  created_at: answered.created,
+  completed_at: answered.created,
+  status: 'completed',
+  error: null,
+  incomplete_details: null,
+  instructions: null,
+  model: answered.model,
+  tools: [],
+  tool_choice: 'auto',
+  parallel_tool_calls: true,
+  output: [message],
+  usage: {
+    input_tokens: chatUsage.prompt_tokens,
+    input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+    output_tokens: chatUsage.completion_tokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: chatUsage.total_tokens,
+    cost,
+    cost_details,
+    server_tool_use,
+  },
+  metadata: null,
+  temperature: null,
+  top_p: null,
+  presence_penalty: null,
+  frequency_penalty: null,
+  top_logprobs: null,
+  reasoning: { effort: null, summary: null },
+  text: { format: { type: 'text' } },
+  truncation: 'disabled',
+  max_output_tokens: null,
+  max_tool_calls: null,
+  previous_response_id: null,
+  store: true,
+  background: false,
+  service_tier: null,
+  safety_identifier: null,
+  prompt_cache_key: null,
+}
+
+/** What begins and ends a stream, and what is most of it, as they travel. */
+const stream = [
+  {
+    type: 'response.created',
+    sequence_number: 0,
+    response: { ...response, status: 'in_progress', completed_at: null, output: [], usage: null },
+  },
+  {
+    type: 'response.output_text.delta',
+    sequence_number: 4,
+    item_id: message.id,
+    output_index: 0,
+    content_index: 0,
+    delta: 'Hello, ',
+    logprobs: [],
+  },
+  { type: 'response.completed', sequence_number: 9, response },
+]
+  .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+  .join('')
+
+const question = {
+  id: `msg_${id.slice('resp_'.length)}_in0`,
+  type: 'message',
+  status: 'completed',
+  role: 'user',
+  content: [{ type: 'input_text', text: words }],
+}
+
+// ---- operations -------------------------------------------------------------------------------------------
+
+const responseBody: Content = {
+  'application/json': { ...schemaOf('ResponseRequest'), examples: responseRequests },
+}
+
+export const createResponse: Operation = {
+  id: 'createResponse',
+  tag: 'Responses',
+  summary: 'Create a response',
+  description: `As chat completions, in the Responses protocol, for every model whatever its provider speaks.
+
+With \`stream: true\` the answer is a stream of server-sent events, named as their \`type\` and numbered from 0: items begin, grow and end, and exactly one of \`response.completed\`, \`response.incomplete\` and \`response.failed\` ends it. There is no \`[DONE]\`. An error after the first byte is an \`error\` event, then \`response.failed\`.
+
+A response is stored unless \`store\` is false, with its input: \`previous_response_id\` continues it, GET gives it again, DELETE forgets it. It can be asked for as soon as it is complete. One that is too large to be stored says \`store: false\`. Without storing, \`include: ["reasoning.encrypted_content"]\` gives the reasoning in a form that is sent back with the output.
+
+Tools and items of types that are not served are left out and named in \`warnings\`, or refused where \`strict\` is set.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: responseBody,
+  answers: {
+    200: {
+      description: 'The response; a stream of events where the request asks for one.',
+      content: {
+        ...json('Response', response),
+        'text/event-stream': { ...schemaOf('ResponseEvent'), example: stream },
+      },
+    },
+  },
+  errors: [...ofPaidChat, 'previous_response_not_found'],
+  schemas: {
+    ResponseRequest: { schema: responsesRequest, fields: responseFields },
+    Response: responseObject,
+    ResponseEvent: responseEvent,
+  },
+}
+
+export const countInputTokens: Operation = {
+  id: 'countInputTokens',
+  path: '/v1/responses/input_tokens',
+  tag: 'Responses',
+  summary: 'Count the tokens of a response’s input',
+  description:
+    'Takes the body of a request for a response and tells about how many tokens its prompt has, with the conversation that it continues. It is an estimate: the gateway counts with one tokenizer (o200k_base) for all models and asks no provider. Nothing is charged and nothing is stored; it counts as one request where the key or the account has a limit of requests.',
+  security: 'key',
+  body: responseBody,
+  answers: {
+    200: {
+      description: 'The count.',
+      content: json('InputTokenCount', { object: 'response.input_tokens', input_tokens: 8 }),
+    },
+  },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    ...ofBody,
+    ...ofModel,
+    'unsupported_parameter',
+    'previous_response_not_found',
+    'wrong_endpoint',
+    'account_suspended',
+    'model_not_allowed',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
+  schemas: {
+    ResponseRequest: { schema: responsesRequest, fields: responseFields },
+    InputTokenCount: inputTokenCount,
+  },
+}
+
+const ofStored = [...ofAnyRequest, ...ofCaller, 'not_found'] as const
+
+const idInPath: Parameter = {
+  name: 'id',
+  in: 'path',
+  required: true,
+  description: 'The id of the response.',
+  schema: { type: 'string' },
+}
+
+const include: Parameter = {
+  name: 'include',
+  in: 'query',
+  description: '`reasoning.encrypted_content` gives the reasoning in a form to be sent back.',
+  schema: { type: 'array', items: { type: 'string' } },
+}
+
+const stored = {
+  path: '/v1/responses/{id}',
+  tag: 'Responses',
+  security: 'key',
+} as const
+
+export const getResponse: Operation = {
+  ...stored,
+  id: 'getResponse',
+  summary: 'Get a stored response',
+  description:
+    'As it was answered. A key gets, continues and deletes those of its own line (itself, the keys it replaces, those that replace it), and those of the whole account if it was made with `sees: all`. They expire after 30 days.',
+  parameters: [idInPath, include],
+  answers: { 200: { description: 'The response.', content: json('Response', response) } },
+  errors: [...ofStored, 'unsupported_parameter'],
+  schemas: { Response: responseObject },
+}
+
+export const deleteResponse: Operation = {
+  ...stored,
+  id: 'deleteResponse',
+  summary: 'Delete a stored response',
+  description: 'Forgets it and its input. What continues it can no longer be continued; the receipt stays.',
+  parameters: [idInPath],
+  answers: {
+    200: {
+      description: 'It is gone.',
+      content: json('DeletedResponse', { id, object: 'response', deleted: true }),
+    },
+  },
+  errors: ofStored,
+  schemas: { DeletedResponse: deletedResponse },
+}
+
+export const listInputItems: Operation = {
+  ...stored,
+  id: 'listInputItems',
+  path: '/v1/responses/{id}/input_items',
+  summary: 'List the input of a stored response',
+  description: 'All items that it was made from, those of the conversation it continues included.',
+  parameters: [
+    idInPath,
+    {
+      name: 'limit',
+      in: 'query',
+      description: 'How many items at once.',
+      schema: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+    },
+    {
+      name: 'order',
+      in: 'query',
+      description: 'Latest first, or oldest first.',
+      schema: { enum: ['desc', 'asc'], default: 'desc' },
+    },
+    {
+      name: 'after',
+      in: 'query',
+      description: 'The id of the last item of the page before.',
+      schema: { type: 'string' },
+    },
+    include,
+  ],
+  answers: {
+    200: {
+      description: 'The items.',
+      content: json('ResponseItemList', {
+        object: 'list',
+        data: [question],
+        first_id: question.id,
+        last_id: question.id,
+        has_more: false,
+      }),
+    },
+  },
+  errors: ofStored,
+  schemas: { ResponseItemList: responseItemList },
+}

@@ -1,0 +1,50 @@
+// The Responses protocol. Its handlers and schemas are loaded with their first caller.
+
+import { asCaller } from '../intake/answer.ts'
+import type { ServingParts } from '../parts.ts'
+import type { Route } from '../route.ts'
+import type { StoredParts } from './stored-responses.ts'
+
+// To import it again for each call would cost more than reading the call.
+let create: typeof import('./responses.ts') | undefined
+
+export const createResponse: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/responses',
+  handle: async (parts, call) => (create ??= await import('./responses.ts')).createResponse(parts, call),
+  operation: async () => (await import('./responses-documentation.ts')).createResponse,
+}
+
+export const countInputTokens: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/responses/input_tokens',
+  handle: async (parts, call) => (await import('./responses.ts')).countInputTokens(parts, call),
+  operation: async () => (await import('./responses-documentation.ts')).countInputTokens,
+}
+
+export const getResponse: Route<StoredParts> = {
+  method: 'GET',
+  path: '/v1/responses/:id',
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./stored-responses.ts')).showResponse(parts, caller, call),
+  ),
+  operation: async () => (await import('./responses-documentation.ts')).getResponse,
+}
+
+export const deleteResponse: Route<StoredParts> = {
+  method: 'DELETE',
+  path: '/v1/responses/:id',
+  handle: asCaller(async (parts, caller, { params }) =>
+    (await import('./stored-responses.ts')).deleteResponse(parts, caller, params['id']!),
+  ),
+  operation: async () => (await import('./responses-documentation.ts')).deleteResponse,
+}
+
+export const listInputItems: Route<StoredParts> = {
+  method: 'GET',
+  path: '/v1/responses/:id/input_items',
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./stored-responses.ts')).listInputItems(parts, caller, call),
+  ),
+  operation: async () => (await import('./responses-documentation.ts')).listInputItems,
+}

@@ -1,0 +1,215 @@
+// GET /v1/usage: the account's usage by day and by a chosen dimension, as JSON or CSV.
+
+import { z } from 'zod'
+import type { Viewer } from '../../accounts/account.ts'
+import { dayMs, startOfDay } from '../../credits/calendar.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import type {
+  SeenCalls,
+  UsageFigures,
+  UsageOfDay,
+  UsageQuery,
+  UsageReader,
+  UsageReport,
+} from '../../observe/request-log.ts'
+import { queryOf } from '../intake/query.ts'
+import { whileOpen } from '../intake/read-body.ts'
+import type { HttpParts } from '../parts.ts'
+
+const defaultDays = 30
+const mostDays = 366
+const defaultGroups = 100
+const mostGroups = 1_000
+/** Of one answer: groups that find no place are with the rest. */
+const mostRows = 10_000
+
+const date = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\d$/, 'It takes a UTC date such as 2027-01-31.')
+  .refine((text) => isoDay(Date.parse(text)) === text, 'There is no such day.')
+const name = z.string().max(200, 'It has at most 200 characters.')
+
+/** `from` and `to` are both included. */
+export const usageParameters = z.strictObject({
+  from: date.optional(),
+  to: date.optional(),
+  by: z.enum(['day', 'model', 'key', 'channel'], 'It takes day, model, key or channel.').default('day'),
+  key: name.optional(),
+  model: name.optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,4}$/, `It takes a whole number from 1 to ${mostGroups}.`)
+    .transform(Number)
+    .pipe(z.number().min(1).max(mostGroups))
+    .default(defaultGroups)
+    .describe(
+      'How many groups have rows of their own: those that cost most, and fewer of them where there would be more than ' +
+        `${mostRows} rows. CSV has them all.`,
+    ),
+})
+
+/** The same for operators, for any account. */
+export const adminUsageParameters = usageParameters.extend({
+  by: z
+    .enum(['day', 'model', 'key', 'channel', 'account'], 'It takes day, model, key, channel or account.')
+    .default('day'),
+  account: name.optional(),
+})
+
+type Asked = z.infer<typeof adminUsageParameters> & SeenCalls
+
+const sums = {
+  calls: z.int().describe('Every call that has ended, refusals included.'),
+  errors: z.int().describe('Of these: refused, without an answer, or broken off by the provider.'),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cost: z.string().describe('What the provider’s price makes of it, US dollars, an exact decimal string.'),
+  charged: z.string().describe('What of the cost the account has paid.'),
+}
+
+export const usageSchema = z.object({
+  object: z.literal('usage'),
+  from: z.string().describe('The first UTC day.'),
+  to: z.string().describe('The last UTC day.'),
+  by: z.string(),
+  data: z
+    .array(
+      z.object({
+        day: z.string(),
+        group: z
+          .string()
+          .describe(
+            'The model, the id of the key, or the channel; empty for a whole day, and for what has none.',
+          ),
+        label: z.string().nullable().describe('The name of the key, or the address of the account.'),
+        ...sums,
+      }),
+    )
+    .describe('One row for each day and group with calls, by day. Of the groups that cost most: see `rest`.'),
+  totals: z.object(sums).describe('Of all groups.'),
+  rest: z
+    .object({
+      groups: z.int().describe('How many.'),
+      data: z.array(z.object({ day: z.string(), ...sums })).describe('What they came to, by day.'),
+    })
+    .nullable()
+    .describe('The groups without rows of their own; null where every group has its rows.'),
+})
+
+export type UsageView = z.infer<typeof usageSchema>
+
+type ReportParts = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
+
+/** The usage of an account, as far as the viewer may see it, by the query parameters. Throws `invalid_request`. */
+export function accountUsage(parts: ReportParts, viewer: Viewer, request: Request): Promise<UsageView> {
+  return usageAnswer(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
+}
+
+/** The same as a file. */
+export function accountUsageCsv(parts: ReportParts, viewer: Viewer, request: Request): Promise<Response> {
+  return usageFile(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
+}
+
+/** The usage that is asked for. It ends with its client. */
+export function usageAnswer(parts: ReportParts, asked: Asked, request: Request): Promise<UsageView> {
+  const query = usageQuery(asked, parts.now())
+  return whileOpen(parts, request, () => usageView(parts.usage, query, asked.limit, request.signal))
+}
+
+/** The same as a file: it is made as fast as the client reads it. */
+export async function usageFile(parts: ReportParts, asked: Asked, request: Request): Promise<Response> {
+  const query = usageQuery(asked, parts.now())
+  const pieces = parts.usage.csv(query, request.signal)[Symbol.asyncIterator]()
+  // The first piece says whether there is a report at all: a refusal has its status.
+  let next = await whileOpen(parts, request, () => pieces.next())
+  const encoder = new TextEncoder()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        if (next.done) {
+          controller.close()
+          return
+        }
+        controller.enqueue(encoder.encode(next.value))
+        next = await pieces.next()
+      },
+      async cancel() {
+        await pieces.return?.()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return csvResponse(body, `usage-${isoDay(query.from)}-${isoDay(query.until - dayMs)}.csv`)
+}
+
+/** The requested days; the last 30 by default. Throws `invalid_request` for a wrong order or too many. */
+export function usageQuery(
+  { from, to, limit: _, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
+  now: number,
+): UsageQuery {
+  const last = to === undefined ? startOfDay(now) : Date.parse(to)
+  const first = from === undefined ? last - (defaultDays - 1) * dayMs : Date.parse(from)
+  if (first > last) throw wrongDays('from', 'from must not be after to.')
+  if (last - first >= mostDays * dayMs)
+    throw wrongDays('from', `from and to may be at most ${mostDays} days apart.`)
+  return { ...rest, from: first, until: last + dayMs }
+}
+
+function wrongDays(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message, param })
+}
+
+/** The report with rows for at most `limit` groups. */
+export async function usageView(
+  reader: UsageReader,
+  query: UsageQuery,
+  limit: number = mostGroups,
+  signal?: AbortSignal,
+): Promise<UsageView> {
+  const days = (query.until - query.from) / dayMs
+  const most = Math.max(1, Math.min(limit, Math.floor(mostRows / days)))
+  const { rows, totals, rest } = await reader.report(query, most, signal)
+  return {
+    object: 'usage',
+    from: isoDay(query.from),
+    to: isoDay(query.until - dayMs),
+    by: query.by,
+    data: rows.map((row) => ({ day: isoDay(row.day), group: row.group, label: row.label, ...figures(row) })),
+    totals: figures(totals),
+    rest: restView(rest),
+  }
+}
+
+function restView(rest: UsageReport['rest']): UsageView['rest'] {
+  if (rest === null) return null
+  const ofDay = (row: UsageOfDay) => ({ day: isoDay(row.day), ...figures(row) })
+  return { groups: rest.groups, data: rest.days.map(ofDay) }
+}
+
+function figures(sum: UsageFigures) {
+  return {
+    calls: sum.calls,
+    errors: sum.errors,
+    input_tokens: sum.inputTokens,
+    output_tokens: sum.outputTokens,
+    cost: formatUsd(sum.cost),
+    charged: formatUsd(sum.charged),
+  }
+}
+
+function isoDay(at: number): string {
+  return Number.isNaN(at) ? '' : new Date(at).toISOString().slice(0, 10)
+}
+
+/** As a file to save. */
+export function csvResponse(csv: string | ReadableStream<Uint8Array>, file: string): Response {
+  return new Response(csv, {
+    headers: {
+      'content-type': 'text/csv; charset=utf-8',
+      'content-disposition': `attachment; filename="${file}"`,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    },
+  })
+}

@@ -1,0 +1,481 @@
+// The wire schemas of Ollama's chat API. Lenient: a missing or invalid field must not lose the rest of the answer.
+
+import { z } from 'zod'
+import type { ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
+import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
+import { counter as usageCounter, disjoint } from '../../conversation/usage.ts'
+import { fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
+import { entryOf, isObject, nonEmpty, parseAnswer, parseJson } from '../lenient.ts'
+import {
+  allowedFunctions,
+  argumentsObject,
+  functionTool,
+  isPlain,
+  linesOf,
+  passedOn,
+  plainReasoning,
+  refuse,
+  refusePart,
+  textOf,
+  threeEfforts,
+  toolOffer,
+  unknownLabels,
+  type Warn,
+  warnInto,
+  warnOfForeignReasoning,
+  warnOfName,
+  warnOfUnknown,
+  withoutUndefined,
+} from '../lowering.ts'
+import { embeddings } from '../openai/embeddings.ts'
+import type { LoweredRequest, Outbound, StreamParser, Target, Warning } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
+
+/** Settings for an Ollama server. */
+export interface OllamaQuirks {
+  /** Options of every request, overriding the client's: mainly `num_ctx`. */
+  readonly options: JsonObject
+  /** Models that take an effort for `think`, a regular expression for their names; others only take on and off. */
+  readonly levels: string
+  /**
+   * Whether Ollama may cut a conversation that does not fit into its context. It does so in silence, so it may not
+   * unless the operator says so, or the client where the operator says nothing; versions that do not know the field cut
+   * all the same.
+   */
+  readonly truncate: boolean | undefined
+}
+
+export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: undefined }
+
+const text = z.string().nullish().catch(undefined)
+const counter = z.number().nullish().catch(undefined)
+
+const callSchema = () =>
+  z.object({
+    id: text,
+    function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
+  })
+
+type WireCall = z.infer<ReturnType<typeof callSchema>>
+
+/** A line of a stream, or a whole answer; built when it is first needed. */
+const lineSchema = z.lazy(() =>
+  z.object({
+    model: text,
+    created_at: text,
+    message: z
+      .object({
+        content: text,
+        thinking: text,
+        tool_calls: z.array(callSchema()).nullish().catch(undefined),
+      })
+      .nullish(),
+    logprobs: z
+      .array(z.looseObject({ token: z.string() }))
+      .nullish()
+      .catch(undefined),
+    done: z.boolean().nullish().catch(undefined),
+    done_reason: text,
+    prompt_eval_count: counter,
+    eval_count: counter,
+  }),
+)
+
+type WireLine = z.infer<typeof lineSchema>
+
+/** A parsed line; undefined if it is not one. Valid lines, which are nearly all, are not copied. */
+function readLine(value: unknown): WireLine | undefined {
+  return isPlainLine(value) ? value : lineSchema.safeParse(value).data
+}
+
+const isText = (value: unknown) => value == null || typeof value === 'string'
+const isCounter = (value: unknown) => value == null || Number.isFinite(value)
+
+/** Whether all fields that are read have the right type; false too for fields that come once per answer. */
+function isPlainLine(value: unknown): value is WireLine {
+  return (
+    isObject(value) &&
+    isText(value.model) &&
+    (value.message == null || isPlainMessage(value.message)) &&
+    value.logprobs == null &&
+    (value.done == null || typeof value.done === 'boolean') &&
+    isText(value.done_reason) &&
+    isCounter(value.prompt_eval_count) &&
+    isCounter(value.eval_count)
+  )
+}
+
+function isPlainMessage(message: unknown): boolean {
+  if (!isObject(message) || !isText(message.content) || !isText(message.thinking)) return false
+  const calls = message.tool_calls
+  return calls == null || (Array.isArray(calls) && calls.every(isPlainCall))
+}
+
+function isPlainCall(call: unknown): boolean {
+  return (
+    isObject(call) && isText(call.id) && isObject(call.function) && typeof call.function.name === 'string'
+  )
+}
+
+// Translates a chat request to Ollama's own chat API.
+
+/** Ollama's own fields, passed on unchanged; `options` is merged with the options set here. */
+const ownFields = new Set(['keep_alive', 'options', 'truncate', 'shift', 'think'])
+
+/**
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1 and media that Ollama does not
+ * accept, `invalid_request` for a choice of an unknown tool. `warnings` name what was dropped.
+ */
+function lower(request: ChatRequest, target: Target<OllamaQuirks>): LoweredRequest {
+  const { sampling } = request
+  refuse({ n: (sampling.n ?? 1) > 1 })
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  const quirks = { ...defaultQuirks, ...target.quirks }
+  const { options: own, ...rest } = passedOn(request.rest, ownFields, warn)
+  const options = {
+    ...clientOptions(own, warn),
+    ...optionsOf(request, warn),
+    ...quirks.options,
+    ...boundOf(request),
+  }
+  const body: JsonObject = {
+    model: target.model,
+    messages: messagesOf(request.messages, warn),
+    ...toolsOf(request, warn),
+    ...formatOf(request),
+    ...(Object.keys(options).length === 0 ? {} : { options }),
+    ...thinkOf(request, target, quirks, warn),
+    ...(sampling.logprobs === true ? { logprobs: true } : {}),
+    ...(sampling.topLogprobs === undefined ? {} : { top_logprobs: sampling.topLogprobs }),
+    ...rest,
+    truncate: quirks.truncate ?? rest.truncate ?? false,
+    stream: request.stream,
+  }
+  warnOfUnknown({ ...unknownLabels(request), logit_bias: sampling.logitBias }, warn)
+  return { path: '/api/chat', headers: {}, body, warnings }
+}
+
+// ---- messages ---------------------------------------------------------------------------------------------
+
+function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
+  // Ollama identifies results by tool name, which a client's result does not contain.
+  const names = new Map<string, string>()
+  return messages.map((message, index): JsonObject => {
+    const param = `messages[${index}]`
+    warnOfName(message, param, warn)
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        return { role: 'system', content: linesOf(message.content, `${param}.content`) }
+      case 'user':
+        return userMessage(message.content, `${param}.content`)
+      case 'assistant': {
+        for (const call of message.toolCalls) names.set(call.id, call.name)
+        const thinking = plainReasoning(message.reasoning)
+        warnOfForeignReasoning(message.reasoning, isPlain, param, warn)
+        return {
+          role: 'assistant',
+          content: textOf(message.content, `${param}.content`),
+          ...(thinking === '' ? {} : { thinking }),
+          ...(message.toolCalls.length === 0
+            ? {}
+            : {
+                tool_calls: message.toolCalls.map(({ id, name, arguments: json }) => ({
+                  id,
+                  function: { name, arguments: argumentsObject(json, `${param}.tool_calls`, warn) },
+                })),
+              }),
+        }
+      }
+      case 'tool': {
+        const name = names.get(message.toolCallId)
+        return {
+          role: 'tool',
+          content: linesOf(message.content, `${param}.content`),
+          ...(name === undefined ? {} : { tool_name: name }),
+          tool_call_id: message.toolCallId,
+        }
+      }
+      default:
+        return message satisfies never
+    }
+  })
+}
+
+/** All text joined, with the images as bare base64. */
+function userMessage(parts: readonly ContentPart[], param: string): JsonObject {
+  const words: string[] = []
+  const images: string[] = []
+  for (const part of parts) {
+    if (part.kind === 'text' || part.kind === 'refusal') words.push(part.text)
+    else images.push(imageData(part, param))
+  }
+  return { role: 'user', content: words.join('\n'), ...(images.length === 0 ? {} : { images }) }
+}
+
+function imageData(part: ContentPart, param: string): string {
+  const carries = part.kind === 'image' || part.kind === 'file'
+  if (!carries || part.source.kind !== 'base64') return refusePart(part, param, 'text and images')
+  if (part.kind === 'file' && !part.source.mediaType.startsWith('image/')) {
+    return refusePart(part, param, 'text and images')
+  }
+  return part.source.data
+}
+
+// ---- tools, format, options -------------------------------------------------------------------------------
+
+function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
+  const offer = toolOffer(request)
+  const { choice } = offer
+  const tools = allowedFunctions(offer)
+  // `none` means offering no tools; Ollama cannot force a call.
+  if (tools.length === 0 || choice === 'none') return {}
+  if (choice === 'required')
+    warn('tool_choice', 'The provider cannot make a model call a tool; it decides by itself.')
+  if (request.parallelToolCalls === false) {
+    warn('parallel_tool_calls', 'This model may always call several tools at once; dropped.')
+  }
+  if (tools.some((tool) => tool.strict === true)) {
+    warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
+  }
+  return { tools: tools.map(functionTool) }
+}
+
+function formatOf({ responseFormat: format }: ChatRequest): JsonObject {
+  if (format === undefined || format.kind === 'text') return {}
+  return { format: format.kind === 'json-object' ? 'json' : format.schema }
+}
+
+/** The client's own options, except for the token limit: the hold is based on `max_tokens`. */
+function clientOptions(own: Json | undefined, warn: Warn): JsonObject {
+  const { num_predict: bound, ...options }: JsonObject = isObject(own) ? own : {}
+  if (bound !== undefined) warn('options.num_predict', 'The answer is bounded by max_tokens; dropped.')
+  return options
+}
+
+function boundOf({ maxOutputTokens }: ChatRequest): JsonObject {
+  return maxOutputTokens === undefined ? {} : { num_predict: maxOutputTokens }
+}
+
+function optionsOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
+  const { temperature, topP, topK, minP, seed, stop } = sampling
+  if (sampling.topLogprobs !== undefined && sampling.logprobs !== true) {
+    warn('top_logprobs', 'Without logprobs it has no effect.')
+  }
+  return withoutUndefined({
+    temperature,
+    top_p: topP,
+    top_k: topK,
+    min_p: minP,
+    seed,
+    stop: stop === undefined || stop.length === 0 ? undefined : [...stop],
+    repeat_penalty: sampling.repetitionPenalty,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+  })
+}
+
+function thinkOf(
+  { reasoning }: ChatRequest,
+  target: Target<OllamaQuirks>,
+  quirks: OllamaQuirks,
+  warn: Warn,
+): JsonObject {
+  if (reasoning === undefined) return {}
+  if (reasoning.maxTokens !== undefined && reasoning.maxTokens > 0) {
+    warn('reasoning.max_tokens', 'The provider cannot bound thinking by tokens; dropped.')
+  }
+  if (reasoning.exclude === true) warn('reasoning.exclude', 'The provider always shows what a model thinks.')
+  if (reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0) {
+    return { think: false }
+  }
+  const leveled = new RegExp(quirks.levels, 'i').test(target.model)
+  return { think: leveled ? (threeEfforts[reasoning.effort ?? ''] ?? true) : true }
+}
+
+// Parses Ollama's answers: a state machine over lines; a whole answer is a stream of one line.
+
+interface OllamaState {
+  readonly ended: boolean
+  readonly started: boolean
+  /** Calls without an id get one derived from this; different for every answer. */
+  readonly answer: string
+  /** The ids of the calls so far, in order. Mutated while the stream runs. */
+  readonly calls: Set<string>
+}
+
+type Step = readonly [OllamaState, readonly ChatEvent[]]
+
+/** Parses the stream of one answer. A stream without its `done` line ends in an error of kind `cut`. */
+function streamParser(): StreamParser {
+  return stateParser(
+    initial(),
+    (state, frame) => (state.ended ? [state, []] : stepValue(state, parseAnswer(frame.data))),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
+  )
+}
+
+function parseWhole(body: unknown): readonly ChatEvent[] {
+  const [state, events] = stepValue(initial(), body)
+  if (state.ended) return events
+  return [...events, { kind: 'error', fault: fault('broken', 'the answer is not done') }]
+}
+
+function initial(): OllamaState {
+  const answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
+  return { ended: false, started: false, answer, calls: new Set() }
+}
+
+function stepValue(state: OllamaState, value: unknown): Step {
+  const failure = faultIn(value)
+  if (failure !== undefined) return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+  const line = readLine(value)
+  if (line === undefined || (!line.message && line.done !== true)) {
+    const error = fault('broken', 'a line of the answer is not one of this protocol')
+    return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
+  }
+  return stepLine(state, line)
+}
+
+function stepLine(before: OllamaState, line: WireLine): Step {
+  const { message } = line
+  const events: ChatEvent[] = before.started
+    ? []
+    : [{ kind: 'message-start', id: undefined, model: line.model ?? undefined }]
+  if (message?.thinking) {
+    const detail = { type: 'reasoning.text', format: null, index: 0, text: message.thinking } as const
+    events.push({ kind: 'reasoning-delta', choice: 0, detail })
+  }
+  if (message?.content) events.push({ kind: 'text-delta', choice: 0, text: message.content })
+  if (line.logprobs && line.logprobs.length > 0) {
+    events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
+  }
+  for (const call of message?.tool_calls ?? []) {
+    const id = idOf(call, before)
+    events.push(...callEvents(call, before.calls.size, id))
+    before.calls.add(id)
+  }
+  const state = before.started ? before : { ...before, started: true }
+  return line.done === true ? finish(state, line, events) : [state, events]
+}
+
+/** Calls are not split, and their arguments are an object; older versions give them no id. */
+function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
+  const given = call.function.arguments
+  const json = isObject(given)
+    ? JSON.stringify(given)
+    : typeof given === 'string' && given !== ''
+      ? given
+      : '{}'
+  return [
+    {
+      kind: 'tool-call-start',
+      choice: 0,
+      call: number,
+      id,
+      name: call.function.name,
+      thoughtSignature: undefined,
+    },
+    { kind: 'tool-call-delta', choice: 0, call: number, arguments: json },
+  ]
+}
+
+function idOf(call: WireCall, { answer, calls }: OllamaState): string {
+  return call.id && !calls.has(call.id) ? call.id : `call_${answer}_${calls.size}`
+}
+
+function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
+  const { token, logprob, bytes, top_logprobs } = entry as { [key: string]: Json }
+  return {
+    token: token ?? '',
+    logprob: logprob ?? 0,
+    bytes: bytes ?? null,
+    top_logprobs: top_logprobs ?? [],
+  }
+}
+
+const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 'length' }
+
+function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
+  const native = line.done_reason ?? 'stop'
+  // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
+  const reason = state.calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'stop')
+  const counted = line.eval_count != null || line.prompt_eval_count != null
+  const usage = disjoint({
+    prompt: usageCounter(line.prompt_eval_count),
+    completion: usageCounter(line.eval_count),
+  })
+  return [
+    { ...state, ended: true },
+    [
+      ...events,
+      ...(counted ? [{ kind: 'usage', usage } as const] : []),
+      { kind: 'choice-finish', choice: 0, reason, native },
+      { kind: 'finish' },
+    ],
+  ]
+}
+
+// Classifies Ollama's errors: `{"error": "message"}` on error statuses and as a line of a started stream.
+
+/** Errors can only be told apart by message. The missing model is recorded, the others are from the server's source. */
+const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
+  [/not found|try pulling it/i, 'not-found'],
+  [/context (length|window|size)|input length|prompt is too long|exceeds? .*context/i, 'context-length'],
+  [/server busy|maximum pending requests|overloaded/i, 'overloaded'],
+  [/usage limit|quota|upgrade/i, 'quota'],
+  [/does not support|invalid/i, 'invalid-request'],
+]
+
+/** An answer with an error status. */
+function faultOf(status: number, headers: Headers, body: string): Fault {
+  const wait = retryAfterMs(headers)
+  const message = messageIn(parseJson(body))
+  if (message === undefined) return foreignFault(status, body, wait)
+  const byStatus = kindOfStatus(status)
+  // A 5xx with the server's own fault is not the request's, whatever its message contains.
+  const speaks = ['invalid-request', 'rate-limited', 'broken'].includes(byStatus)
+  const byWords = speaks ? kindOfMessage(message) : undefined
+  const kind = byStatus === 'broken' && byWords === 'invalid-request' ? 'broken' : (byWords ?? byStatus)
+  return fault(kind, message, { status, retryAfterMs: wait })
+}
+
+/** The fault in a line of a stream, if any. */
+function faultIn(line: unknown): Fault | undefined {
+  const message = messageIn(line)
+  return message === undefined ? undefined : fault(kindOfMessage(message) ?? 'broken', message)
+}
+
+function kindOfMessage(message: string): FaultKind | undefined {
+  return kindOfWords.find(([words]) => words.test(message))?.[1]
+}
+
+/** Ollama sends a string; services in front of it send an object. */
+function messageIn(body: unknown): string | undefined {
+  if (!isObject(body) || body.error == null) return undefined
+  const { error } = body
+  return (
+    nonEmpty(error) ?? (isObject(error) ? nonEmpty(error.message) : undefined) ?? 'an error without words'
+  )
+}
+
+// Ollama's own chat protocol. Its chat-completions endpoint has no context size parameter and silently truncates long
+// conversations; this one takes the context size.
+
+export const outbound: Outbound<OllamaQuirks> = {
+  id: 'ollama',
+  framing: 'ndjson',
+  auth: { kind: 'bearer' },
+  defaultQuirks,
+  inlinesUrls: true,
+  textResults: true,
+  lower,
+  whole: parseWhole,
+  parser: streamParser,
+  fault: faultOf,
+  ignores: () => [],
+  // Ollama servers also serve OpenAI's embeddings, at that path.
+  embeddings,
+}

@@ -1,0 +1,204 @@
+// What errors and warnings call a field: providers' protocols are lowered from one request, and speak of it in the
+// words of chat completions; errors name the field as the client wrote it.
+
+import { z } from 'zod'
+import type { JsonObject, Message } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { isRaw, type RawInteger } from '../../json/json.ts'
+import { isObject } from '../lenient.ts'
+import type { Warning } from '../lowered-request.ts'
+
+/** How a client of another protocol than chat completions calls what it sent. */
+export interface ClientFields {
+  /** Where it wrote each message of the request, in its own notation. */
+  messages(): readonly string[]
+  /** Its names of the parameters that are called otherwise in chat completions. */
+  readonly names: Readonly<Record<string, string>>
+  /** Whether it writes places in a list as `.1`, not as `[1]`. */
+  readonly dotted?: boolean
+  /** Its messages have other members than those of chat completions: an error names the message alone. */
+  readonly membersDiffer?: boolean
+}
+
+/** A message of a request with where its client wrote it. */
+export interface Placed {
+  readonly message: Message
+  readonly field: string
+}
+
+/** Fields that hold the content of a message and nothing else of it. */
+const instructionFields: ReadonlySet<string> = new Set(['system', 'instructions'])
+
+/** The client's own name of a field; itself for a client of chat completions. */
+export function fieldOf(param: string, fields: ClientFields | undefined): string {
+  if (fields === undefined) return param
+  const message = /^messages\[(\d+)\](.*)$/.exec(param)
+  if (message) {
+    const own = fields.messages()[Number(message[1])]
+    if (own === undefined) return param
+    if (fields.membersDiffer === true) return own
+    const within = instructionFields.has(own) ? message[2]!.replace(/^\.content/, '') : message[2]!
+    return own + (fields.dotted === true ? within.replaceAll(/\[(\d+)\]/g, '.$1') : within)
+  }
+  const [, name = param, rest = ''] = /^([^.[]+)(.*)$/.exec(param) ?? []
+  return Object.hasOwn(fields.names, name) ? fields.names[name]! + rest : param
+}
+
+/** The same warnings under the client's own names. */
+export function warningsFor(
+  warnings: readonly Warning[],
+  fields: ClientFields | undefined,
+): readonly Warning[] {
+  if (fields === undefined || warnings.length === 0) return warnings
+  // Reading all messages again for each warning would take seconds: a long conversation may have one for each message.
+  let places: readonly string[] | undefined
+  const read: ClientFields = { ...fields, messages: () => (places ??= fields.messages()) }
+  return warnings.map((warning) => ({ ...warning, param: fieldOf(warning.param, read) }))
+}
+
+/** The same error under the client's own name; anything else as it is. */
+export function errorFor(error: unknown, fields: ClientFields | undefined): unknown {
+  if (!(error instanceof GatewayError) || error.details.param == null) return error
+  const param = fieldOf(error.details.param, fields)
+  if (param === error.details.param) return error
+  const message = error.message.replaceAll(error.details.param, param)
+  return new GatewayError(error.code, { ...error.details, message, param, cause: error })
+}
+
+// Fields as most calls have them. Every protocol that has them allows them so, and asking its schema would take longer
+// than all the rest of reading the call.
+
+/** Whether the body has these fields, and none but plain ones. */
+export function isPlainBody(body: JsonObject, required: readonly string[]): boolean {
+  if (!required.every((name) => name in body)) return false
+  for (const name in body) if (!isPlainField(name, body[name])) return false
+  return true
+}
+
+/** Whether the field has a value that needs no schema to be known as valid. False says nothing about it. */
+export function isPlainField(name: string, value: unknown): boolean {
+  switch (name) {
+    case 'model':
+      return typeof value === 'string' && value !== '' && value.length <= 512
+    case 'messages':
+      return Array.isArray(value) && value.length > 0 && value.every(isPlainMessage)
+    case 'input':
+    case 'instructions':
+      return typeof value === 'string'
+    case 'max_tokens':
+    case 'max_output_tokens':
+      return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
+    case 'temperature':
+      return isBetween(value, 0, 2)
+    case 'top_p':
+      return isBetween(value, 0, 1)
+    case 'stream':
+    case 'store':
+      return typeof value === 'boolean'
+    default:
+      return false
+  }
+}
+
+/** A text, and who says it. */
+function isPlainMessage(message: unknown): boolean {
+  if (!isObject(message) || typeof message['content'] !== 'string') return false
+  const { role } = message
+  if (role !== 'user' && role !== 'assistant' && role !== 'system') return false
+  for (const name in message) if (name !== 'role' && name !== 'content') return false
+  return true
+}
+
+function isBetween(value: unknown, least: number, most: number): boolean {
+  return typeof value === 'number' && value >= least && value <= most
+}
+
+// The seed of a request. OpenAI's and Cohere's have 64 bits, more than a double holds.
+
+/** A whole number; as it was written where it is beyond 2^53: rounded, the largest would be refused. */
+export const seed = z
+  .unknown()
+  .refine(
+    (value): value is number | RawInteger => Number.isInteger(value) || isRaw(value),
+    'must be a whole number',
+  )
+  .meta({ type: 'integer' })
+
+// What zod found wrong, as one GatewayError that names the field the way OpenAI's API does.
+
+type Path = readonly PropertyKey[]
+
+/** A path in OpenAI's notation: `messages[0].content[1].type`. */
+function paramOf(path: Path): string {
+  let param = ''
+  for (const key of path) {
+    if (typeof key === 'number') param += `[${key}]`
+    else param += param === '' ? String(key) : `.${String(key)}`
+  }
+  return param
+}
+
+/**
+ * The first thing wrong with a body, as `invalid_request` with its `param`: `within` is the path to what was looked
+ * at. Never repeats a value of the body.
+ */
+export function invalidRequest(error: z.ZodError, within: Path = []): GatewayError {
+  const [first] = error.issues
+  if (first === undefined) return new GatewayError('invalid_request', { cause: error })
+  const { path, message } = deepest(first, within)
+  const param = paramOf(path)
+  return new GatewayError('invalid_request', {
+    message:
+      param === '' ? `The body is not valid: ${message}.` : `Invalid value for '${param}': ${message}.`,
+    ...(param === '' ? {} : { param }),
+    cause: error,
+  })
+}
+
+/**
+ * A union fails with the failures of all its branches; the branch that got furthest is the one the client meant,
+ * so a wrong part of a content list is named rather than the list. Of those that got as far, one that takes the type.
+ */
+function deepest(issue: z.core.$ZodIssue, before: Path): { path: Path; message: string } {
+  const path = [...before, ...issue.path]
+  const own = { path, message: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
+  if (issue.code !== 'invalid_union') return own
+  const branches = issue.errors.flatMap((issues) => issues.slice(0, 1)).map((inner) => deepest(inner, path))
+  const furthest = branches.reduce((a, b) => (isFurther(b.path, a.path) ? b : a), own)
+  if (furthest !== own) return furthest
+  const reasons = [...new Set(branches.map((branch) => branch.message))]
+  return reasons.length === 0 ? own : { path, message: reasons.join(', or ') }
+}
+
+function isFurther(path: Path, than: Path): boolean {
+  if (path.length !== than.length) return path.length > than.length
+  return than.at(-1) === 'type' && path.at(-1) !== 'type'
+}
+
+/** The same for a fault that no schema covers; `message` follows the name of the field. */
+export function invalidParam(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
+}
+
+/** For what is understood and not served. */
+export function unsupportedParam(param: string, message: string): GatewayError {
+  return new GatewayError('unsupported_parameter', {
+    message: `'${param}' cannot be honoured: ${message}`,
+    param,
+  })
+}
+
+// What a schema says of something that a client sent, whatever that is.
+
+/** The outcome, with its faults where it has any. Throws `invalid_request` for what the schema cannot be held against. */
+export function safeParsed<Checked>(
+  schema: z.ZodType<Checked>,
+  sent: unknown,
+): z.ZodSafeParseResult<Checked> {
+  try {
+    return schema.safeParse(sent)
+  } catch (cause) {
+    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
+    throw new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
+  }
+}

@@ -1,0 +1,188 @@
+// Keys of the admin API on SQLite. They are few and rarely used, so nothing is cached and a revocation holds at once.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
+import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
+import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
+import { reading } from '../database/sqlite.ts'
+import { numberOrNull, writing } from './account-store.ts'
+
+interface Row {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly hash: string
+  readonly last_four: string
+  readonly created_at: bigint
+  readonly expires_at: bigint | null
+  readonly revoked_at: bigint | null
+  readonly networks: string | null
+}
+
+export class SqliteManagementKeys implements ManagementKeyStore {
+  readonly #insert: Statement
+  readonly #find: Statement<Row, [string]>
+  readonly #list: Statement<Row, [string | null]>
+  readonly #revoke: Statement
+
+  constructor(database: Database) {
+    this.#insert = database.prepare(
+      `INSERT INTO management_key (id, account, name, hash, last_four, created_at, expires_at, revoked_at, networks)
+       VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+    )
+    this.#find = database.prepare('SELECT * FROM management_key WHERE id = ?')
+    this.#list = database.prepare(
+      'SELECT * FROM management_key WHERE ?1 IS NULL OR account = ?1 ORDER BY created_at, id',
+    )
+    // A key keeps the time of its first revocation.
+    this.#revoke = database.prepare(
+      'UPDATE management_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
+    )
+  }
+
+  insert(key: ManagementKey): boolean {
+    const { changes } = writing(() =>
+      this.#insert.run(
+        key.id,
+        key.account,
+        key.name,
+        key.hash,
+        key.lastFour,
+        key.createdAt,
+        key.expiresAt,
+        key.revokedAt,
+        key.networks === null ? null : JSON.stringify(key.networks),
+      ),
+    )
+    return Number(changes) === 1
+  }
+
+  find(id: string): ManagementKey | undefined {
+    const row = reading(() => this.#find.get(id))
+    return row ? keyOf(row) : undefined
+  }
+
+  list(account?: string): readonly ManagementKey[] {
+    return reading(() => this.#list.all(account ?? null)).map(keyOf)
+  }
+
+  revoke(id: string, at: number): boolean {
+    return Number(writing(() => this.#revoke.run(at, id)).changes) === 1
+  }
+}
+
+function keyOf(row: Row): ManagementKey {
+  return {
+    id: row.id,
+    account: row.account,
+    name: row.name,
+    hash: row.hash,
+    lastFour: row.last_four,
+    createdAt: Number(row.created_at),
+    expiresAt: numberOrNull(row.expires_at),
+    revokedAt: numberOrNull(row.revoked_at),
+    networks: row.networks === null ? null : (JSON.parse(row.networks) as string[]),
+  }
+}
+
+// Registered MCP servers on SQLite.
+
+interface McpServersRow {
+  readonly account: string
+  readonly name: string
+  readonly url: string
+  readonly sealed: Uint8Array | null
+  readonly created_at: bigint
+  readonly changed_at: bigint
+}
+
+export class SqliteMcpServers implements McpServerStore {
+  readonly #put: Statement
+  readonly #find: Statement<McpServersRow, [string, string]>
+  readonly #list: Statement<McpServersRow, [string]>
+  readonly #remove: Statement
+
+  constructor(database: Database) {
+    this.#put = database.prepare(
+      `INSERT INTO mcp_server (account, name, url, sealed, created_at, changed_at) VALUES (?,?,?,?,?,?)
+       ON CONFLICT (account, name) DO UPDATE SET url = excluded.url, sealed = excluded.sealed,
+         changed_at = excluded.changed_at`,
+    )
+    this.#find = database.prepare('SELECT * FROM mcp_server WHERE account = ? AND name = ?')
+    this.#list = database.prepare('SELECT * FROM mcp_server WHERE account = ? ORDER BY name')
+    this.#remove = database.prepare('DELETE FROM mcp_server WHERE account = ? AND name = ?')
+  }
+
+  put({ account, name, url, sealed, createdAt, changedAt }: McpServerRow): void {
+    writing(() => this.#put.run(account, name, url, sealed, createdAt, changedAt))
+  }
+
+  find(account: string, name: string): McpServerRow | undefined {
+    const row = reading(() => this.#find.get(account, name))
+    return row ? rowOf(row) : undefined
+  }
+
+  list(account: string): readonly McpServerRow[] {
+    return reading(() => this.#list.all(account)).map(rowOf)
+  }
+
+  remove(account: string, name: string): boolean {
+    return Number(writing(() => this.#remove.run(account, name)).changes) === 1
+  }
+}
+
+function rowOf({ account, name, url, sealed, created_at, changed_at }: McpServersRow): McpServerRow {
+  return { account, name, url, sealed, createdAt: Number(created_at), changedAt: Number(changed_at) }
+}
+
+// The log of operators' acts on SQLite. The table refuses updates and deletes.
+
+interface ActRow {
+  readonly seq: bigint
+  readonly at: bigint
+  readonly operator: string
+  readonly what: string
+  readonly subject: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+const largestPage = 1_000
+
+export class SqliteActs implements ActLog {
+  readonly #insert: Statement
+  readonly #page: Statement<ActRow, [number, number]>
+
+  constructor(database: Database) {
+    this.#insert = database.prepare(
+      'INSERT INTO act (at, operator, what, subject, before, after) VALUES (?,?,?,?,?,?)',
+    )
+    this.#page = database.prepare<ActRow, [number, number]>(
+      'SELECT * FROM act WHERE seq < ? ORDER BY seq DESC LIMIT ?',
+    )
+  }
+
+  record({ at, operator, what, subject, before, after }: Act): void {
+    writing(() => this.#insert.run(at, operator, what, subject, jsonOf(before), jsonOf(after)))
+  }
+
+  page(limit: number, before: number = Number.MAX_SAFE_INTEGER): readonly LoggedAct[] {
+    return reading(() => this.#page.all(before, Math.min(limit, largestPage))).map(actOf)
+  }
+}
+
+function jsonOf(state: unknown): string | null {
+  return state === null || state === undefined ? null : JSON.stringify(state)
+}
+
+function actOf(row: ActRow): LoggedAct {
+  return {
+    seq: Number(row.seq),
+    at: Number(row.at),
+    operator: row.operator,
+    what: row.what,
+    subject: row.subject,
+    before: row.before === null ? null : (JSON.parse(row.before) as unknown),
+    after: row.after === null ? null : (JSON.parse(row.after) as unknown),
+  }
+}
