@@ -25,11 +25,11 @@ const placeNames: readonly Table[] = [
   ['shell.tsx', 'const places:', nameOf],
   ['shell.tsx', 'const operatorPlaces:', nameOf],
 ]
-const poolNames: readonly Table[] = [['pages/credits/pools.ts', 'const poolNames:', valueOf]]
-const processorNames: readonly Table[] = [['pages/payments/words.tsx', 'const processorNames:', valueOf]]
-const problems: readonly Table[] = [['pages/payments/words.tsx', 'const problems:', valueOf]]
-const reasons: readonly Table[] = [['pages/reasons.ts', 'const reasons:', valueOf]]
-const groupNames: readonly Table[] = [['pages/usage/usage.tsx', 'const groupNames:', valueOf]]
+const poolNames: readonly Table[] = [['pages/words.tsx', 'const poolNames:', valueOf]]
+const processorNames: readonly Table[] = [['pages/words.tsx', 'const processorNames:', valueOf]]
+const problems: readonly Table[] = [['pages/words.tsx', 'const problems:', valueOf]]
+const reasons: readonly Table[] = [['pages/models.tsx', 'const reasons:', valueOf]]
+const groupNames: readonly Table[] = [['pages/usage.tsx', 'const groupNames:', valueOf]]
 
 /** Every text that is looked up by something other than itself: by its expression, the tables or words it may be. */
 const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
@@ -42,7 +42,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'poolNames[row.pool] ?? row.pool': poolNames,
   'poolNames[first.pool]': poolNames,
   'poolNames[movement.pool]': poolNames,
-  'poolRules[type]': [['pages/credits/pools.ts', 'const poolRules:', valueOf]],
+  'poolRules[type]': [['pages/words.tsx', 'const poolRules:', valueOf]],
   'toolNames[tool.kind] ?? tool.kind': [['chat/turn.tsx', 'const toolNames:', valueOf]],
   'tool.state': words('running, done, failed'),
   'account.role': words('user, operator'),
@@ -61,30 +61,30 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'voucher.state': [['operator/payments/vouchers.tsx', 'const tones:', keyOf]],
   name: [
     ['operator/payments/payments.tsx', 'const parts =', lastOf],
-    ['pages/keys/key-acts.tsx', 'const overlaps =', lastOf],
-    ['pages/payments/words.tsx', 'const states:', firstOf],
+    ['pages/keys.tsx', 'const overlaps =', lastOf],
+    ['pages/words.tsx', 'const states:', firstOf],
     ['pages/webhooks.tsx', 'const states:', firstOf],
     ['pages/webhooks.tsx', 'const events:', valueOf],
   ],
   'accessNames[kind]': [['pages/access.tsx', 'const accessNames:', valueOf]],
   'here.name': placeNames,
   'place.name': placeNames,
-  'actNames[kind]': [['pages/keys/key-table.tsx', 'const actNames', valueOf]],
-  'actsOnKey[kind]': [['pages/keys/key-table.tsx', 'const actsOnKey', valueOf]],
-  'spentOf[window]': [['pages/keys/key-table.tsx', 'const spentOf', valueOf]],
-  about: [['pages/keys/misbehave.tsx', 'const ways', lastOf]],
+  'actNames[kind]': [['pages/key-table.tsx', 'const actNames', valueOf]],
+  'actsOnKey[kind]': [['pages/key-table.tsx', 'const actsOnKey', valueOf]],
+  'spentOf[window]': [['pages/key-table.tsx', 'const spentOf', valueOf]],
+  about: [['pages/keys.tsx', 'const ways', lastOf]],
   'model.access': words('open, premium'),
   'kindNames[total.kind]': [['pages/payments/statement.tsx', 'const kindNames:', valueOf]],
   'kindNames[movement.kind]': [['pages/payments/statement.tsx', 'const kindNames:', valueOf]],
-  'outcomeNames[outcome]': [['pages/requests/explanation.tsx', 'const outcomeNames', valueOf]],
-  'page[1]': [['pages/requests/explanation.tsx', 'const actPages:', lastOf]],
+  'outcomeNames[outcome]': [['pages/requests/request.tsx', 'const outcomeNames', valueOf]],
+  'page[1]': [['pages/requests/request.tsx', 'const actPages:', lastOf]],
   'call.phase': words('admitted, waiting, streaming, settled'),
   "refusals[refused] ?? 'The single sign-on failed: {code}.'": [
-    ['pages/single-sign-on.tsx', 'const refusals:', valueOf],
+    ['pages/settings.tsx', 'const refusals:', valueOf],
     'The single sign-on failed: {code}.',
   ],
-  text: [['pages/usage/usage.tsx', 'const groups:', lastOf]],
-  'unnamed[by]': [['pages/usage/usage.tsx', 'const unnamed', valueOf]],
+  text: [['pages/usage.tsx', 'const groups:', lastOf]],
+  'unnamed[by]': [['pages/usage.tsx', 'const unnamed', valueOf]],
   'groupNames[usage.by]': groupNames,
   done: words('Copied, Not copied'),
 }
