@@ -89,6 +89,55 @@ function callsOfFetch(code: string): readonly string[] {
   })
 }
 
+/** Participles that do not end in -ed, and what ends so without being one. */
+const irregular = new Set(
+  `begun bound bought broken brought built came caught chosen comes done drawn driven fallen felt forgotten found frozen
+   given gone gotten grown heard held hidden hung kept known laid led left lent lost made meant met paid said seen sent
+   shown sold spent spoken stolen stood struck taken taught thought thrown told understood woken won wound written`.split(
+    /\s+/,
+  ),
+)
+const noParticiple =
+  /^(?:bed|bleed|breed|embed|exceed|feed|heed|need|proceed|red|seed|shed|speed|succeed|weed)$/
+
+/** Names of functions, methods and constants that are functions which are a participle and nothing else. */
+function participlesIn(code: string): string[] {
+  const isParticiple = (name: string) =>
+    irregular.has(name) || (/^[a-z]{2,}ed$/.test(name) && !noParticiple.test(name))
+  /** Whether what follows the arguments that begin at `at` matches. */
+  const thereFollows = (at: number, pattern: RegExp) => {
+    let end = at
+    let depth = 0
+    do {
+      if (code[end] === '(') depth++
+      if (code[end] === ')') depth--
+      end++
+    } while (depth > 0 && end < code.length)
+    return pattern.test(code.slice(end, end + 300))
+  }
+  const functions = [...code.matchAll(/\bfunction\*?\s+(\w+)\s*[<(]/g)]
+  const constants = [
+    ...code.matchAll(
+      /\bconst\s+(\w+)\s*(?::[^=\n]*(?:=>[^=\n]*)?)?=\s*(?:async\s+)?(?:<[^>\n]*>)?(?=\(|\w+ =>)/g,
+    ),
+  ].filter(({ 0: head, index }) => {
+    const at = index + head.length
+    return code[at] !== '(' || thereFollows(at, /^(?:\s*:[^=\n]+?)?\s*=>/)
+  })
+  const methods = [
+    ...code.matchAll(/^\s+(?:(?:static|async|override) )*\*?#?(\w+)\??(?:<[^>\n]*>)?(?=\()/gm),
+  ].filter(({ 0: head, index }) => thereFollows(index + head.length, /^\s*(?::|\{)/))
+  return [...functions, ...constants, ...methods].map(([, name]) => name!).filter(isParticiple)
+}
+
+/** Exported types that still share their name with one of another room: this list only shrinks. */
+const namedTwice: ReadonlySet<string> = new Set(
+  `AccountRow Act Answer AnsweredCall Asked Call ClientContent Conversation Fault FunctionTool
+   IdempotencyParts IdentityParts Item ManagementKey Need OfferedTool PaymentParts Period Place Placed
+   ProcessorId Product Rates RefundResult Refusal Source Standing ToolCall TopUp TopUpState TopUpTerms Turn
+   Usage UsageFigures UsageGroup Voucher WirePart WireUsage`.split(/\s+/),
+)
+
 /** Which rooms each room may import from; a room may always import from itself. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
@@ -385,6 +434,45 @@ describe('the house', () => {
       .map((file) => [file, readFileSync(join(source, file), 'utf8').split('\n').length] as const)
       .filter(([, lines]) => lines > 800)
     expect(long).toEqual([])
+  })
+
+  test('no function is named by a participle alone: a name says what is done, or what comes back', () => {
+    expect(files.flatMap((file) => participlesIn(readFileSync(join(source, file), 'utf8')))).toEqual([])
+  })
+
+  test.each([
+    'function parsed(text: string) {',
+    'function* joined<T>() {',
+    'const told = (text: string): boolean => text.length > 0',
+    'const kept = async <T,>(one: T) => one',
+    'const checked: Check = ({ a }) => a',
+    'const named = one => one',
+    'class A {\n  async #opened(\n    id: string,\n  ): Promise<void> {',
+    'interface A {\n  counted<T>(one: T): number\n}',
+  ])('would notice %j', (code) => {
+    expect(participlesIn(code)).toHaveLength(1)
+  })
+
+  test.each([
+    'function feed(text: string) {',
+    'const kept = list.map((one) => one)',
+    'const kept = (before ?? after).length',
+    'class A {\n  get finished(): boolean {',
+    'function a() {\n  settled(one)\n  failed(() => {\n  })\n}',
+  ])('lets %j be', (code) => {
+    expect(participlesIn(code)).toEqual([])
+  })
+
+  test('each exported type has a name of its own', () => {
+    const declared = files.flatMap((file) =>
+      [
+        ...readFileSync(join(source, file), 'utf8').matchAll(
+          /^export (?:declare )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm,
+        ),
+      ].map(([, name]) => name!),
+    )
+    const twice = [...Map.groupBy(declared, (name) => name)].filter(([, all]) => all.length > 1)
+    expect(twice.map(([name]) => name).filter((name) => !namedTwice.has(name))).toEqual([])
   })
 
   test('the lock file holds no addresses', () => {

@@ -70,7 +70,7 @@ export class McpServers {
 
   /** A server whose secrets cannot be read any more is listed without them, to be registered again or removed. */
   async list(account: string): Promise<readonly McpServerRecord[]> {
-    return (await this.#store.list(account)).map((row) => recordOf(row, this.#opened(row) ?? noSecrets))
+    return (await this.#store.list(account)).map((row) => recordOf(row, this.#open(row) ?? noSecrets))
   }
 
   /** Throws `not_found`. */
@@ -100,7 +100,7 @@ export class McpServers {
       account,
       name,
       url,
-      sealed: this.#sealed(secrets, contextOf(account, name)),
+      sealed: this.#seal(secrets, contextOf(account, name)),
       createdAt: before?.createdAt ?? now,
       changedAt: now,
     }
@@ -112,7 +112,7 @@ export class McpServers {
     return this.#store.remove(account, name)
   }
 
-  #sealed(secrets: McpSecrets, context: string): Uint8Array | null {
+  #seal(secrets: McpSecrets, context: string): Uint8Array | null {
     if (secrets.oauth === undefined && Object.keys(secrets.headers).length === 0) return null
     if (this.#sealer) return this.#sealer.seal(JSON.stringify(secrets), context)
     throw new GatewayError('unsupported_parameter', {
@@ -122,7 +122,7 @@ export class McpServers {
   }
 
   #readable(row: McpServerRow): McpServerRecord {
-    const secrets = this.#opened(row)
+    const secrets = this.#open(row)
     if (secrets !== undefined) return recordOf(row, secrets)
     throw new GatewayError('invalid_request', {
       message:
@@ -130,7 +130,7 @@ export class McpServers {
     })
   }
 
-  #opened({ account, name, sealed }: McpServerRow): McpSecrets | undefined {
+  #open({ account, name, sealed }: McpServerRow): McpSecrets | undefined {
     if (sealed === null) return noSecrets
     const text = this.#sealer?.open(sealed, contextOf(account, name))
     return text === undefined ? undefined : (JSON.parse(text) as McpSecrets)

@@ -47,7 +47,7 @@ export class NearIds {
     if (target.trim() === '') return []
     const wantedName = nameIn(target)
     const found = new Map(this.#sharing(pairsOf(wantedName), isKnown).map(({ id, score }) => [id, score]))
-    for (const id of this.#swapped(wantedName, isKnown))
+    for (const id of this.#idsOfSwaps(wantedName, isKnown))
       found.set(id, Math.max(found.get(id) ?? 0, swapScore))
     return [...found]
       .map(([id, score]) => ({
@@ -61,7 +61,7 @@ export class NearIds {
   }
 
   /** The ids whose name is this one with two neighbouring letters swapped; at most sixteen. */
-  #swapped(wanted: string, isKnown: (id: string) => boolean): readonly string[] {
+  #idsOfSwaps(wanted: string, isKnown: (id: string) => boolean): readonly string[] {
     const places = new Set<number>()
     for (let at = 1; at < wanted.length; at++) {
       const swapped = wanted.slice(0, at - 1) + wanted[at]! + wanted[at - 1]! + wanted.slice(at + 1)

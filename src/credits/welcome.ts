@@ -119,7 +119,7 @@ export class Allowances {
     if (this.#settled.has(account)) return
     const claim = { address, account, day, amount: dailyAllowance, cap: dailyCap }
     const answer = await register.claimAllowance(claim)
-    if (answer === 'capped') this.#capped(day)
+    if (answer === 'capped') this.#onCapped(day)
     try {
       // The claim comes first: if the process dies here, the credit is granted with the next request.
       if (answer === 'claimed' || answer === 'repeated') await ledger.grant(allowanceGrant(account, at))
@@ -131,7 +131,7 @@ export class Allowances {
     if (this.#day === day) this.#settled.add(account)
   }
 
-  #capped(day: number): void {
+  #onCapped(day: number): void {
     if (this.#cappedDay === day) return
     this.#cappedDay = day
     this.#parts.capped()

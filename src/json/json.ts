@@ -256,7 +256,7 @@ class Parser {
       yield
       yield* this.#members(this.#open.at(-1)!)
     }
-    if (this.#behindBlanks(this.#at) < this.#text.length) throw this.#unexpected()
+    if (this.#behindBlanks(this.#at) < this.#text.length) throw this.#syntaxError()
     return this.#root
   }
 
@@ -271,10 +271,10 @@ class Parser {
       // Nothing but blanks, and more of them than a run is long.
       if (!open.afterComma && this.#codeHere() === closing(container)) return this.#behindMember(open)
       if (!isArray) {
-        if (this.#codeHere() !== quote) throw this.#unexpected()
+        if (this.#codeHere() !== quote) throw this.#syntaxError()
         key = yield* this.#string()
         this.#at = this.#behindBlanks(this.#at)
-        if (this.#codeHere() !== colon) throw this.#unexpected()
+        if (this.#codeHere() !== colon) throw this.#syntaxError()
         this.#at = this.#behindBlanks(this.#at + 1)
       }
       open.afterComma = false
@@ -285,7 +285,7 @@ class Parser {
     const whole = isArray ? `[${members}]` : `{${members}}`
     const read = (open.isOpaque ? parseExact(whole) : parseOpaque(whole, this.#opaque)) as Container
     const count = addTo(container, read)
-    if (count === 0 && (open.afterComma || run.kind === 'more')) throw this.#unexpected()
+    if (count === 0 && (open.afterComma || run.kind === 'more')) throw this.#syntaxError()
     this.#at = run.end
     this.#behindMember(open)
   }
@@ -297,7 +297,7 @@ class Parser {
     open.afterComma = code === comma
     this.#at++
     if (code === comma) return
-    if (code !== closing(open.container)) throw this.#unexpected()
+    if (code !== closing(open.container)) throw this.#syntaxError()
     this.#open.pop()
     this.#add(open.container, open.key)
   }
@@ -390,7 +390,7 @@ class Parser {
     return this.#text.charCodeAt(this.#at)
   }
 
-  #unexpected(): SyntaxError {
+  #syntaxError(): SyntaxError {
     return new SyntaxError(
       this.#at < this.#text.length ? `Unexpected character at ${this.#at}` : 'Unexpected end of JSON',
     )

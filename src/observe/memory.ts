@@ -87,7 +87,7 @@ export class Memory {
     if (hasGrown || bytes < this.#youngFrom) this.#youngFrom = bytes
   }
 
-  #grown(): number {
+  #growth(): number {
     const bytes = this.#use.taken()
     this.#low = Math.min(this.#low, bytes)
     return bytes - this.#low
@@ -95,7 +95,7 @@ export class Memory {
 
   /** Collects all objects after so much growth, unless that would take too long. */
   #collectBeyond(bytes: number): void {
-    const grown = this.#grown()
+    const grown = this.#growth()
     if (grown <= bytes) return
     if (grown <= mostGrownBytes && this.#use.heap() > collectableBytes) return
     this.#use.collectAll()

@@ -47,7 +47,7 @@ export class CallMetrics {
   /** `model` is empty for one that there is not. */
   count(row: RequestLogRow, model = row.model): void {
     const provider = row.provider ?? ''
-    const tally = this.#tallyOf(provider, this.#known(model), row.code ?? '')
+    const tally = this.#tallyOf(provider, this.#labelOf(model), row.code ?? '')
     tally.calls++
     if (provider === '') return
     tally.promptTokens += row.promptTokens
@@ -106,7 +106,7 @@ export class CallMetrics {
     return tally
   }
 
-  #known(model: string): string {
+  #labelOf(model: string): string {
     if (this.#models.has(model)) return model
     if (this.#models.size >= mostModels) return 'other'
     this.#models.add(model)

@@ -49,7 +49,7 @@ export class Payments {
   constructor(parts: PaymentParts) {
     this.#parts = parts
     this.#reversals = new Reversals(parts)
-    const processor = (id: ProcessorId) => this.#required(id)
+    const processor = (id: ProcessorId) => this.#processorOf(id)
     this.#refunds = new Refunds({ ...parts, processor, reversals: this.#reversals })
   }
 
@@ -87,7 +87,7 @@ export class Payments {
       })
     if (row.reference !== null || row.state !== 'open') return row
     // A repeated request goes to the same processor as the first.
-    const { reference, url } = await this.#required(row.processor).open(row, returnTo(row.id))
+    const { reference, url } = await this.#processorOf(row.processor).open(row, returnTo(row.id))
     await store.scheduleQuestion(row.id, nextQuestion(row.createdAt, row.createdAt))
     return store.changeTopUp(row.id, (current) =>
       current.reference === null ? { ...current, reference, url } : null,
@@ -107,7 +107,7 @@ export class Payments {
     try {
       const answer = await within(lookPatienceMs, asking)
       if (answer !== 'late') return answer
-      asking.catch((error: unknown) => this.#unasked(topUp, error))
+      asking.catch((error: unknown) => this.#onUnasked(topUp, error))
     } catch (error) {
       // The stored state is an answer too; the sweep asks again.
       if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
@@ -130,14 +130,14 @@ export class Payments {
     const { store } = this.#parts
     const found = await store.findTopUp(id)
     if (!found) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
-    const fact = news ?? (await this.#asked(found, every))
+    const fact = news ?? (await this.#ask(found, every))
     const topUp = fact === undefined ? found : await this.#take(found, fact)
     if (topUp.paidAt === null || topUp.creditedAt !== null) return topUp
     pass('payment-proven', id)
     return this.#credit(topUp)
   }
 
-  async #asked(topUp: TopUp, every: number): Promise<PaymentFact | undefined> {
+  async #ask(topUp: TopUp, every: number): Promise<PaymentFact | undefined> {
     const { store, now } = this.#parts
     const processor = this.processor(topUp.processor)
     if (!mayBePaid(topUp, now()) || processor?.test !== topUp.test) return undefined
@@ -245,7 +245,7 @@ export class Payments {
     const { outcome, topUp } = await this.#act(event)
     if (outcome !== event.outcome || topUp !== event.topUp)
       await this.#parts.store.concludeEvent(event, outcome, topUp)
-    if (outcome !== 'waiting' || (await this.#meant(event))?.creditedAt == null) return outcome
+    if (outcome !== 'waiting' || (await this.#topUpOf(event))?.creditedAt == null) return outcome
     // Its payment was credited between the two steps: otherwise it would never be finished.
     return this.#finish({ ...event, outcome })
   }
@@ -253,7 +253,7 @@ export class Payments {
   async #act(event: EventRecord): Promise<{ readonly outcome: EventOutcome; readonly topUp: string | null }> {
     const { news } = event
     if (news.kind === 'other' || news.kind === 'open') return { outcome: 'ignored', topUp: event.topUp }
-    const topUp = await this.#meant(event)
+    const topUp = await this.#topUpOf(event)
     // Test credentials say nothing about live payments, and the reverse.
     if (topUp && topUp.test !== this.processor(event.processor)?.test)
       return { outcome: 'refused', topUp: topUp.id }
@@ -267,7 +267,7 @@ export class Payments {
     if (news.kind === 'unproven') {
       // Not awaited: the message must be answered at once, and the sweep asks again.
       await this.#parts.store.scheduleQuestion(topUp.id, this.#parts.now())
-      this.settleTopUp(topUp.id).catch((error: unknown) => this.#unasked(topUp, error))
+      this.settleTopUp(topUp.id).catch((error: unknown) => this.#onUnasked(topUp, error))
       return { outcome: 'applied', topUp: topUp.id }
     }
     const after = await this.settleTopUp(topUp.id, { news })
@@ -276,7 +276,7 @@ export class Payments {
   }
 
   /** The top-up that a message is about, among those of its processor. */
-  async #meant(event: EventRecord): Promise<TopUp | undefined> {
+  async #topUpOf(event: EventRecord): Promise<TopUp | undefined> {
     const { store } = this.#parts
     const { processor, topUp: id, reference, paymentId } = event
     const named = id === null ? undefined : await store.findTopUp(id)
@@ -313,11 +313,11 @@ export class Payments {
         )
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
-      this.#unasked(topUp, error)
+      this.#onUnasked(topUp, error)
     }
   }
 
-  #unasked({ id }: TopUp, error: unknown): void {
+  #onUnasked({ id }: TopUp, error: unknown): void {
     this.#parts.alarm('a payment processor could not be asked; it is asked again', { top_up: id, error })
   }
 
@@ -333,7 +333,7 @@ export class Payments {
     return this.#refunds.make(id, amount, refundId)
   }
 
-  #required(id: ProcessorId): PaymentProcessor {
+  #processorOf(id: ProcessorId): PaymentProcessor {
     const processor = this.processor(id)
     if (processor) return processor
     throw new GatewayError('payment_processor_error', { message: `${id} is not configured any more.` })

@@ -49,7 +49,7 @@ export class Reversals {
       this.#alarm(topUp, 'currency_differs')
       return 'refused'
     }
-    const reversal = await this.#noted(topUp, news)
+    const reversal = await this.#note(topUp, news)
     if (reversal && !reversal.booked) {
       pass('refund-noted', reversal.id)
       await this.#book(reversal)
@@ -58,12 +58,12 @@ export class Reversals {
     return 'applied'
   }
 
-  #noted(topUp: TopUp, news: RefundNews | FailedRefundNews | DisputeNews): Awaitable<Reversal | undefined> {
+  #note(topUp: TopUp, news: RefundNews | FailedRefundNews | DisputeNews): Awaitable<Reversal | undefined> {
     switch (news.kind) {
       case 'refund':
         return this.#refund(topUp, news)
       case 'refund-failed':
-        return this.#failed(topUp, news)
+        return this.#noteFailure(topUp, news)
       case 'dispute':
         return this.#dispute(topUp, news)
     }
@@ -101,7 +101,7 @@ export class Reversals {
   }
 
   /** Notes a refund that failed, before or after it was noted itself. */
-  #failed(topUp: TopUp, news: FailedRefundNews): Awaitable<Reversal | undefined> {
+  #noteFailure(topUp: TopUp, news: FailedRefundNews): Awaitable<Reversal | undefined> {
     const key = { processor: topUp.processor, id: failureOf(news.refundId), topUp: topUp.id }
     const at = news.at ?? this.#parts.now()
     return this.#parts.store.changeReversal(key, (row, current, others) => {
@@ -193,7 +193,7 @@ export class Reversals {
   async #setAside(topUp: TopUp, reversal: Reversal, id: string): Promise<void> {
     let { held } = reversal
     for (let tries = 0; held > 0n; tries++) {
-      if (await this.#adjusted(topUp, `${id}:hold`, -held)) return
+      if (await this.#tryToAdjust(topUp, `${id}:hold`, -held)) return
       const free = tries < mostHoldTries ? smaller(await this.#freeOf(topUp), reversal.credit) : 0n
       held = free
       await this.#change(reversal, (row) => (row.kind === 'open' ? { ...row, held: free } : row))
@@ -203,10 +203,10 @@ export class Reversals {
   /** What was withheld when the dispute began; nothing if that was never booked and cannot be any more. */
   async #wasSetAside(topUp: TopUp, { held }: Reversal, id: string): Promise<Pico> {
     if (held === 0n) return 0n
-    return (await this.#adjusted(topUp, `${id}:hold`, -held)) ? held : 0n
+    return (await this.#tryToAdjust(topUp, `${id}:hold`, -held)) ? held : 0n
   }
 
-  async #adjusted(topUp: TopUp, id: string, amount: Pico): Promise<boolean> {
+  async #tryToAdjust(topUp: TopUp, id: string, amount: Pico): Promise<boolean> {
     try {
       await this.#adjust(topUp, id, amount)
       return true
@@ -348,7 +348,7 @@ export class Refunds {
    */
   async make(topUpId: string, amount: Minor, id: string): Promise<RefundResult> {
     const { store, now } = this.#parts
-    const topUp = await this.#credited(topUpId)
+    const topUp = await this.#requireCredited(topUpId)
     if (amount <= 0n) throw invalid('amount', 'amount must be above 0.')
     const wanted = { topUp: topUpId, id, amount, askedAt: now(), madeAt: null }
     const asked = await store.askRefund(wanted)
@@ -371,7 +371,7 @@ export class Refunds {
     return { topUp: await asking, repeated: false }
   }
 
-  async #credited(id: string): Promise<TopUp> {
+  async #requireCredited(id: string): Promise<TopUp> {
     const topUp = await this.#parts.store.findTopUp(id)
     if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
     if (topUp.paymentId === null || topUp.creditedAt === null)

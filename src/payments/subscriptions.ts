@@ -114,7 +114,7 @@ export class Subscriptions {
    */
   async take(message: SubscriptionMessage): Promise<Period | undefined> {
     if (message.test) return undefined
-    const drafted = await this.#drafted(message)
+    const drafted = await this.#draft(message)
     return this.#inTurn(drafted, () => this.#take(drafted))
   }
 
@@ -145,7 +145,7 @@ export class Subscriptions {
     return this.#settle(row ?? period, drafted.state)
   }
 
-  async #drafted({
+  async #draft({
     source,
     subscription,
     account,
@@ -203,7 +203,7 @@ export class Subscriptions {
   async #withLot(row: Period): Promise<Period> {
     if (row.lot !== null) return row
     const lot = await this.#parts.store.lotOf(row.period)
-    return lot === undefined ? row : this.#changed(row, (current) => ({ ...current, lot }))
+    return lot === undefined ? row : this.#change(row, (current) => ({ ...current, lot }))
   }
 
   async #grant(row: Period): Promise<Period> {
@@ -212,13 +212,13 @@ export class Subscriptions {
     if (row.state === 'grace' || (await store.findPeriod(graceOf(row)))) {
       const { lot } = await this.#movedOn(row, row.amount)
       if (lot === null) return row
-      return this.#changed(row, (current) => ({ ...current, lot, takenBack: 0n }))
+      return this.#change(row, (current) => ({ ...current, lot, takenBack: 0n }))
     }
     const { period: source, account, amount, endsAt: expiresAt } = row
     if (expiresAt <= ledger.now()) return row
     const credit = { source, account, pool: 'subscription', amount, expiresAt, from: 'subscription' } as const
     const { lot } = await ledger.grant(credit)
-    return this.#changed(row, (current) => ({ ...current, lot: current.lot ?? lot }))
+    return this.#change(row, (current) => ({ ...current, lot: current.lot ?? lot }))
   }
 
   /**
@@ -231,11 +231,11 @@ export class Subscriptions {
     for (let tries = 0; tries < mostTries; tries++) {
       const rest = current.takenBack ?? (await this.#freeOf(current))
       // Recorded first, so that the same amount is taken after a crash in between.
-      current = await this.#changed(current, (now) => ({ ...now, takenBack: now.takenBack ?? rest }))
+      current = await this.#change(current, (now) => ({ ...now, takenBack: now.takenBack ?? rest }))
       const amount = current.takenBack ?? 0n
-      if (amount === 0n || (await this.#adjusted(current, amount))) return current
+      if (amount === 0n || (await this.#tryToAdjust(current, amount))) return current
       // A call has taken some of it in between.
-      current = await this.#changed(current, (now) => ({ ...now, takenBack: null }))
+      current = await this.#change(current, (now) => ({ ...now, takenBack: null }))
     }
     throw new GatewayError('overloaded')
   }
@@ -287,10 +287,10 @@ export class Subscriptions {
   }
 
   async #settleAs(moved: Period, state: SubscriptionState): Promise<void> {
-    await this.#settle(await this.#changed(moved, (current) => ({ ...current, state })), state)
+    await this.#settle(await this.#change(moved, (current) => ({ ...current, state })), state)
   }
 
-  async #adjusted({ period, account, lot }: Period, taken: Pico): Promise<boolean> {
+  async #tryToAdjust({ period, account, lot }: Period, taken: Pico): Promise<boolean> {
     try {
       const adjust = { id: `${period}:taken`, account, pool: 'subscription', amount: -taken } as const
       // Of its own lot: without it, the period that ends first would lose what another one's refund takes.
@@ -302,7 +302,7 @@ export class Subscriptions {
     }
   }
 
-  async #changed(row: Period, change: (current: Period) => Period): Promise<Period> {
+  async #change(row: Period, change: (current: Period) => Period): Promise<Period> {
     const changed = await this.#parts.store.changePeriod(row.period, (current) => change(current ?? row))
     return changed ?? row
   }

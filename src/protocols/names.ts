@@ -91,7 +91,7 @@ export class WireNames {
     // Names that need no change come first: none of them may be taken by a changed one.
     const all = [...new Set(known)]
     for (const name of all.filter((each) => this.#fits(each))) this.#give(name, name)
-    for (const name of all.filter((each) => !this.#fits(each))) this.#give(name, this.#minted(name))
+    for (const name of all.filter((each) => !this.#fits(each))) this.#give(name, this.#mint(name))
   }
 
   of(name: string): string {
@@ -114,7 +114,7 @@ export class WireNames {
     this.#taken.add(wire)
   }
 
-  #minted(name: string): string {
+  #mint(name: string): string {
     const { longest, forbidden, opening } = this.#rule
     const allowed = name.replace(forbidden, '_')
     const stem = opening.test(allowed) ? allowed : `_${allowed}`

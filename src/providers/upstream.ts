@@ -117,13 +117,13 @@ export class Upstream {
     const { provider, key, headers: own } = request
     const { auth } = provider
     if (key !== undefined && (auth.kind === 'aws' || auth.kind === 'google'))
-      return this.#exchanged(request, key, auth, url)
+      return this.#exchange(request, key, auth, url)
     const { fields, headers } = this.#sharedHeaders(provider, key)
     for (const _ in own) return { ...fields, ...own }
     return headers
   }
 
-  async #exchanged(
+  async #exchange(
     { provider, body, headers: own, abort }: SendRequest,
     key: string,
     auth: Extract<Auth, { kind: 'aws' | 'google' }>,

@@ -215,11 +215,11 @@ export class Reports implements UsageReader {
 
   #post(message: ToReports): void {
     if (this.#worker === undefined && message.kind === 'end') return
-    this.#worker ??= this.#started()
+    this.#worker ??= this.#startedWorker()
     this.#worker.postMessage(message)
   }
 
-  #started(): Worker {
+  #startedWorker(): Worker {
     const worker = startWorker()
     worker.addEventListener('message', ({ data }: MessageEvent<FromReports>) => {
       const waiting = this.#waiting.get(data.id)

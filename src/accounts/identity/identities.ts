@@ -86,7 +86,7 @@ export class Identities {
       this.#mail(() => Promise.resolve(mails.known(address, this.#parts.consoleUrl())), address)
       return
     }
-    const account = await this.#opened(address, hash)
+    const account = await this.#createUnlessTaken(address, hash)
     if (!account) return
     this.#parts.admitted(account)
     this.#mail(async () => {
@@ -96,7 +96,7 @@ export class Identities {
   }
 
   /** With its password in one write: an account without one could not be signed in to, and its address is taken. */
-  async #opened(address: string, password: string): Promise<Account | undefined> {
+  async #createUnlessTaken(address: string, password: string): Promise<Account | undefined> {
     try {
       return await this.#parts.accounts.createAccount(address, { verifiedAt: null, password })
     } catch (error) {
@@ -221,7 +221,7 @@ export class Identities {
     await requirePassword(password, account.email)
     const hash = await passwords.hash(password, visitor.network)
     await this.#use(token, known.kind)
-    await this.#vouched(account)
+    await this.#confirmVouched(account)
     await identities.setPassword(account.id, hash, now())
     return this.open(account, visitor)
   }
@@ -244,7 +244,7 @@ export class Identities {
   async follow(token: string, visitor: Visitor): Promise<OpenedSession> {
     const ticket = (await this.#tryUse(token, 'link')) ?? (await this.#use(token, 'invitation'))
     const account = await this.#accountOf(ticket)
-    await this.#vouched(account)
+    await this.#confirmVouched(account)
     return this.open(account, visitor)
   }
 
@@ -252,7 +252,7 @@ export class Identities {
    * An address was proven for the first time, perhaps not by the person who opened the account with it: every earlier
    * way into the account is closed.
    */
-  async #vouched(account: Account): Promise<void> {
+  async #confirmVouched(account: Account): Promise<void> {
     if (account.verifiedAt !== null) return
     const { accounts, identities, admitted, now } = this.#parts
     await identities.lockOut(account.id, now())

@@ -89,7 +89,7 @@ export class Oidc {
   async begin(linkTo: string | null): Promise<{ readonly url: string; readonly state: string }> {
     const { identities, now, redirectUri } = this.#parts
     const client = await import('openid-client')
-    const issuer = await this.#discovered()
+    const issuer = await this.#configuration()
     const [verifier, nonce] = [client.randomPKCECodeVerifier(), client.randomNonce()]
     const { ticket, text: state } = mintTicket('oidc', linkTo, now(), { verifier, nonce })
     await identities.insertTicket(ticket)
@@ -120,14 +120,14 @@ export class Oidc {
         : await useTicket(this.#parts, state, 'oidc')
     if (!ticket || (ticket.account !== null && ticket.account !== signedIn?.id))
       throw new GatewayError('invalid_ticket')
-    const { idToken, accessToken } = await this.#exchanged(query, state!, ticket.data)
+    const { idToken, accessToken } = await this.#exchange(query, state!, ticket.data)
     const identity = { issuer: idToken.iss, subject: idToken.sub }
     const linked = ticket.account !== null
     const known = linked ? signedIn! : await this.#parts.identities.findIdentity(identity)
-    const person = await this.#completed(idToken, accessToken, known)
+    const person = await this.#complete(idToken, accessToken, known)
     const account = linked
-      ? await this.#linked(identity, signedIn!)
-      : (known ?? (await this.#opened(identity, person)))
+      ? await this.#link(identity, signedIn!)
+      : (known ?? (await this.#openAccount(identity, person)))
     return { account: await this.#withRole(account, identity, person), linked }
   }
 
@@ -136,14 +136,14 @@ export class Oidc {
    * (OpenID Connect Core 5.4). Throws `wrong_credentials` if UserInfo is of another subject. Where it cannot be had, an
    * account that is known signs in with what the ID token says.
    */
-  async #completed(idToken: IDToken, accessToken: string, known: Account | undefined): Promise<Person> {
+  async #complete(idToken: IDToken, accessToken: string, known: Account | undefined): Promise<Person> {
     const { operatorClaim } = this.#parts.settings
     const wanted = [
       ...(known ? [] : ['email', 'email_verified']),
       ...(operatorClaim === undefined || known?.role === 'operator' ? [] : [claimIn(operatorClaim).name]),
     ]
     if (wanted.every((name) => valueAt(idToken, name) !== undefined)) return { idToken, userInfo: undefined }
-    const issuer = await this.#discovered()
+    const issuer = await this.#configuration()
     if (issuer.serverMetadata().userinfo_endpoint === undefined) return { idToken, userInfo: undefined }
     const { fetchUserInfo } = await import('openid-client')
     try {
@@ -157,13 +157,13 @@ export class Oidc {
     }
   }
 
-  async #exchanged(
+  async #exchange(
     query: URLSearchParams,
     expectedState: string,
     { verifier, nonce }: Readonly<Record<string, string>>,
   ): Promise<{ readonly idToken: IDToken; readonly accessToken: string }> {
     const client = await import('openid-client')
-    const issuer = await this.#discovered()
+    const issuer = await this.#configuration()
     const back = new URL(this.#parts.redirectUri())
     back.search = query.toString()
     const checks = {
@@ -183,14 +183,14 @@ export class Oidc {
   }
 
   /** Only a signed-in account can be linked: an address at the issuer does not prove who owns the account. */
-  async #linked(identity: Identity, account: Account): Promise<Account> {
+  async #link(identity: Identity, account: Account): Promise<Account> {
     const { identities, now } = this.#parts
     if (await identities.linkIdentity(identity, account.id, now())) return account
     if ((await identities.findIdentity(identity))?.id === account.id) return account
     throw new GatewayError('invalid_request', { message: 'This identity belongs to another account.' })
   }
 
-  async #opened(identity: Identity, person: Person): Promise<Account> {
+  async #openAccount(identity: Identity, person: Person): Promise<Account> {
     const { accounts, identities, now, settings } = this.#parts
     const email = provenAddress(person, settings)
     if (await accounts.findAccount(email))
@@ -219,7 +219,7 @@ export class Oidc {
     return (await accounts.findAccount(account.id))!
   }
 
-  async #discovered(): Promise<Configuration> {
+  async #configuration(): Promise<Configuration> {
     this.#issuer ??= this.#discover()
     try {
       return await this.#issuer

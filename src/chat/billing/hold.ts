@@ -269,7 +269,7 @@ export class Hold {
 
   /** Whether a round or a tool has cost something, booked or not. */
   get owes(): boolean {
-    return this.spent + this.#unbooked > 0n
+    return this.spent + this.#unbookedCost > 0n
   }
 
   /** What is left of the hold for the current round, picodollars. */
@@ -371,7 +371,7 @@ export class Hold {
   }
 
   /** Picodollars that the last round costs and that are not booked. */
-  get #unbooked(): Pico {
+  get #unbookedCost(): Pico {
     return this.#last?.cost.total ?? 0n
   }
 
@@ -424,15 +424,16 @@ export class Hold {
 
   /** Makes these amounts available within the hold, by the rule of a hold. */
   async #cover({ least, want, most }: HoldAmounts): Promise<StoppedBy | undefined> {
-    if (this.#maxCost !== undefined && this.spent + this.#unbooked + least > this.#maxCost) return 'max_cost'
-    const room = this.#room - this.#unbooked
+    if (this.#maxCost !== undefined && this.spent + this.#unbookedCost + least > this.#maxCost)
+      return 'max_cost'
+    const room = this.#room - this.#unbookedCost
     if (room >= most) return undefined
     // What is queued together shares one commit.
     this.#checkpoints?.flush()
     if (await this.#extendAhead(most, room)) return undefined
     const lacking = (amount: Pico) => larger(0n, amount - room)
     await this.extend({ least: lacking(least), want: lacking(want), most: lacking(most) })
-    return this.#room - this.#unbooked < least ? 'credits' : undefined
+    return this.#room - this.#unbookedCost < least ? 'credits' : undefined
   }
 
   /** Holds enough for several rounds at once if that is a small part of the credit: each extension is a commit. */

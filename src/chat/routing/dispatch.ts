@@ -148,10 +148,10 @@ class Tries<Answer> {
     try {
       answer = await this.#attempt(candidate)
     } catch (error) {
-      this.#failed(candidate, error, startedAt)
+      this.#onFailed(candidate, error, startedAt)
       return undefined
     }
-    return this.#served(candidate, answer, startedAt)
+    return this.#onServed(candidate, answer, startedAt)
   }
 
   async #again(): Promise<Dispatched<Answer> | undefined> {
@@ -203,7 +203,7 @@ class Tries<Answer> {
     return waits.toSorted((a, b) => a.waitMs - b.waitMs)[0]
   }
 
-  #served(candidate: Candidate, answer: Answer, startedAt: number): Dispatched<Answer> {
+  #onServed(candidate: Candidate, answer: Answer, startedAt: number): Dispatched<Answer> {
     const ms = performance.now() - startedAt
     this.#note(candidate, 'served', ms, null, null, null)
     this.#search.health.onAnswer(candidate, ms)
@@ -212,7 +212,7 @@ class Tries<Answer> {
   }
 
   /** Records why an attempt failed. Throws DispatchFailed for a fault of our own, which another attempt would meet again. */
-  #failed(candidate: Candidate, error: unknown, startedAt: number): void {
+  #onFailed(candidate: Candidate, error: unknown, startedAt: number): void {
     const ms = performance.now() - startedAt
     if (error instanceof AttemptAbandoned) this.#abandon(candidate, error, ms)
     const { account, health, disconnect } = this.#search

@@ -88,11 +88,11 @@ export class Turns {
   /** Runs work as one step, and in further steps if there is much of it. */
   whole<T>(work: () => DoneOrSteps<T>, urgency: Urgency = 'later'): T | Promise<T> {
     const made = this.run(work, urgency)
-    if (made instanceof Promise) return this.#resumed(made, urgency)
+    if (made instanceof Promise) return this.#resume(made, urgency)
     return isSteps(made) ? this.through(made, urgency) : made
   }
 
-  async #resumed<T>(work: Promise<DoneOrSteps<T>>, urgency: Urgency): Promise<T> {
+  async #resume<T>(work: Promise<DoneOrSteps<T>>, urgency: Urgency): Promise<T> {
     const made = await work
     return isSteps(made) ? this.through(made, urgency) : made
   }

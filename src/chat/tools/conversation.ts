@@ -51,7 +51,7 @@ export class ToolConversation {
     this.#tools = tools
     this.#choice = declared.choice
     this.#offered = tools.tools.map(functionOf)
-    this.#asked = { ...asked, messages: asked.messages.map((message) => this.#renamed(message)) }
+    this.#asked = { ...asked, messages: asked.messages.map((message) => this.#rename(message)) }
   }
 
   /** Whether the client has functions of its own, which the model may always call. */
@@ -139,7 +139,7 @@ export class ToolConversation {
   #toolChoice(): ToolChoice | undefined {
     const { toolChoice } = this.#asked
     if (this.freedom === 'none' || toolChoice?.kind === 'none') return { kind: 'none' }
-    const names = this.#chosen()
+    const names = this.#toolsInDemand()
     const own = toolChoice?.kind === 'allowed' ? toolChoice.names : []
     const mode = this.freedom === 'free' ? 'auto' : (this.#choice?.mode ?? 'auto')
     if (names.length > 0) {
@@ -162,7 +162,7 @@ export class ToolConversation {
   }
 
   /** The names of the gateway tools that the client's tool choice allows. */
-  #chosen(): readonly string[] {
+  #toolsInDemand(): readonly string[] {
     const selectors = this.#choice?.tools ?? []
     const allows = ({ tool: { origin } }: OfferedTool) =>
       selectors.some((selector) => {
@@ -174,7 +174,7 @@ export class ToolConversation {
   }
 
   /** A message whose gateway tool calls have the names that the tools are offered under now, and can be sent. */
-  #renamed(message: Message): Message {
+  #rename(message: Message): Message {
     if (message.role !== 'assistant' || message.toolCalls.every(({ origin }) => origin === undefined))
       return message
     const toolCalls = message.toolCalls.map((call) => {

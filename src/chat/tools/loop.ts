@@ -255,7 +255,7 @@ export class ToolLoop {
         planned.push({ call, refusal: await this.#refusalOfCall((reserved += call.offered.tool.mostCost)) })
     }
     const running = planned.map(async ({ call, refusal }) => {
-      const named = this.#named(call)
+      const named = this.#gatewayCallOf(call)
       this.#loop.emit({ kind: 'gateway-call', choice: 0, call: named })
       const result = refusal ?? (await this.#runOne(call))
       this.#ran(named, result, isLast)
@@ -333,7 +333,7 @@ export class ToolLoop {
   }
 
   /** Gives the call an id that is unique in the conversation: providers may reuse theirs. */
-  #named({ offered, arguments: json }: CalledTool): GatewayCall {
+  #gatewayCallOf({ offered, arguments: json }: CalledTool): GatewayCall {
     return { id: this.#nextId(), origin: offered.tool.origin, name: offered.name, arguments: json }
   }
 

@@ -325,7 +325,7 @@ export class UpstreamRequest implements AbortListener {
   verdict(error: unknown, usage?: Usage): unknown {
     const ended = this.#endedByCaller()
     // What broke because we have hung up is no answer of the provider.
-    if (ended !== undefined && !isRefusal(error)) return this.#abandoned(ended, usage)
+    if (ended !== undefined && !isRefusal(error)) return this.#abandonmentOf(ended, usage)
     if (error instanceof AttemptFailed)
       return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
     if (error instanceof GatewayError) return error
@@ -343,7 +343,7 @@ export class UpstreamRequest implements AbortListener {
     return this.#call.signal.aborted ? clientGone() : undefined
   }
 
-  #abandoned(ended: GatewayError, usage: Usage | undefined): AttemptAbandoned {
+  #abandonmentOf(ended: GatewayError, usage: Usage | undefined): AttemptAbandoned {
     const askedAt = this.#askedAt
     const asked = askedAt === undefined ? undefined : { askedMs: performance.now() - askedAt, usage }
     return new AttemptAbandoned(ended, asked)

@@ -71,7 +71,7 @@ export class Razorpay implements PaymentProcessor {
     } catch (error) {
       if (!(error instanceof ProcessorRefusal)) throw error
       // A reference belongs to one link: this one was created by a request whose answer was lost.
-      const made = error.status === 400 ? await this.#made(topUp).catch(() => undefined) : undefined
+      const made = error.status === 400 ? await this.#findLink(topUp).catch(() => undefined) : undefined
       if (made?.short_url !== undefined) return { reference: made.id, url: made.short_url }
       throw refusalError(error)
     }
@@ -81,7 +81,7 @@ export class Razorpay implements PaymentProcessor {
     try {
       const link =
         topUp.reference === null
-          ? await this.#made(topUp)
+          ? await this.#findLink(topUp)
           : await this.#ask('GET', `/payment_links/${encodeURIComponent(topUp.reference)}`, linkSchema)
       return link === undefined ? { kind: 'open' } : factOf(link, topUp)
     } catch (error) {
@@ -89,7 +89,7 @@ export class Razorpay implements PaymentProcessor {
     }
   }
 
-  async #made(topUp: TopUp): Promise<Link | undefined> {
+  async #findLink(topUp: TopUp): Promise<Link | undefined> {
     const path = `/payment_links/?reference_id=${encodeURIComponent(topUp.id)}`
     const { payment_links: links } = await this.#ask('GET', path, linksSchema)
     return links.find((link) => link.reference_id === topUp.id)

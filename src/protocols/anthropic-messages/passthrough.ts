@@ -141,11 +141,11 @@ export class MessagesStream implements PassthroughStream {
   }
 
   push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
-    return this.#forwarded(() => this.#decoder.push(bytes))
+    return this.#forward(() => this.#decoder.push(bytes))
   }
 
   end(): readonly Uint8Array[] {
-    const last = atOnce(this.#forwarded(() => this.#decoder.end()))
+    const last = atOnce(this.#forward(() => this.#decoder.end()))
     const rest = this.#progress.ended ? undefined : this.#progress.take(this.#parser.end(), ignore)
     if (rest) atOnce(rest)
     return last
@@ -160,7 +160,7 @@ export class MessagesStream implements PassthroughStream {
     return bytesOf(new EventEncoder(this.#context).fail(error))
   }
 
-  *#forwarded(decode: () => readonly Frame[]): Steps<readonly Uint8Array[]> {
+  *#forward(decode: () => readonly Frame[]): Steps<readonly Uint8Array[]> {
     const passed: Frame[] = []
     try {
       const frames = decode()
@@ -232,7 +232,7 @@ class MessageFrames {
           ...this.#last,
           ...event,
           delta: joinCounts(this.#last.delta, event.delta),
-          usage: { ...joinCounts(this.#last.usage, event.usage), ...this.#kept(event.usage) },
+          usage: { ...joinCounts(this.#last.usage, event.usage), ...this.#takeCounters(event.usage) },
         }
         return []
       case 'message_stop':
@@ -263,7 +263,7 @@ class MessageFrames {
   }
 
   /** What counters of the answer so far must not be replaced by smaller ones. */
-  #kept(counted: Json | undefined): JsonObject {
+  #takeCounters(counted: Json | undefined): JsonObject {
     const usage = readUsage(counted)
     if (usage === undefined) return {}
     const kept = keptCounters(this.#usage, usage)

@@ -47,7 +47,7 @@ export class ToolIds {
   }
 
   #fresh(id: string): string {
-    const fresh = this.#fits(id) && !this.#used.has(id) ? id : this.#minted(id)
+    const fresh = this.#fits(id) && !this.#used.has(id) ? id : this.#mint(id)
     this.#taken.add(fresh)
     this.#used.add(fresh)
     return fresh
@@ -57,7 +57,7 @@ export class ToolIds {
     return allowed.test(id) && id.length <= this.#longest
   }
 
-  #minted(id: string): string {
+  #mint(id: string): string {
     const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
     return freeName(this.#names, stem, this.#longest, (name) => this.#taken.has(name))
   }

@@ -109,20 +109,20 @@ export class NdjsonDecoder {
       const data = [...this.#pieces, line].join('').trim()
       this.#pieces = []
       this.#length = 0
-      this.#bound(data.length)
+      this.#requireWithin(data.length)
       return data === '' ? [] : [boundFrame({ event: undefined, data })]
     })
     this.#blank = frames.length > 0 ? 0 : this.#blank + text.length
-    this.#bound(this.#blank)
+    this.#requireWithin(this.#blank)
     if (rest !== '') {
       this.#pieces.push(rest)
       this.#length += rest.length
-      this.#bound(this.#length)
+      this.#requireWithin(this.#length)
     }
     return frames
   }
 
-  #bound(length: number): void {
+  #requireWithin(length: number): void {
     if (length > this.#maxCharacters)
       throw new OversizedFrame(`a line is longer than ${this.#maxCharacters} characters`)
   }

@@ -29,20 +29,22 @@ export class Discovery {
 
   /** Asks all of them at once, each for at most `local_servers.timeout_ms`. A busy server keeps its previous list. */
   async scan(): Promise<readonly LocalServer[]> {
-    const asked = [...this.#unnamed(), ...this.#named()].map(async (provider): Promise<LocalServer[]> => {
-      const { id, baseUrl } = provider
-      const listed = await modelsOf(provider, this.#config.local_servers.timeout_ms, this.#known)
-      if (listed.kind === 'models') return [{ id, baseUrl, models: listed.models }]
-      const before = this.#last.get(id)
-      if (listed.kind === 'busy' && before) return [before]
-      return this.#config.providers[id] === undefined ? [] : [{ id, baseUrl, models: [] }]
-    })
+    const asked = [...this.#unnamedProviders(), ...this.#namedProviders()].map(
+      async (provider): Promise<LocalServer[]> => {
+        const { id, baseUrl } = provider
+        const listed = await modelsOf(provider, this.#config.local_servers.timeout_ms, this.#known)
+        if (listed.kind === 'models') return [{ id, baseUrl, models: listed.models }]
+        const before = this.#last.get(id)
+        if (listed.kind === 'busy' && before) return [before]
+        return this.#config.providers[id] === undefined ? [] : [{ id, baseUrl, models: [] }]
+      },
+    )
     const servers = (await Promise.all(asked)).flat()
     this.#last = new Map(servers.map((server) => [server.id, server]))
     return servers
   }
 
-  #unnamed(): readonly Provider[] {
+  #unnamedProviders(): readonly Provider[] {
     const { local_servers, providers } = this.#config
     if (!local_servers.discover) return []
     return this.#registry
@@ -51,7 +53,7 @@ export class Discovery {
       .filter(({ baseUrl }) => URL.parse(baseUrl)?.port !== String(this.#ownPort))
   }
 
-  #named(): readonly ConfiguredProvider[] {
+  #namedProviders(): readonly ConfiguredProvider[] {
     const configured = configureProviders(this.#registry, this.#config.providers, new Set())
     return [...configured.values()].filter(({ id, transport, local }) => {
       const settings = this.#config.providers[id]

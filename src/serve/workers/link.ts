@@ -302,7 +302,7 @@ export class FrameReader {
     const contents: string[] = []
     for (let length = this.#length(); length !== undefined; length = this.#length()) {
       if (this.#bytes < headerBytes + length) break
-      const all = this.#joined()
+      const all = this.#join()
       contents.push(all.toString('utf8', headerBytes, headerBytes + length))
       this.#pieces = [all.subarray(headerBytes + length)]
       this.#bytes -= headerBytes + length
@@ -313,14 +313,14 @@ export class FrameReader {
   /** The length of the current frame; undefined until its header has arrived. */
   #length(): number | undefined {
     if (this.#bytes < headerBytes) return undefined
-    if (this.#pieces[0]!.length < headerBytes) this.#joined()
+    if (this.#pieces[0]!.length < headerBytes) this.#join()
     const length = this.#pieces[0]!.readUInt32LE()
     if (length > mostFrameBytes) throw new RangeError(`a frame of ${length} bytes`)
     return length
   }
 
   /** All chunks joined: once for each frame, however many chunks it came in. */
-  #joined(): Buffer {
+  #join(): Buffer {
     const all = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
     this.#pieces = [all]
     return all

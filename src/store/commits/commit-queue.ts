@@ -222,7 +222,7 @@ export class CommitQueue {
         () => {
           this.#busySince = null
         },
-        (error) => this.#failed(group, error),
+        (error) => this.#fail(group, error),
       ),
     )
     if (!(done instanceof Promise)) this.#goOn()
@@ -302,7 +302,7 @@ export class CommitQueue {
     return fault
   }
 
-  #failed(group: Entry[], error: unknown): Awaitable<void> {
+  #fail(group: Entry[], error: unknown): Awaitable<void> {
     for (const entry of group) entry.outcome = null
     const fault = this.#faultOf(error)
     if (fault === 'busy' && this.#waitForLock()) {
@@ -331,9 +331,9 @@ export class CommitQueue {
       () => this.#commitGroup([first]),
       () => this.#oneByOne(rest),
       (error) => {
-        if (this.#faultOf(error) !== 'bug') return this.#failed(group, error)
+        if (this.#faultOf(error) !== 'bug') return this.#fail(group, error)
         return whenDone(
-          () => this.#failed([first], error),
+          () => this.#fail([first], error),
           () => this.#oneByOne(rest),
         )
       },

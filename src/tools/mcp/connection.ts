@@ -366,17 +366,17 @@ export class Exchange {
       { method, headers, ...(body === undefined ? {} : { body }) },
       { ...this.#egress, signal },
     )
-    return this.#checked(await asked.catch((error: unknown) => this.#refused(error)), signal)
+    return this.#check(await asked.catch((error: unknown) => this.#refuse(error)), signal)
   }
 
-  #refused(error: unknown): never {
+  #refuse(error: unknown): never {
     if (this.#requests === 1 && error instanceof GatewayError && error.code === 'url_not_allowed') {
       this.refusal = error
     }
     throw error
   }
 
-  async #checked(response: Response, signal: AbortSignal): Promise<Response> {
+  async #check(response: Response, signal: AbortSignal): Promise<Response> {
     const { status, statusText } = response
     const headers = new Headers(response.headers)
     // They describe the compressed bytes, which are not passed on.

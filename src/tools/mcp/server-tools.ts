@@ -55,11 +55,11 @@ export class ServerTools {
    */
   async open(before: JsonObject | undefined, anew: boolean, signal: AbortSignal): Promise<OpenedTools> {
     const known = before?.error == null ? before : undefined
-    if (known && !anew) return { tools: this.#offered(this.#listing(toolsOf(known)).tools), items: [] }
-    const listing = await this.#listed(signal)
+    if (known && !anew) return { tools: this.#toolsOf(this.#listing(toolsOf(known)).tools), items: [] }
+    const listing = await this.#list(signal)
     const item = itemOf(this.#declaration.label, listing)
     const same = known !== undefined && JSON.stringify(known.tools) === JSON.stringify(item.tools)
-    return { tools: this.#offered(listing.tools), items: same ? [] : [item] }
+    return { tools: this.#toolsOf(listing.tools), items: same ? [] : [item] }
   }
 
   async close(): Promise<void> {
@@ -68,9 +68,9 @@ export class ServerTools {
     await connection?.close()
   }
 
-  async #listed(signal: AbortSignal): Promise<Listing> {
+  async #list(signal: AbortSignal): Promise<Listing> {
     try {
-      const connection = await this.#connected(signal)
+      const connection = await this.#connect(signal)
       return this.#listing(await connection.listTools(signal))
     } catch (error) {
       if (error instanceof McpFault)
@@ -90,7 +90,7 @@ export class ServerTools {
     )
   }
 
-  #offered(tools: readonly ListedTool[]): GatewayTool[] {
+  #toolsOf(tools: readonly ListedTool[]): GatewayTool[] {
     const { label, approval } = this.#declaration
     return tools.map((tool) => {
       const asked = asksFirst(approval, tool)
@@ -114,7 +114,7 @@ export class ServerTools {
     const args = argumentsOf(argumentsText)
     if (!args) return failedResult('invalid_arguments', 'The arguments of the call are not a JSON object.')
     try {
-      return this.#result(tool, await this.#called(tool, args, context))
+      return this.#result(tool, await this.#call(tool, args, context))
     } catch (error) {
       context.signal.throwIfAborted()
       const why = error instanceof Error ? error.message : 'the server did not answer'
@@ -122,17 +122,17 @@ export class ServerTools {
     }
   }
 
-  async #called(tool: ListedTool, args: Record<string, unknown>, context: ToolContext): Promise<CallResult> {
+  async #call(tool: ListedTool, args: Record<string, unknown>, context: ToolContext): Promise<CallResult> {
     const { signal, progress } = context
     const options = { signal, ...(progress && { progress }) }
-    const connection = await this.#connected(signal)
+    const connection = await this.#connect(signal)
     try {
       return await connection.callTool(tool, args, options)
     } catch (error) {
       // The server has ended the session and run nothing: the protocol says to begin another.
       if (!(error instanceof McpFault) || error.status !== 404) throw error
       connection.end(error)
-      return (await this.#connected(signal)).callTool(tool, args, options)
+      return (await this.#connect(signal)).callTool(tool, args, options)
     }
   }
 
@@ -151,7 +151,7 @@ export class ServerTools {
   }
 
   /** Concurrent calls share one connection; after a fault the next gets another. */
-  async #connected(signal: AbortSignal): Promise<McpConnection> {
+  async #connect(signal: AbortSignal): Promise<McpConnection> {
     for (;;) {
       if (this.#closed) throw new McpFault('the call has ended')
       const opening = (this.#connection ??= McpConnection.open(this.#server, this.#settings.egress, signal))

@@ -156,14 +156,14 @@ export class OpenThread {
     try {
       await unlessAborted(this.#ready, signal)
       await unlessAborted(this.#continueFrom(replaced), signal)
-      conversation = before ?? (await unlessAborted(this.#begun(turn, asking.model), signal)).id
+      conversation = before ?? (await unlessAborted(this.#begin(turn, asking.model), signal)).id
     } catch (thrown) {
       const end = { state: signal.aborted ? 'stopped' : 'failed', fault: faultOf(thrown, signal) } as const
       this.#change(turn.key, (answer) => ({ ...answer, ...end }))
       this.#running = null
       return
     }
-    const { answer, requestId, lost } = await this.#answered(turn, conversation, asking, signal)
+    const { answer, requestId, lost } = await this.#relay(turn, conversation, asking, signal)
     this.#running = null
     const paid = requestId ?? answer.id
     const receipt = paid === null ? Promise.resolve() : this.#addReceipt(turn.key, paid)
@@ -200,7 +200,7 @@ export class OpenThread {
   }
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
-  async #begun(first: Turn, model: string): Promise<Conversation> {
+  async #begin(first: Turn, model: string): Promise<Conversation> {
     const made = await call<Conversation>('POST', 'conversations', { title: titleOf(first), model })
     this.#known = made
     this.#show({ title: made.title })
@@ -208,7 +208,7 @@ export class OpenThread {
   }
 
   /** `lost`: the gateway may have answered, or still be answering, but this page does not receive it. */
-  async #answered(turn: Turn, conversation: string, asking: Asking, signal: AbortSignal) {
+  async #relay(turn: Turn, conversation: string, asking: Asking, signal: AbortSignal) {
     let answer = turn.answer
     let requestId: string | null = null
     let lost = false

@@ -49,25 +49,25 @@ export class Rates {
 
   /** What is left for a name now; negative after an overdraft. */
   remaining(name: string, perMinute: number): number {
-    return this.#filled(name, perMinute).level
+    return this.#bucketOf(name, perMinute).level
   }
 
   /** Takes an amount from an existing bucket. */
   spend(name: string, amount: number): void {
     const bucket = this.#buckets.get(name)
-    if (bucket) this.#filled(name, bucket.perMinute).level -= amount
+    if (bucket) this.#bucketOf(name, bucket.perMinute).level -= amount
   }
 
   /** How long until `amount` is available, milliseconds. Creates the bucket if necessary. */
   waitMs(name: string, perMinute: number, amount: number): number {
-    const bucket = this.#filled(name, perMinute)
+    const bucket = this.#bucketOf(name, perMinute)
     this.#buckets.set(name, bucket)
     if (this.#buckets.size > this.#most) this.#forgetFull(name)
     const missing = Math.min(amount, perMinute) - bucket.level
     return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / perMinute - roundingMs)
   }
 
-  #filled(name: string, perMinute: number): Bucket {
+  #bucketOf(name: string, perMinute: number): Bucket {
     const now = this.#clock()
     const bucket = this.#buckets.get(name) ?? { level: perMinute, at: now, perMinute }
     const gained = (Math.max(0, now - bucket.at) * perMinute) / minuteMs
@@ -79,7 +79,7 @@ export class Rates {
 
   #forgetFull(except: string): void {
     for (const [name, { perMinute }] of this.#buckets) {
-      if (name !== except && this.#filled(name, perMinute).level >= perMinute) this.#buckets.delete(name)
+      if (name !== except && this.#bucketOf(name, perMinute).level >= perMinute) this.#buckets.delete(name)
     }
     // Where few are full, not every request may look through all of them.
     this.#most = Math.max(manyBuckets, 2 * this.#buckets.size)

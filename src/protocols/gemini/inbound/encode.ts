@@ -63,7 +63,7 @@ export class GeminiEncoder implements StreamEncoder {
       case 'text-delta':
       case 'refusal-delta':
         candidate.text += event.text
-        return event.text === '' ? [] : this.#said(event.choice, [{ text: event.text }])
+        return event.text === '' ? [] : this.#chunkOfParts(event.choice, [{ text: event.text }])
       case 'reasoning-delta':
         if (this.#context.sealsThoughts === true && isForeign(event.detail)) {
           keep(candidate, event.detail)
@@ -84,10 +84,12 @@ export class GeminiEncoder implements StreamEncoder {
         return []
       }
       case 'image':
-        return this.#said(event.choice, [{ inlineData: { mimeType: event.mediaType, data: event.data } }])
+        return this.#chunkOfParts(event.choice, [
+          { inlineData: { mimeType: event.mediaType, data: event.data } },
+        ])
       case 'audio-delta': {
         const { data } = event.audio
-        return data === undefined ? [] : this.#said(event.choice, [audioPart(data)])
+        return data === undefined ? [] : this.#chunkOfParts(event.choice, [audioPart(data)])
       }
       case 'annotation':
         candidate.annotations.push(event.annotation)
@@ -116,7 +118,7 @@ export class GeminiEncoder implements StreamEncoder {
   /** What has come together goes on in one chunk: clients of this protocol keep a content for each, and send it back. */
   texts({ choice, content }: Texts): string {
     this.#candidate(choice).text += content
-    return this.#said(choice, [{ text: content }])
+    return this.#chunkOfParts(choice, [{ text: content }])
       .map(encodeFrame)
       .join('')
   }
@@ -162,7 +164,7 @@ export class GeminiEncoder implements StreamEncoder {
   }
 
   /** Parts that come after the reasoning so far. */
-  #said(index: number, parts: JsonObject[]): Frame[] {
+  #chunkOfParts(index: number, parts: JsonObject[]): Frame[] {
     return this.#chunkOf(index, [...closedThought(this.#candidate(index)), ...parts])
   }
 

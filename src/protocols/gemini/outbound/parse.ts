@@ -87,7 +87,7 @@ class AnswerParser implements StreamParser {
     if (data === '[DONE]') this.#least = 1
     if (this.#over || data === '' || data === '[DONE]') return []
     const value = parseJson(data)
-    if (value === undefined) return [this.#failed(fault('broken', 'A frame of the stream is not JSON.'))]
+    if (value === undefined) return [this.#failure(fault('broken', 'A frame of the stream is not JSON.'))]
     const events: ChatEvent[] = []
     this.#learn(frame, this.add(value, events), events)
     return events
@@ -159,7 +159,7 @@ class AnswerParser implements StreamParser {
     const reported = faultIn(value)
     const chunk = reported === undefined ? readChunk(value) : undefined
     if (chunk !== undefined) this.#addChunk(chunk, events)
-    else events.push(this.#failed(reported ?? fault('broken', 'A chunk is not an object.')))
+    else events.push(this.#failure(reported ?? fault('broken', 'A chunk is not an object.')))
     return chunk
   }
 
@@ -181,7 +181,7 @@ class AnswerParser implements StreamParser {
       this.#addUsage(events)
     }
     if (failure !== undefined)
-      events.push(this.#failed(brokenFinish(failure.finishReason ?? '', failure.finishMessage)))
+      events.push(this.#failure(brokenFinish(failure.finishReason ?? '', failure.finishMessage)))
   }
 
   /** Recognises the next frames by this one if all it did was to add a text, and to count it. */
@@ -226,7 +226,7 @@ class AnswerParser implements StreamParser {
     return this.#traits.searchBilledPer === 'query' ? queries : Math.min(1, queries)
   }
 
-  #failed(fault: Fault): ChatEvent {
+  #failure(fault: Fault): ChatEvent {
     this.#over = true
     this.#runs.forget()
     return { kind: 'error', fault }

@@ -99,7 +99,7 @@ class RepairStream implements PassthroughStream, Progress {
 
   push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
     this.#reader.push(bytes)
-    return this.#mended()
+    return this.#mendAll()
   }
 
   end(): readonly Uint8Array[] {
@@ -125,7 +125,7 @@ class RepairStream implements PassthroughStream, Progress {
   }
 
   /** Mends what has been received: at once, or in steps from a frame on that is large. */
-  #mended(): DoneOrSteps<readonly Uint8Array[]> {
+  #mendAll(): DoneOrSteps<readonly Uint8Array[]> {
     try {
       for (let frame = this.#reader.next(); frame !== undefined; frame = this.#reader.next()) {
         if (isLarge(frame)) return this.#inSteps(frame)
@@ -148,7 +148,7 @@ class RepairStream implements PassthroughStream, Progress {
     } catch (error) {
       return this.#unreadable(error)
     }
-    const rest = this.#mended()
+    const rest = this.#mendAll()
     return isSteps(rest) ? yield* rest : rest
   }
 

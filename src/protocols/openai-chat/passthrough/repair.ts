@@ -124,7 +124,7 @@ export class FrameRepair {
       this.delivered.add(this.#templateChoice, 'output', unescapeText(text))
       return [{ event: undefined, data: this.#template.mend(text) }]
     }
-    const mended = this.#parsed(frame)
+    const mended = this.#parse(frame)
     // Fields carried over from frames before belong to this one alone: nothing may be learnt from it.
     if (unburdened && mended.length === 1) {
       const learnt = ContentTemplate.learn(frame, mended[0]!)
@@ -149,7 +149,7 @@ export class FrameRepair {
     return { text: this.#template.write(run.texts), end: run.end }
   }
 
-  #parsed(frame: Frame): Frame[] {
+  #parse(frame: Frame): Frame[] {
     const chunk = parseJson(frame.data)
     this.error = errorIn(frame, chunk)
     if (!isObject(chunk)) {
@@ -407,12 +407,12 @@ class CallRepair {
     }
     const text = argumentText(args)
     const known = this.#callOf(given, text)
-    if (known) return this.#continued(known, text, given.name !== undefined)
+    if (known) return this.#continueCall(known, text, given.name !== undefined)
     if (given.name === undefined) return this.#awaitName(given, text)
 
     const before = this.#nameless.get(given.theirs)
     this.#nameless.delete(given.theirs)
-    const call = this.#started(given.name, given.id ?? before?.id, given.theirs)
+    const call = this.#start(given.name, given.id ?? before?.id, given.theirs)
     const { index: ours } = call
     const start: JsonObject = {
       index: ours,
@@ -421,7 +421,7 @@ class CallRepair {
       function: { name: call.name, arguments: '', ...more },
       ...unknown,
     }
-    return [start, ...this.#continued(call, (before?.arguments ?? '') + text, false)]
+    return [start, ...this.#continueCall(call, (before?.arguments ?? '') + text, false)]
   }
 
   /** A call starts with its name; anything before is kept for it. */
@@ -433,7 +433,7 @@ class CallRepair {
     return []
   }
 
-  #started(name: string, id: string | undefined, theirs: number | undefined): Call {
+  #start(name: string, id: string | undefined, theirs: number | undefined): Call {
     const index = this.#calls.length
     // Servers that restart their ids with each call would make two calls one.
     const isTaken = id !== undefined && this.#sameId.has(id)
@@ -470,7 +470,7 @@ class CallRepair {
   }
 
   /** `repeated`: the delta repeats the name, so it may contain the whole call so far. */
-  #continued(call: Call, text: string, repeated: boolean): JsonObject[] {
+  #continueCall(call: Call, text: string, repeated: boolean): JsonObject[] {
     const piece = repeated ? newArguments(call.arguments, text) : text
     if (piece === '') return []
     call.arguments += piece

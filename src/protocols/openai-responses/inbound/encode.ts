@@ -106,7 +106,7 @@ export class ResponseEncoder implements StreamEncoder {
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const response = this.conclude(usage, bill)
     this.#emit(`response.${String(response['status'])}`, { response })
-    return this.#written()
+    return this.#write()
   }
 
   /** Closes what is open and returns the response. */
@@ -131,7 +131,7 @@ export class ResponseEncoder implements StreamEncoder {
     const wanted = request.store ?? true
     const whole = this.#response({ ...standing, output, stored: wanted })
     const stored = wanted && hooks.keep(whole)
-    return { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
+    return { ...whole, output: output.map((item) => this.#show(item)), store: stored }
   }
 
   /** Items that the provider did not finish stay open: the client would run a call that looked complete. */
@@ -149,9 +149,9 @@ export class ResponseEncoder implements StreamEncoder {
     const whole = this.#response({ ...failed, output, stored: wanted })
     // The client knows the id since the stream began and may retrieve the response to see how it ended.
     const stored = wanted && hooks.keep(whole)
-    const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
+    const shown = { ...whole, output: output.map((item) => this.#show(item)), store: stored }
     this.#emit('response.failed', { response: shown })
-    return this.#written()
+    return this.#write()
   }
 
   /** Stores what was delivered as a response that is `cancelled`, the status that OpenAI gives to such. */
@@ -307,14 +307,14 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   /** The item with the fields that this client wants. */
-  #shown(item: JsonObject): JsonObject {
+  #show(item: JsonObject): JsonObject {
     return this.#asked.encrypted ? item : withoutEncrypted(item)
   }
 
   /** How items write their events. */
   readonly #emitForItem: Emit = (type, fields) => {
     const { item } = fields
-    const shown = item === undefined ? fields : { ...fields, item: this.#shown(item as JsonObject) }
+    const shown = item === undefined ? fields : { ...fields, item: this.#show(item as JsonObject) }
     this.#emit(type, shown)
   }
 
@@ -333,10 +333,10 @@ export class ResponseEncoder implements StreamEncoder {
 
   #sending(): readonly Frame[] {
     this.#sent = this.#sequence
-    return this.#written()
+    return this.#write()
   }
 
-  #written(): readonly Frame[] {
+  #write(): readonly Frame[] {
     const frames = this.#frames
     this.#frames = []
     return frames

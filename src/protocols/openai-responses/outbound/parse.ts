@@ -473,7 +473,7 @@ class Output {
       case 'reasoning':
         return this.#reasoningItem(item, position)
       case 'compaction':
-        return this.#encrypted(item, position)
+        return this.#readEncrypted(item, position)
       case 'function_call':
         return this.#completeCall(position, item)
       case 'web_search_call':
@@ -519,10 +519,10 @@ class Output {
       const key = keyOf('reasoning', position, contentAt(at))
       this.#reasoning(key, this.#parts.rest(key, part.text), (text) => textPart(this.#format, id, text))
     }
-    this.#encrypted(item, position)
+    this.#readEncrypted(item, position)
   }
 
-  #encrypted(item: JsonObject, position: number): void {
+  #readEncrypted(item: JsonObject, position: number): void {
     const key = keyOf('encrypted', position, 0)
     const data = this.#parts.part(key).streamed > 0 ? '' : item.encrypted_content
     this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))

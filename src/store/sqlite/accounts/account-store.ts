@@ -95,7 +95,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findAccount(idOrEmail: string): Account | undefined {
-    return this.#cached(this.#accounts, idOrEmail, this.#readAccount)
+    return this.#readCached(this.#accounts, idOrEmail, this.#readAccount)
   }
 
   listAccounts(): readonly Account[] {
@@ -159,7 +159,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findKey(id: string): ApiKey | undefined {
-    return this.#cached(this.#keys, id, this.#readKey)
+    return this.#readCached(this.#keys, id, this.#readKey)
   }
 
   listKeys(account: string): readonly ApiKey[] {
@@ -237,7 +237,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findSession(id: string): Session | undefined {
-    return this.#cached(this.#sessions, id, this.#readSession)
+    return this.#readCached(this.#sessions, id, this.#readSession)
   }
 
   listSessions(account: string): readonly Session[] {
@@ -271,7 +271,7 @@ export class SqliteAccounts implements AccountStore {
     return row ? sessionOf(row) : undefined
   }
 
-  #cached<T>(
+  #readCached<T>(
     cache: LRUCache<string, Found<T>>,
     id: string,
     read: (id: string) => T | undefined,

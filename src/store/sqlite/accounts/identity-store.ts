@@ -191,7 +191,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
     const { id, account, publicKey, counter, transports, name, backedUp, createdAt, lastUsedAt } = passkey
     const list = JSON.stringify(transports)
     const values = [id, account, publicKey, counter, list, name, backedUp ? 1 : 0, createdAt, lastUsedAt]
-    return this.#inserted(() => this.#sql().insertPasskey.run(...values))
+    return this.#insert(() => this.#sql().insertPasskey.run(...values))
   }
 
   findPasskey(id: string): Passkey | undefined {
@@ -221,7 +221,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   linkIdentity({ issuer, subject }: Identity, account: string, at: number): boolean {
-    return this.#inserted(() => this.#sql().insertIdentity.run(issuer, subject, account, at))
+    return this.#insert(() => this.#sql().insertIdentity.run(issuer, subject, account, at))
   }
 
   listIdentities(account: string): readonly LinkedIdentity[] {
@@ -309,7 +309,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   /** False if a row with this key exists. */
-  #inserted(insert: () => unknown): boolean {
+  #insert(insert: () => unknown): boolean {
     try {
       writing(insert)
       return true

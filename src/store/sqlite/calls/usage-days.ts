@@ -83,11 +83,11 @@ export class UsageDays {
   write(): void {
     const written: UsageAdded[] = []
     for (const added of this.#added.length > 1 ? together(this.#added, rowOfDay) : this.#added)
-      if (this.#tried('usage_day', added)) written.push(added)
+      if (this.#tryAdd('usage_day', added)) written.push(added)
     this.#added = []
     if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry(written)
     const copies = written.length > 1 ? together(written.map(copyOf), rowOfTotal) : written
-    for (const added of copies) this.#tried('usage_total', added)
+    for (const added of copies) this.#tryAdd('usage_total', added)
   }
 
   onCommitted(): void {
@@ -117,7 +117,7 @@ export class UsageDays {
   }
 
   /** Whether it is in. */
-  #tried(table: Table, added: UsageAdded): boolean {
+  #tryAdd(table: Table, added: UsageAdded): boolean {
     const error = this.#refusal(table, added)
     if (error !== undefined) this.#refused.push({ table, added, error })
     return error === undefined

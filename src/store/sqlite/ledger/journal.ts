@@ -145,7 +145,7 @@ export class SqliteTransactions implements Transactions {
   constructor(database: Database, hooks: GroupHooks, log: Pick<LogSync, 'sync'> | undefined) {
     this.#database = database
     this.#hooks = hooks
-    this.sync = log && (() => this.#synced(log))
+    this.sync = log && (() => this.#sync(log))
     this.#begin = database.prepare('BEGIN IMMEDIATE')
     this.#commit = database.prepare('COMMIT')
     this.#rollback = database.prepare('ROLLBACK')
@@ -170,7 +170,7 @@ export class SqliteTransactions implements Transactions {
     return value
   }
 
-  async #synced(log: Pick<LogSync, 'sync'>): Promise<void> {
+  async #sync(log: Pick<LogSync, 'sync'>): Promise<void> {
     const durable = this.#hooks.durable()
     await log.sync()
     durable()

@@ -82,13 +82,13 @@ export class SqlitePayments implements PaymentStore {
 
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
     return this.#together(() => {
-      const before = this.#required(id)
+      const before = this.#rowOf(id)
       const after = change(before)
       return after === null ? before : this.#write(before, after)
     })
   }
 
-  #required(id: string): TopUp {
+  #rowOf(id: string): TopUp {
     const row = this.#sql().find.get(id)
     if (!row) throw new Error(`there is no top-up ${id}`)
     return topUpOf(row)
@@ -156,7 +156,7 @@ export class SqlitePayments implements PaymentStore {
     change: Parameters<PaymentStore['changeReversal']>[1],
   ): Reversal | undefined {
     return this.#together(() => {
-      const before = this.#required(topUp)
+      const before = this.#rowOf(topUp)
       const all = this.#sql().reversals.all(topUp).map(reversalOf)
       const current = all.find((other) => other.processor === processor && other.id === id)
       const changed = change(before, current, all)
@@ -173,7 +173,7 @@ export class SqlitePayments implements PaymentStore {
     return this.#together(() => {
       const known = this.#sql().refund.get(id, refund.id)
       if (known) return askedRefundOf(known)
-      const topUp = this.#required(id)
+      const topUp = this.#rowOf(id)
       if (amount > topUp.amount - topUp.refunded) return 'exceeds'
       this.#sql().askRefund.run(id, refund.id, amount, askedAt)
       return refund
