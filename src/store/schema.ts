@@ -4,11 +4,12 @@
 // insert-only.
 
 import { sql } from 'drizzle-orm'
+import { pools } from '../credits/pool.ts'
 import * as columns from './columns.ts'
 import { accountTables } from './schema-accounts.ts'
 import { paymentTables } from './schema-payments.ts'
 
-const pools = sql.raw(`'purchased','welcome','daily','subscription'`)
+const poolList = sql.raw(pools.map((pool) => `'${pool}'`).join(','))
 
 /** Takes the column types of one database and returns its tables. */
 export function defineTables(c: typeof columns) {
@@ -52,7 +53,7 @@ function ledgerTables(c: typeof columns) {
     },
     (t) => [
       c.primaryKey({ columns: [t.account, t.pool] }),
-      c.check('wallet_pool', sql`pool in (${pools})`),
+      c.check('wallet_pool', sql`pool in (${poolList})`),
       c.check('wallet_held', sql`held between 0 and posted`),
       c.check('wallet_posted', sql`posted between 0 and 4000000000000000000`),
       c.check('wallet_debt', sql`debt >= 0`),
@@ -92,7 +93,7 @@ function ledgerTables(c: typeof columns) {
         .index('lot_owned')
         .on(t.account)
         .where(sql`id not glob 'line_*'`),
-      c.check('lot_pool', sql`pool in (${pools})`),
+      c.check('lot_pool', sql`pool in (${poolList})`),
       c.check('lot_granted', sql`granted between 1 and 1000000000000000000`),
       c.check('lot_parts', sql`expired >= 0 and refunded >= 0 and remaining + expired + refunded <= granted`),
       c.check('lot_pinned', sql`pinned between 0 and remaining`),

@@ -2,9 +2,10 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { call, relayedAnswerWithinMs } from './call.ts'
+import type { ProcessorId } from '../../http/console/views.ts'
 import type { Page, Pool } from './wire.ts'
 
-export type ProcessorId = 'razorpay' | 'stripe' | 'sim'
+export type { ProcessorId }
 
 export type TopUpState =
   'open' | 'paid' | 'credited' | 'failed' | 'expired' | 'refunded_part' | 'refunded' | 'disputed'

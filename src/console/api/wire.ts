@@ -1,11 +1,12 @@
 // Answers of the console API. Times are ISO 8601, amounts are decimal strings of US dollars.
 
 import type { Receipt } from '../../credits/ledger/receipt.ts'
-import type { CreditPool as Pool, KeyView as Key } from '../../http/console/views.ts'
+import type { KeyView as Key, Pool } from '../../http/console/views.ts'
 
 export type { Receipt }
 export type {
-  CreditPool as Pool,
+  EventType,
+  Pool,
   CreditsView as Credits,
   HistoryEntryView as HistoryRow,
   IdentityView as Identity,

@@ -203,10 +203,10 @@ function Grant({ path }: { path: string }) {
         <Choice
           label={t('Pool')}
           name="pool"
-          options={(['purchased', 'welcome', 'subscription'] as const).map((pool) => [
-            pool,
-            t(poolNames[pool]),
-          ])}
+          // Daily credit is granted by the gateway alone.
+          options={Object.entries(poolNames)
+            .filter(([pool]) => pool !== 'daily')
+            .map(([pool, name]) => [pool, t(name)])}
         />
         <TextField
           label={t('Expires')}

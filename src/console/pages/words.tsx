@@ -5,8 +5,8 @@ import { Badge } from '../ui/basics.tsx'
 
 export const poolNames: Readonly<Record<Pool, string>> = {
   purchased: 'Purchased',
-  subscription: 'Subscription',
   welcome: 'Welcome',
+  subscription: 'Subscription',
   daily: 'Daily',
 }
 

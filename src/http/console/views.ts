@@ -1,5 +1,11 @@
 // The answers of /console/api, for both the gateway and the console, which takes its types from here. Amounts are
-// decimal strings of US dollars, times are ISO 8601. Imports nothing.
+// decimal strings of US dollars, times are ISO 8601. Imports types alone.
+
+import type { Pool } from '../../credits/pool.ts'
+import type { EventType } from '../../notify/webhook.ts'
+import type { ProcessorId } from '../../payments/news.ts'
+
+export type { EventType, Pool, ProcessorId }
 
 export interface SessionView {
   readonly account: {
@@ -106,12 +112,10 @@ export interface ListView<Item> {
   readonly data: readonly Item[]
 }
 
-export type CreditPool = 'purchased' | 'welcome' | 'daily' | 'subscription'
-
 /** An amount of granted credit. */
 export interface LotView {
   readonly id: string
-  readonly pool: CreditPool
+  readonly pool: Pool
   /** What was granted. */
   readonly amount: string
   readonly remaining: string
@@ -139,7 +143,7 @@ export interface CreditsView {
   /** What one call could hold now. */
   readonly spendable: { readonly api: string; readonly app: string }
   readonly pools: readonly {
-    readonly type: CreditPool
+    readonly type: Pool
     readonly remaining: string
     readonly held: string
     readonly api_spendable: boolean
@@ -155,7 +159,7 @@ export interface CreditsView {
 export interface HistoryEntryView {
   readonly at: string
   readonly kind: string
-  readonly pool: CreditPool | null
+  readonly pool: Pool | null
   /** Signed. */
   readonly amount: string
   readonly lot: string | null

@@ -1,6 +1,7 @@
 // The answers about payments of the console's API and the admin API, for the documentation.
 
 import { z } from 'zod'
+import { processorIds } from '../../payments/news.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { json, type Operation, time, usd } from '../docs/operation.ts'
 import { redeemedSchema, statementSchema, topUpBody, topUpSchema, voucherBody } from './wire.ts'
@@ -18,7 +19,7 @@ export const paymentAnswers: Readonly<Record<string, z.ZodType>> = {
       min: rupees,
       max: rupees,
       credit_expires_at: time.describe('Until when credit could be used that is paid for now.'),
-      processors: z.array(z.strictObject({ id: z.enum(['razorpay', 'stripe', 'sim']), test: z.boolean() })),
+      processors: z.array(z.strictObject({ id: z.enum(processorIds), test: z.boolean() })),
     }),
   ),
   'GET top-ups': z.strictObject({

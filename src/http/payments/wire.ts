@@ -1,6 +1,8 @@
-// Request and response types of payments. Imports only zod: the console takes its types from here.
+// Request and response types of payments.
 
 import { z } from 'zod'
+import { pools } from '../../credits/pool.ts'
+import { processorIds } from '../../payments/news.ts'
 
 export const topUpBody = z.lazy(() =>
   z.strictObject({
@@ -10,7 +12,7 @@ export const topUpBody = z.lazy(() =>
       .describe('Rupees, as a decimal string with at most two decimals'),
     currency: z.literal('INR').describe('The currency of the amount'),
     processor: z
-      .enum(['razorpay', 'stripe', 'sim'])
+      .enum(processorIds)
       .optional()
       .describe('Who takes the money; the first that is set up where it is left out'),
   }),
@@ -27,7 +29,7 @@ export const topUpSchema = z.lazy(() =>
       .describe(
         'Money may still arrive after `failed` and `expired`; credit is there from `credited` on, and goes with refunds',
       ),
-    processor: z.enum(['razorpay', 'stripe', 'sim']),
+    processor: z.enum(processorIds),
     test: z.boolean().describe('Of a test mode: it shows the flow and credits nothing'),
     amount: money.describe('What is to be paid'),
     currency: z.literal('INR'),
@@ -97,7 +99,7 @@ export const statementSchema = z.lazy(() =>
         movement.extend({
           day: z.string(),
           kind,
-          pool: z.enum(['purchased', 'welcome', 'daily', 'subscription']),
+          pool: z.enum(pools),
         }),
       )
       .describe('The same by day, kind and pool'),

@@ -1,6 +1,7 @@
 // The documentation of keys, credits and receipts.
 
 import { z } from 'zod'
+import { pools } from '../../credits/pool.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { json, type Operation, text } from '../docs/operation.ts'
 import {
@@ -105,8 +106,7 @@ const shownCredits = {
         api_spendable: false,
         lots: [{ remaining: '0.5', held: '0', granted_at: sinceFirstRun, expires_at: null }],
       },
-      { type: 'daily', remaining: '0', api_spendable: false, lots: [] },
-      { type: 'subscription', remaining: '0', api_spendable: false, lots: [] },
+      ...pools.slice(2).map((type) => ({ type, remaining: '0', api_spendable: false, lots: [] })),
     ],
     total_purchased: '100',
     total_used: '0.0000075',
