@@ -1,6 +1,7 @@
 // The command line. Groups of commands are in commands/*/commands.ts; a command is loaded when it is called.
 
 import { Command, CommanderError } from 'commander'
+import { eventTypes } from '../notify/webhook.ts'
 import {
   CommandFailure,
   type Context,
@@ -677,10 +678,7 @@ function webhookCommands(weir: Command, io: Io): void {
     .description('add a webhook; the secret that its messages are signed with is shown this once')
     .argument('<url>', 'such as https://example.com/hooks/weir')
     .requiredOption(...account)
-    .option(
-      '--event <event...>',
-      'balance.low, lot.expiring, top_up.credited, key.created, key.limit_reached (all of them)',
-    )
+    .option('--event <event...>', `${eventTypes.join(', ')} (all of them)`)
   ready(add, io, async (...given) => (await import('./commands/webhooks.ts')).addWebhook(...given))
   const list = group
     .command('list')

@@ -15,7 +15,7 @@ interface WatchParts {
   readonly now: () => number
 }
 
-const watched: readonly EventType[] = ['balance.low', 'lot.expiring', 'key.limit_reached']
+const watched = ['balance.low', 'lot.expiring', 'key.limit_reached'] as const satisfies readonly EventType[]
 const perStep = 50
 const mostRefused = 10_000
 /** A key that has spent this part of its limit after it refused a call had not reached it. */
@@ -169,7 +169,7 @@ export class AccountWatch {
 /** What is beside a line: an account or a key of it. */
 interface Subject {
   readonly account: string
-  readonly type: EventType
+  readonly type: (typeof watched)[number]
   /** With which the sources of its events begin. */
   readonly name: string
 }

@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
+import type { EventType } from '../api/wire.ts'
 import { milliseconds } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
@@ -14,7 +15,7 @@ import { QueryState } from '../ui/table.tsx'
 interface Webhook {
   readonly id: string
   readonly url: string
-  readonly events: readonly string[]
+  readonly events: readonly EventType[]
   readonly created_at: string
 }
 
@@ -34,7 +35,7 @@ interface Delivery {
   readonly attempts: readonly DeliveryAttempt[]
 }
 
-const events: Readonly<Record<string, string>> = {
+const events: Readonly<Record<EventType, string>> = {
   'balance.low': 'The purchased credit is low',
   'lot.expiring': 'A top-up expires soon',
   'top_up.credited': 'A top-up was credited',
