@@ -145,6 +145,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   errors: [],
   async: [],
   text: [],
+  scheduler: ['json'],
   limits: ['async', 'errors'],
   transport: [],
   'lru.ts': [],
@@ -159,7 +160,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   tools: ['async', 'transport', 'credits', 'egress', 'conversation', 'errors', 'json', 'version.ts'],
   payments: ['accounts', 'async', 'credits', 'errors'],
   notify: ['accounts', 'async', 'credits', 'errors', 'payments'],
-  responses: ['async', 'conversation', 'errors', 'json'],
+  responses: ['async', 'conversation', 'errors', 'json', 'scheduler'],
   observe: ['async'],
   chat: [
     'accounts',
@@ -176,6 +177,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'protocols',
     'providers',
     'limits',
+    'scheduler',
     'tools',
   ],
   store: [
@@ -209,6 +211,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'payments',
     'protocols',
     'responses',
+    'scheduler',
     'version.ts',
   ],
   // It runs in the browser: of the gateway it knows the types on the wire.

@@ -4,7 +4,7 @@
 export type Awaitable<T> = T | Promise<T>
 
 /**
- * Continues with the result of `act`, synchronously if it is not a promise: an `await` would cost a turn of the
+ * Continues with the result of `act`, synchronously if it is not a promise: an `await` would cost a round of the
  * microtask queue and let other work in between. `failed` handles what `act` throws or rejects with; without it that
  * reaches the caller.
  */

@@ -32,7 +32,7 @@ interface Group {
 
 /** Of those without a running call, as many are kept: making one takes longer than a call should wait. */
 const mostIdle = 1_000
-/** Between two turns of the event loop, so many are checked. */
+/** Between two iterations of the event loop, so many are checked. */
 const checkedAtOnce = 50
 const retryMs = 1_000
 /** The longest time of a timer. */

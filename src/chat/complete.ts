@@ -30,7 +30,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const asked = routingFor(received.caller, received.request.envelope.routing)
   const sized = sizedRouting(parts, received, models, asked)
   const routing = sized instanceof Promise ? await sized : sized
-  const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
+  const able = candidatesFor(models, parts.providers, routing, rotationOf(incoming), n)
   const { call: routed, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
   const call = withThoughts(parts.thoughts, routed, candidates)
   const pools = fundingFor(parts, call, candidates)
@@ -53,8 +53,8 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
 /** For an answer that may pause, which is made in rounds too. */
 const noTools: DeclaredTools = { declarations: [], maxCalls: undefined, approved: [], history: [] }
 
-/** Calls of one session share a turn, and so the same provider key; every other call has a turn of its own. */
-function turnOf({ caller, request, requestId }: IncomingCall): string {
+/** Calls of one session share a rotation, and so the provider's key; every other call has its own. */
+function rotationOf({ caller, request, requestId }: IncomingCall): string {
   const { sessionId } = request.envelope
   return sessionId === undefined ? requestId : `${caller.account.id} ${sessionId}`
 }

@@ -228,7 +228,7 @@ function mostCost({ maximum, fee }: Omit<Rounds<never>, 'call'>, first: FirstRou
  * model is unknown, is not a chat model, or is not allowed for this caller.
  */
 export async function countTokens(
-  parts: Pick<ChatParts, 'catalog' | 'counter' | 'turns'>,
+  parts: Pick<ChatParts, 'catalog' | 'counter' | 'scheduler'>,
   caller: Caller,
   model: string,
   prompt: PromptParts,

@@ -33,7 +33,7 @@ export interface Route<Parts = HttpParts> {
   /** Load balancers probe by HTTP/1.0, without a Host. */
   readonly takesNoHost?: true
   /** Answered at once, however many requests wait; otherwise a busy process would fail its probe and be restarted. */
-  readonly takesNoTurn?: true
+  readonly skipsScheduler?: true
   /** Loaded with the first reader of the documentation; absent for pages. */
   readonly operation?: () => Promise<Operation>
 }

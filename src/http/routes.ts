@@ -150,7 +150,7 @@ export function createRoutes(parts: HttpParts) {
 /** The same of a process that serves models alone: `elsewhere` answers whatever else is asked for. */
 export function createServingRoutes(parts: ServingParts, elsewhere: (request: Request) => Promise<Response>) {
   const handle: Route<unknown>['handle'] = (_, { request }) => elsewhere(request)
-  const others: Route<unknown> = { method: 'ALL', path: '/*', handle, errors: errorsAt, takesNoTurn: true }
+  const others: Route<unknown> = { method: 'ALL', path: '/*', handle, errors: errorsAt, skipsScheduler: true }
   return application(parts, [...serving, { ...others, path: getReadiness.path, takesNoHost: true }, others])
 }
 

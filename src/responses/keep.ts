@@ -1,7 +1,8 @@
 // Keeps answers for clients that come back for them.
 
 import type { JsonObject } from '../conversation/request.ts'
-import { characters, leastBytes, type Steps, stringifySteps } from '../json/json.ts'
+import { characters, leastBytes, stringifySteps } from '../json/json.ts'
+import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { ResponseStore, StoredBytes } from './response-store.ts'
 
 export interface ResponseLimits {
@@ -19,7 +20,7 @@ export interface KeepingParts {
   readonly stored: StoredBytes | undefined
   readonly responseLimits: ResponseLimits
   /** Shares the event loop among all calls. */
-  readonly turns: { through<T>(steps: Steps<T>): T | Promise<T> }
+  readonly scheduler: Pick<Scheduler, 'runSteps'>
   readonly log: { warn(message: string, facts: Readonly<Record<string, unknown>>): void }
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -59,13 +60,13 @@ export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<v
 
 async function keep(parts: KeepingParts, asked: AnsweredCall): Promise<void> {
   const { account, requestId, conversation, input, answer } = asked
-  const { responses, responseLimits, turns, log, now } = parts
+  const { responses, responseLimits, scheduler, log, now } = parts
   const previous = answer['previous_response_id']
   const fail = (error: unknown) => log.warn('a response was not stored yet', { request_id: requestId, error })
   try {
     const texts = {
-      input: await turns.through(stringifySteps(input)),
-      answer: await turns.through(stringifySteps(answer)),
+      input: await scheduler.runSteps(stringifySteps(input)),
+      answer: await scheduler.runSteps(stringifySteps(answer)),
     }
     const kept = responses.keep({
       id: String(answer['id']),

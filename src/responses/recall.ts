@@ -11,6 +11,7 @@ import type {
   StoredResponse,
   WrittenResponse,
 } from './response-store.ts'
+import type { Scheduler } from '../scheduler/scheduler.ts'
 
 /** An item that a request names instead of sending it. */
 interface ItemReference {
@@ -31,7 +32,7 @@ interface RecallRequest {
   /** The most bytes that a body may have. */
   readonly maxBodyBytes: number
   /** Called with all the bytes that are to be read and parsed, which waits for it. */
-  readonly turn: Turn
+  readonly permit: ReadPermit
 }
 
 interface RecalledItems {
@@ -43,12 +44,6 @@ interface RecalledItems {
   readonly bytes: number
 }
 
-/** Shares the event loop among all calls. */
-interface RecallTurns {
-  run<T>(work: () => T): T | Promise<T>
-  through<T>(steps: Steps<T>): T | Promise<T>
-}
-
 const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
 
 /**
@@ -57,8 +52,8 @@ const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
  */
 export async function recall(
   responses: Pick<ParsedResponses, 'conversation' | 'find'>,
-  turns: RecallTurns,
-  { viewer, mayUse, previous, references, room, maxBodyBytes, turn }: RecallRequest,
+  scheduler: Pick<Scheduler, 'run' | 'runSteps'>,
+  { viewer, mayUse, previous, references, room, maxBodyBytes, permit }: RecallRequest,
 ): Promise<RecalledItems> {
   if (previous === undefined && references.length === 0) return nothing
   const tooLarge = () =>
@@ -69,7 +64,7 @@ export async function recall(
   const history: JsonObject[] = []
   let historyBytes = 0
   if (previous !== undefined) {
-    const conversation = await responses.conversation(viewer, previous, mostRead(maxBodyBytes), turn)
+    const conversation = await responses.conversation(viewer, previous, mostRead(maxBodyBytes), permit)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
     const barred = conversation.responses.find(({ model }) => !mayUse(model))
@@ -81,12 +76,12 @@ export async function recall(
       for (const item of itemsOf(response)) history.push(item)
     }
   }
-  const items = await referredItems(responses, turns, { viewer, mayUse }, references, {
+  const items = await referredItems(responses, scheduler, { viewer, mayUse }, references, {
     room: mostRead(maxBodyBytes),
-    turn: (bytes) => turn(historyBytes + bytes),
+    permit: (bytes) => permit(historyBytes + bytes),
   })
   if (items === undefined) throw tooLarge()
-  const bytes = await turns.through(sizeSteps(history, items, references))
+  const bytes = await scheduler.runSteps(sizeSteps(history, items, references))
   if (bytes > Math.max(room, 0) && bytes > 0) throw tooLarge()
   return { history, items, bytes }
 }
@@ -102,10 +97,10 @@ export function mostRead(maxBodyBytes: number): number {
 /** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
 async function referredItems(
   responses: Pick<ParsedResponses, 'find'>,
-  turns: RecallTurns,
+  scheduler: Pick<Scheduler, 'run' | 'runSteps'>,
   { viewer, mayUse }: Pick<RecallRequest, 'viewer' | 'mayUse'>,
   references: readonly ItemReference[],
-  { room, turn }: Pick<RecallRequest, 'room' | 'turn'>,
+  { room, permit }: Pick<RecallRequest, 'room' | 'permit'>,
 ): Promise<ReadonlyMap<string, JsonObject> | undefined> {
   const items = new Map<string, JsonObject>()
   const wanted = new Map<string, Set<string>>()
@@ -117,7 +112,9 @@ async function referredItems(
   let read = 0
   for (const [response, of] of wanted) {
     // A request may name ten thousand responses: together they take a fifth of a second to look for.
-    const stored = await turns.run(() => responses.find(viewer, response, (bytes) => turn(read + bytes)))
+    const stored = await scheduler.run(() =>
+      responses.find(viewer, response, (bytes) => permit(read + bytes)),
+    )
     if (!stored || !mayUse(stored.model)) continue
     read += stored.size
     if (read > room) return undefined
@@ -175,33 +172,28 @@ function* sizeOf(items: readonly JsonObject[]): Steps<number> {
 
 type Store = Pick<ResponseStore, 'find' | 'sizeOf' | 'conversation'>
 
-/** Shares the event loop among all calls. */
-interface Turns {
-  through<T>(steps: Steps<T>): T | Promise<T>
-}
-
 /** Permission to read and parse so many bytes. */
-export type Turn = (bytes: number) => Awaitable<void>
+export type ReadPermit = (bytes: number) => Awaitable<void>
 
-/** A conversation no larger than this is read before its turn: it takes less than asking for its size. */
+/** A conversation no larger than this is read before it is permitted: it takes less than asking for its size. */
 const littleBytes = 65_536
 
 export class ParsedResponses {
   readonly #store: Store
-  readonly #turns: Turns
+  readonly #scheduler: Pick<Scheduler, 'runSteps'>
 
-  constructor(store: Store, turns: Turns) {
+  constructor(store: Store, scheduler: Pick<Scheduler, 'runSteps'>) {
     this.#store = store
-    this.#turns = turns
+    this.#scheduler = scheduler
   }
 
-  /** As the store's `find`. Many requests may wait for their turns, so nothing is read before. */
-  async find(viewer: ResponseViewer, id: string, turn: Turn): Promise<StoredResponse | undefined> {
+  /** As the store's `find`. Many requests may wait for permission, so nothing is read before. */
+  async find(viewer: ResponseViewer, id: string, permit: ReadPermit): Promise<StoredResponse | undefined> {
     const size = await this.#store.sizeOf(viewer, id)
     if (size === undefined) return undefined
-    await turn(size)
+    await permit(size)
     const written = await this.#store.find(viewer, id)
-    return written && this.#turns.through(parsedSteps(written))
+    return written && this.#scheduler.runSteps(parsedSteps(written))
   }
 
   /** As the store's `conversation`. */
@@ -209,13 +201,13 @@ export class ParsedResponses {
     viewer: ResponseViewer,
     id: string,
     maxBytes: number,
-    turn: Turn,
+    permit: ReadPermit,
   ): Promise<Conversation> {
-    const conversation = await this.#writtenConversation(viewer, id, maxBytes, turn)
+    const conversation = await this.#writtenConversation(viewer, id, maxBytes, permit)
     if (conversation.kind !== 'whole') return conversation
     const responses: StoredResponse[] = []
     for (const written of conversation.responses)
-      responses.push(await this.#turns.through(parsedSteps(written)))
+      responses.push(await this.#scheduler.runSteps(parsedSteps(written)))
     return { kind: 'whole', responses }
   }
 
@@ -223,15 +215,15 @@ export class ParsedResponses {
     viewer: ResponseViewer,
     id: string,
     maxBytes: number,
-    turn: Turn,
+    permit: ReadPermit,
   ): Promise<Conversation<WrittenResponse>> {
     const little = await this.#store.conversation(viewer, id, Math.min(maxBytes, littleBytes))
     if (little.kind === 'whole') {
-      await turn(little.responses.reduce((sum, { size }) => sum + size, 0))
+      await permit(little.responses.reduce((sum, { size }) => sum + size, 0))
       return little
     }
     if (little.kind === 'missing' || little.bytes > maxBytes) return little
-    await turn(little.bytes)
+    await permit(little.bytes)
     return this.#store.conversation(viewer, id, maxBytes)
   }
 }

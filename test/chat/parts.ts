@@ -6,7 +6,7 @@ import type { ChatParts } from '../../src/chat/parts.ts'
 import { Health } from '../../src/chat/routing/health.ts'
 import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
 import { Buffered, Watchdog } from '../../src/chat/streaming/relay.ts'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { TokenCounter } from '../../src/chat/counting/token-counter.ts'
 import { Upstream } from '../../src/providers/upstream.ts'
 import { Arrivals } from '../../src/chat/upstream/arrivals.ts'
@@ -72,7 +72,7 @@ export function partsOf(
     onCallEnded: (call) => void ended.push(call),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     watchdog: new Watchdog(),
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     largeBodies: new LargeBodies(),
     memory: new Memory(),
     counter,

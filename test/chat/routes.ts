@@ -1,6 +1,6 @@
 // Routes to the providers there are, and what a client's request looks like when it has been lowered for one.
 
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import type { Model } from '../../src/catalog/row.ts'
 import type { IncomingCall } from '../../src/chat/call.ts'
 import { loweredFor, type LoweringParts } from '../../src/chat/upstream/lower.ts'
@@ -132,7 +132,7 @@ export async function lowered(
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
   // The gateway only fetches media, and there are none.
   const sent = await loweredFor(
-    { turns: new Turns() } as LoweringParts,
+    { scheduler: new Scheduler() } as LoweringParts,
     call,
     candidate,
     outbound,

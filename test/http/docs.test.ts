@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type ErrorCode, errorReference, errorTable } from '../../src/errors/errors.ts'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { LargeBodies } from '../../src/http/intake/read-body.ts'
@@ -27,7 +27,7 @@ const calls = new CallLog({
 const routes = createRoutes({
   body,
   calls,
-  turns: new Turns(),
+  scheduler: new Scheduler(),
   largeBodies: new LargeBodies(),
   freeReads: new FreeReads(0, Date.now),
   site: { addressOf: () => '127.0.0.1' } as unknown as HttpParts['site'],

@@ -1,7 +1,7 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { LargeBodies, largeBytes, readCall } from '../../src/http/intake/read-body.ts'
 import { until } from '../chat/lab.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
@@ -13,7 +13,7 @@ function setUp(mostBytes: number, longestMs = 60_000) {
   const bodies = new LargeBodies({ mostBytes, longestMs })
   const begun: string[] = []
   const ask = async (id: string, account: string, bytes: number) => {
-    await bodies.turn(id, account, bytes)
+    await bodies.permit(id, account, bytes)
     begun.push(id)
   }
   return { bodies, begun, ask, settle: () => new Promise((resolve) => setImmediate(resolve)) }
@@ -22,7 +22,7 @@ function setUp(mostBytes: number, longestMs = 60_000) {
 describe('large bodies', () => {
   test('that fit into the limit together wait for nothing, not even a promise', () => {
     const { bodies } = setUp(100)
-    expect([bodies.turn('1', 'a', 60), bodies.turn('2', 'b', 40)]).toEqual([undefined, undefined])
+    expect([bodies.permit('1', 'a', 60), bodies.permit('2', 'b', 40)]).toEqual([undefined, undefined])
     expect(bodies.bytes).toBe(100)
   })
 
@@ -64,8 +64,8 @@ describe('large bodies', () => {
 
   test('give back what they took once, however often they leave', () => {
     const { bodies } = setUp(100)
-    void bodies.turn('1', 'a', 60)
-    void bodies.turn('2', 'b', 30)
+    void bodies.permit('1', 'a', 60)
+    void bodies.permit('2', 'b', 30)
     for (let times = 0; times < 3; times++) bodies.leave('1')
     bodies.leave('never came')
     expect(bodies.bytes).toBe(30)
@@ -101,8 +101,8 @@ describe('large bodies', () => {
 
   test('that take too long make nobody wait any more', async () => {
     const { bodies } = setUp(100, 10)
-    await bodies.turn('stuck', 'a', 100)
-    await bodies.turn('next', 'b', 100)
+    await bodies.permit('stuck', 'a', 100)
+    await bodies.permit('next', 'b', 100)
     expect(bodies.bytes).toBe(100)
   })
 })
@@ -112,7 +112,7 @@ describe('a request', () => {
   const account = { account: { id: 'a' } } as Parameters<typeof readCall>[3]
   const partsWith = (largeBodies: LargeBodies, kept: Request[] = []) => ({
     body,
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     largeBodies,
     keepOpen: (request: Request) => void kept.push(request),
     closeWhenIdle: () => undefined,
@@ -123,7 +123,7 @@ describe('a request', () => {
 
   test('with a small body takes no part in it', async () => {
     const bodies = new LargeBodies({ mostBytes: 1 })
-    void bodies.turn('other', 'b', 1_000)
+    void bodies.permit('other', 'b', 1_000)
     const { json } = await readCall(partsWith(bodies), post('{"a":1}'), 'small', account)
     expect(json).toEqual({ a: 1 })
     expect(bodies.bytes).toBe(1_000)
@@ -151,7 +151,7 @@ describe('a request', () => {
 
   test('that waits is not closed for being idle', async () => {
     const bodies = new LargeBodies({ mostBytes: 1 })
-    void bodies.turn('other', 'b', 1_000)
+    void bodies.permit('other', 'b', 1_000)
     const kept: Request[] = []
     const request = post(large)
     const reading = readCall(partsWith(bodies, kept), request, 'waits', account)
@@ -168,11 +168,11 @@ describe('what a large body takes is given back', () => {
     JSON.stringify({ model, max_tokens: 10, messages: [{ role: 'user', content }] })
   let provider: ScriptedProvider
   let weir: ServedWeir
-  let turns: Mock<LargeBodies['turn']>
+  let turns: Mock<LargeBodies['permit']>
 
   beforeAll(async () => {
     // The gateway's own are not to be had from outside.
-    turns = spyOn(LargeBodies.prototype, 'turn')
+    turns = spyOn(LargeBodies.prototype, 'permit')
     provider = await startScriptedProvider({
       silent: () => {},
       fails: (wire) => wire.reset(),

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 import { atOnce } from '../../src/json/json.ts'
 import { colonsIn, parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
 
-const turns = new Turns()
+const scheduler = new Scheduler()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }
 
 /** The code and the words of what is thrown. */
@@ -162,17 +162,21 @@ describe('a request', () => {
           controller.close()
         },
       })
-    expect((await readJson(request(pieces(9)), { body: limits, turns })).bytes).toBe(908)
-    expect(await codeOf(readJson(request(pieces(10)), { body: limits, turns }))).toBe('payload_too_large')
-    expect(await codeOf(readJson(request(pieces(10_000)), { body: limits, turns }))).toBe('payload_too_large')
+    expect((await readJson(request(pieces(9)), { body: limits, scheduler })).bytes).toBe(908)
+    expect(await codeOf(readJson(request(pieces(10)), { body: limits, scheduler }))).toBe('payload_too_large')
+    expect(await codeOf(readJson(request(pieces(10_000)), { body: limits, scheduler }))).toBe(
+      'payload_too_large',
+    )
   })
 
   test('of more values than a conversation has is refused before each of them is checked', async () => {
     const roomy = { ...limits, maxBodyBytes: 10_000_000 }
     const values = (count: number) => `{"input":[${'0,'.repeat(count)}0]}`
-    expect((await readJson(request(values(200_000)), { body: roomy, turns })).bytes).toBe(400_013)
-    expect(await codeOf(readJson(request(values(200_001)), { body: roomy, turns }))).toBe('invalid_request')
-    const tokens = readJson(request(values(1_000_000)), { body: roomy, turns }, Number.POSITIVE_INFINITY)
+    expect((await readJson(request(values(200_000)), { body: roomy, scheduler })).bytes).toBe(400_013)
+    expect(await codeOf(readJson(request(values(200_001)), { body: roomy, scheduler }))).toBe(
+      'invalid_request',
+    )
+    const tokens = readJson(request(values(1_000_000)), { body: roomy, scheduler }, Number.POSITIVE_INFINITY)
     expect((await tokens).bytes).toBe(2_000_013)
   })
 
@@ -182,7 +186,7 @@ describe('a request', () => {
         controller.error(new Error('connection reset'))
       },
     })
-    expect(await codeOf(readJson(request(broken), { body: limits, turns }))).toBe('invalid_request')
+    expect(await codeOf(readJson(request(broken), { body: limits, scheduler }))).toBe('invalid_request')
   })
 
   test.each([
@@ -191,7 +195,7 @@ describe('a request', () => {
     ['a surrogate', [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d]],
     ['half a letter', [0x7b, 0x22, 0xc3]],
   ])('in UTF-8 with %s is refused', async (_, bytes) => {
-    expect(await codeOf(readJson(request(Uint8Array.from(bytes)), { body: limits, turns }))).toBe(
+    expect(await codeOf(readJson(request(Uint8Array.from(bytes)), { body: limits, scheduler }))).toBe(
       'invalid_request',
     )
   })
@@ -216,7 +220,7 @@ describe('a request', () => {
 test.each(['messages', 'input', 'contents'])(
   'more than 10,000 %s are refused, and the list is named',
   async (field) => {
-    const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+    const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, scheduler }
     const listing = (length: number) =>
       new Request('http://gw/', {
         method: 'POST',
@@ -229,7 +233,7 @@ test.each(['messages', 'input', 'contents'])(
 )
 
 test('the chunks of a streamed answer that come back to Gemini’s protocol count as one', async () => {
-  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, scheduler }
   const chunks = Array.from({ length: 12_000 }, () => ({ role: 'model' }))
   const body = (contents: object[]) =>
     new Request('http://gw/', { method: 'POST', body: JSON.stringify({ contents }) })
@@ -240,7 +244,7 @@ test('the chunks of a streamed answer that come back to Gemini’s protocol coun
 })
 
 test('a list of numbers where messages belong is refused for its length, not number by number', async () => {
-  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, scheduler }
   const sent = (field: string) =>
     new Request('http://gw/', { method: 'POST', body: `{"${field}":[${'1,'.repeat(100_000)}1]}` })
   const refused = await readJson(sent('messages'), roomy).catch((error: GatewayError) => error)

@@ -1,7 +1,7 @@
 // The base-URL trap: what a client with a slightly wrong address is told.
 
 import { describe, expect, test } from 'bun:test'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { wrongTarget } from '../../src/http/intake/wrong-target.ts'
@@ -14,7 +14,7 @@ const publicUrl = 'https://models.example.org/weir'
 const app = createRoutes({
   body: { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 },
   calls: new CallLog({ log, keep: quiet, keepTurnedAway: () => undefined, keepRefused: quiet, usd: String }),
-  turns: new Turns(),
+  scheduler: new Scheduler(),
   largeBodies: new LargeBodies(),
   publicUrl: () => publicUrl,
   site: { addressOf: () => '192.0.2.1' },

@@ -1,7 +1,7 @@
 // Which answers are kept: those that are not too large, of accounts that have room.
 
 import { expect, test } from 'bun:test'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { keepResponse } from '../../src/responses/keep.ts'
 import type { KeepCommand } from '../../src/responses/response-store.ts'
 
@@ -31,7 +31,7 @@ test.each([
       responses: { keep: (command: KeepCommand) => Promise.resolve(void commands.push(command)) },
       stored: { bytes: () => before },
       responseLimits: { retentionMs: 1, storedBytes: 1_000, accountBytes: 10_000 },
-      turns: new Turns(),
+      scheduler: new Scheduler(),
       log: { warn: () => undefined },
       now: () => 0,
     }

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { wholeAccount } from '../../src/accounts/account.ts'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { ParsedResponses } from '../../src/responses/recall.ts'
 import type { Conversation, WrittenResponse } from '../../src/responses/response-store.ts'
 
@@ -36,7 +36,7 @@ test.each([
   const conversation: Conversation<WrittenResponse> = { kind: 'whole', responses: [written(pieces)] }
   const parsed = new ParsedResponses(
     { find: () => written(pieces), sizeOf: () => 1, conversation: () => conversation },
-    new Turns(),
+    new Scheduler(),
   )
   const expected = { id: 'resp_a', model: 'a/m', previous: undefined, size: 1, input, answer }
   expect(await parsed.find(anna, 'resp_a', atOnce)).toEqual(expected)
@@ -49,7 +49,7 @@ test.each([
 test('what is not there is not there', async () => {
   const parsed = new ParsedResponses(
     { find: () => undefined, sizeOf: () => undefined, conversation: (_, id) => ({ kind: 'missing', id }) },
-    new Turns(),
+    new Scheduler(),
   )
   expect(await parsed.find(anna, 'resp_a', atOnce)).toBeUndefined()
   expect(await parsed.conversation(anna, 'resp_a', 1, atOnce)).toEqual({ kind: 'missing', id: 'resp_a' })
@@ -71,7 +71,7 @@ describe('what is large', () => {
             ? { kind: 'too-large', bytes: large }
             : (read.push('conversation'), { kind: 'whole', responses: [written(inOne)] }),
       },
-      new Turns(),
+      new Scheduler(),
     )
     const turn = (bytes: number) => {
       turns.push(bytes)

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { wholeAccount } from '../../src/accounts/account.ts'
-import { Turns } from '../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { recall } from '../../src/responses/recall.ts'
 
 test('others have their turns while thousands of responses are looked for that a request names', async () => {
@@ -24,11 +24,11 @@ test('others have their turns while thousands of responses are looked for that a
     conversation: () => Promise.reject(new Error('nothing is continued')),
   }
   const room = 1_000_000
-  const turn = () => undefined
+  const permit = () => undefined
   const viewer = wholeAccount('anna')
   const mayUse = () => true
-  const asked = { viewer, mayUse, previous: undefined, references, room, maxBodyBytes: room, turn }
-  const { items } = await recall(responses, new Turns(), asked)
+  const asked = { viewer, mayUse, previous: undefined, references, room, maxBodyBytes: room, permit }
+  const { items } = await recall(responses, new Scheduler(), asked)
   isLooking = false
   expect(items.size).toBe(0)
   expect(turnsOfOthers).toBeGreaterThan(2)

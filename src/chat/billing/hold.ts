@@ -47,7 +47,7 @@ import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
 import { codeOf } from '../routing/fault-error.ts'
-import type { Turns } from '../scheduler/turns.ts'
+import type { Scheduler } from '../../scheduler/scheduler.ts'
 import {
   billOf,
   type Charge,
@@ -174,7 +174,7 @@ export interface BillingParts {
   readonly owner: string
   readonly limits: ChatLimits
   readonly inFlight: InFlight
-  readonly turns: Turns
+  readonly scheduler: Scheduler
   readonly counter: SharedCounting['counter']
   readonly log: Log
   /** Milliseconds since 1970. */

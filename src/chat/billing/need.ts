@@ -21,7 +21,7 @@ import {
   tokenBound,
 } from '../counting/token-counter.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { littleCharacters } from '../scheduler/turns.ts'
+import { unscheduledCharacters } from '../../scheduler/scheduler.ts'
 
 /** More than any model writes within the longest allowed call. */
 const longestAnswerTokens = 1_000_000
@@ -335,17 +335,17 @@ export function needFor(
   candidates: readonly Candidate[],
   free: Pico,
 ): Awaitable<Need> {
-  if (call.bodyBytes > littleCharacters) return needInTurn(parts, call, candidates, free)
+  if (call.bodyBytes > unscheduledCharacters) return needInSteps(parts, call, candidates, free)
   return quickNeedOf(parts, call, candidates, free) ?? countedNeed(parts, call, candidates)
 }
 
-async function needInTurn(
+async function needInSteps(
   parts: NeedParts,
   call: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
 ): Promise<Need> {
-  const quick = await parts.turns.run(() => quickNeedOf(parts, call, candidates, free))
+  const quick = await parts.scheduler.run(() => quickNeedOf(parts, call, candidates, free))
   return quick ?? countedNeed(parts, call, candidates)
 }
 

@@ -4,7 +4,7 @@
 import { Worker } from 'node:worker_threads'
 import type { DeliveredTokens, Sample } from '../../conversation/delivered.ts'
 import type { PromptMedia, PromptParts } from '../../protocols/request/prompt-parts.ts'
-import type { Turns } from '../scheduler/turns.ts'
+import type { Scheduler } from '../../scheduler/scheduler.ts'
 
 export interface ToCount {
   readonly job: number
@@ -245,26 +245,26 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
 
 export interface CountingParts {
   readonly counter: Counter
-  readonly turns: Pick<Turns, 'run'>
+  readonly scheduler: Pick<Scheduler, 'run'>
 }
 
 /** What counts for all accounts, which take turns. */
 export interface SharedCounting {
   readonly counter: Pick<TokenCounter, 'of'>
-  readonly turns: CountingParts['turns']
+  readonly scheduler: CountingParts['scheduler']
 }
 
-export function countingFor({ counter, turns }: SharedCounting, account: string): CountingParts {
-  return { counter: counter.of(account), turns }
+export function countingFor({ counter, scheduler }: SharedCounting, account: string): CountingParts {
+  return { counter: counter.of(account), scheduler }
 }
 
 /** A tighter upper bound, by counting tokens: used if the quick bound exceeds the caller's credit. */
 export async function tokenBound(
-  { counter, turns }: CountingParts,
+  { counter, scheduler }: CountingParts,
   prompt: PromptParts,
   bodyBytes: number,
 ): Promise<number> {
-  const { content, sampled } = await turns.run(() => {
+  const { content, sampled } = await scheduler.run(() => {
     const all = prompt.content()
     return { content: all, sampled: sampleOf(all.texts) }
   })
@@ -277,8 +277,11 @@ export async function tokenBound(
  * The prompt's tokens as exactly as possible without the provider, for an answer that it did not count: everything the
  * model reads, plus the few tokens that chat formats add around each message.
  */
-export async function promptCount({ counter, turns }: CountingParts, prompt: PromptParts): Promise<number> {
-  const { sampled, messages, content } = await turns.run(() => {
+export async function promptCount(
+  { counter, scheduler }: CountingParts,
+  prompt: PromptParts,
+): Promise<number> {
+  const { sampled, messages, content } = await scheduler.run(() => {
     const reading = prompt.reading()
     return { ...reading, sampled: sampleOf(reading.texts) }
   })

@@ -23,7 +23,7 @@ export interface SizedRouting extends Routing {
 
 /**
  * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
- * (or the request's `provider.order`) ranks them. The keys of a provider are equal and take turns: the same `turn`
+ * (or the request's `provider.order`) ranks them. The keys of a provider are equal and rotate: the same `rotation`
  * always picks the same first key, so that a session stays with the key whose prompt cache knows it. Throws
  * `no_provider_available` if none is configured, `invalid_request` if the request's own rules exclude them all.
  */
@@ -31,16 +31,16 @@ export function candidatesFor(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: SizedRouting,
-  turn: string,
+  rotation: string,
   n: number,
 ): readonly Candidate[] {
   const [only] = models
   if (only === undefined || models.length > 1 || routing !== anywhere || n !== 1)
-    return routedOffers(models, providers, routing, turn, n)
+    return routedOffers(models, providers, routing, rotation, n)
   const known = ofModel.get(only)
   if (known?.providers === providers) return known.candidates
-  const candidates = routedOffers(models, providers, routing, turn, n)
-  // The keys of a provider take turns.
+  const candidates = routedOffers(models, providers, routing, rotation, n)
+  // Several keys of a provider rotate.
   if (candidates.every(({ provider }) => provider.keys.length === 1))
     ofModel.set(only, { providers, candidates })
   return candidates
@@ -56,7 +56,7 @@ function routedOffers(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: SizedRouting,
-  turn: string,
+  rotation: string,
   n: number,
 ): readonly Candidate[] {
   const candidates: Candidate[] = []
@@ -66,7 +66,7 @@ function routedOffers(
       if (!row) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
       const provider = n === 1 ? withDialect(row, offer.upstream) : row
-      for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
+      for (const key of rotateKeys(provider.keys, rotation)) candidates.push({ model, offer, provider, key })
     }
   }
   const usable = routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
@@ -115,13 +115,13 @@ function namesOf(offers: readonly Offer[]): readonly string[] {
   return [...new Set(offers.map(({ provider }) => provider))]
 }
 
-/** The keys ordered by a hash of turn and position: evenly spread, and unaffected by the state of other keys. */
-function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
-  return keys.length < 2 ? keys : shuffleKeys(keys, turn)
+/** The keys ordered by a hash of rotation and position: evenly spread, and unaffected by the state of other keys. */
+function rotateKeys<Key>(keys: readonly Key[], rotation: string): readonly Key[] {
+  return keys.length < 2 ? keys : shuffleKeys(keys, rotation)
 }
 
-function shuffleKeys<Key>(keys: readonly Key[], turn: string): readonly Key[] {
-  const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
+function shuffleKeys<Key>(keys: readonly Key[], rotation: string): readonly Key[] {
+  const weight = keys.map((_, place) => Bun.hash.xxHash32(`${rotation} ${place}`))
   const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
   return places.map((place) => keys[place]!)
 }

@@ -155,7 +155,7 @@ class Recent {
 /** Shares probes and recoveries among the processes of one gateway. Offers are named by `Health`. */
 export interface SharedProbes {
   /** 0 if an offer may be probed now, which uses the permission up; otherwise the wait until then, milliseconds. */
-  turn(offer: string): Awaitable<number>
+  claim(offer: string): Awaitable<number>
   /** An offer with an open breaker has answered. */
   onRecovered(offer: string): void
 }
@@ -172,7 +172,7 @@ export class Probes implements SharedProbes {
     this.#tell = tell
   }
 
-  turn(offer: string): number {
+  claim(offer: string): number {
     const now = this.#clock()
     const nextAt = this.#nextAt.get(offer) ?? now
     if (nextAt > now) return nextAt - now
@@ -242,7 +242,7 @@ export class Health {
     if (now < trouble.probeAt) return false
     // Before any wait, so that no other call of this process asks meanwhile.
     this.#troubles.set(name, { ...trouble, probeAt: now + probeEveryMs })
-    const waitMs = await this.#probes.turn(name)
+    const waitMs = await this.#probes.claim(name)
     if (waitMs === 0) return true
     const since = this.#troubles.get(name)
     if (since !== undefined) this.#troubles.set(name, { ...since, probeAt: this.#clock() + waitMs })

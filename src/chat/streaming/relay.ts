@@ -10,7 +10,7 @@ import type { Memory } from '../../observe/memory.ts'
 import type { AnswerKeeper, ChatLimits, FinalFigures, Outcome, PaidCall, StoppedBy } from '../call.ts'
 import { DispatchFailed, withAttempts } from '../routing/dispatch.ts'
 import { codeOf, errorOf, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
-import { isSmall, stepsOf, type Turns } from '../scheduler/turns.ts'
+import { isSmall, stepsOf, type Scheduler } from '../../scheduler/scheduler.ts'
 import { pushFrames, type StreamChannel } from './translate.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
@@ -70,7 +70,7 @@ export interface RelayOptions {
   readonly keepalive: Uint8Array
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
-  readonly turns: Turns
+  readonly scheduler: Scheduler
   /** The memory of this process. */
   readonly memory: Pick<Memory, 'makeRoom'>
   /** Unread bytes of all streams. */
@@ -254,7 +254,7 @@ class Relay implements AbortListener {
   /** Passes bytes on: at once if they are few and the loop has time, and otherwise in steps between other calls. */
   #take(bytes: Uint8Array): Promise<void> | undefined {
     if (!isSmall(bytes)) return this.#takeInSteps(bytes)
-    const made = pushFrames(this.#options.turns, this.#open.channel, bytes, 'soon')
+    const made = pushFrames(this.#options.scheduler, this.#open.channel, bytes, 'urgent')
     if (made instanceof Promise) return made.then((frames) => this.#give(frames))
     this.#give(made)
     return undefined
@@ -264,7 +264,7 @@ class Relay implements AbortListener {
     const { channel } = this.#open
     for (const piece of stepsOf(bytes)) {
       this.#options.memory.makeRoom()
-      const made = pushFrames(this.#options.turns, channel, piece, 'begun')
+      const made = pushFrames(this.#options.scheduler, channel, piece, 'started')
       this.#give(made instanceof Promise ? await made : made)
       if (this.#hasRoom) continue
       await this.#roomForMore()
@@ -363,7 +363,10 @@ class Relay implements AbortListener {
 
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
-      return this.#options.turns.whole(() => this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
+      return this.#options.scheduler.runDivisible(
+        () => this.#open.channel.finish(usage, bill, stoppedBy),
+        'started',
+      )
     if (outcome.ending === 'client-gone') {
       // There is nobody to write to, but a stored response is what the client pays for and may come back for.
       this.#open.channel.cancel?.(usage, bill)
@@ -377,9 +380,9 @@ class Relay implements AbortListener {
 
   /** `fault`: what ended the answer of the last attempt, if that was its provider. */
   #fail(error: GatewayError, fault: Fault | undefined): Written {
-    const { turns, requestId, publicUrl, attempts } = this.#options
+    const { scheduler, requestId, publicUrl, attempts } = this.#options
     const rendered = renderError(withAttempts(error, endedBy(fault, attempts())), requestId, publicUrl)
-    return turns.whole(() => this.#open.channel.fail(rendered), 'begun')
+    return scheduler.runDivisible(() => this.#open.channel.fail(rendered), 'started')
   }
 
   #outcome(): Outcome {

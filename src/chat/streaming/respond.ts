@@ -14,13 +14,13 @@ import { codeOf } from '../routing/fault-error.ts'
 import type { Health } from '../routing/health.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
-import type { Turns } from '../scheduler/turns.ts'
+import type { Scheduler } from '../../scheduler/scheduler.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { boundQuery, triedFields } from '../routing/search.ts'
 
 export interface StreamingParts {
   readonly watchdog: Watchdog
-  readonly turns: Turns
+  readonly scheduler: Scheduler
   /** The memory of this process. */
   readonly memory: Pick<Memory, 'makeRoom'>
   /** Unread bytes of all streams. */
@@ -68,7 +68,7 @@ function headerText(text: string): string {
 
 /** A whole answer, sent once its charge is durable. */
 export async function jsonResponse(
-  { turns }: Pick<StreamingParts, 'turns'>,
+  { scheduler }: Pick<StreamingParts, 'scheduler'>,
   { keeper, inbound }: Pick<PaidCall, 'keeper'> & Partial<Pick<IncomingCall, 'inbound'>>,
   hold: Hold,
   answer: Pick<WholeAnswer, 'outcome' | 'body'>,
@@ -79,13 +79,13 @@ export async function jsonResponse(
   const isKept = kept !== undefined || keeper !== undefined
   let pieces: readonly string[] = []
   await hold.settle(answer.outcome, (figures) => {
-    const written = turns.whole(() => writtenAnswer(answer, figures))
+    const written = scheduler.runDivisible(() => writtenAnswer(answer, figures))
     return andThen(written, (made) => {
       pieces = made
       return isKept ? keptAnswer(made, allHeaders, keeper, kept) : undefined
     })
   })
-  return new Response(bodyOf(pieces, turns), { headers: allHeaders })
+  return new Response(bodyOf(pieces, scheduler), { headers: allHeaders })
 }
 
 /** The JSON of an answer, in pieces; in steps if it is long. */
@@ -114,7 +114,10 @@ async function keptAnswer(
 /** Larger bodies are encoded piece by piece while they are sent. */
 const wholeCharacters = 1024 ** 2
 
-function bodyOf(pieces: readonly string[], turns: Pick<Turns, 'run'>): string | ReadableStream<Uint8Array> {
+function bodyOf(
+  pieces: readonly string[],
+  scheduler: Pick<Scheduler, 'run'>,
+): string | ReadableStream<Uint8Array> {
   if (pieces.length === 1) return pieces[0]!
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   if (length <= wholeCharacters) return pieces.join('')
@@ -123,12 +126,12 @@ function bodyOf(pieces: readonly string[], turns: Pick<Turns, 'run'>): string | 
   return new ReadableStream<Uint8Array>({
     // A fast connection would otherwise have all of it encoded at once.
     pull: (controller) =>
-      turns.run(() => {
+      scheduler.run(() => {
         let text = ''
         while (next < pieces.length && text.length < stepCharacters) text += pieces[next++]
         controller.enqueue(utf8.encode(text))
         if (next === pieces.length) controller.close()
-      }, 'begun'),
+      }, 'started'),
   })
 }
 
@@ -157,7 +160,7 @@ export function streamResponse(
     keepalive: call.inbound.keepalive,
     limits: deadlinesOf(parts.limits, provider),
     watchdog: parts.watchdog,
-    turns: parts.turns,
+    scheduler: parts.scheduler,
     memory: parts.memory,
     buffered: parts.buffered,
     elapsedMs: performance.now() - call.arrivedAt,

@@ -20,7 +20,7 @@ import type {
   Texts,
 } from '../../protocols/protocol.ts'
 import { stopNote, type StoppedBy } from '../call.ts'
-import type { Turns, Urgency } from '../scheduler/turns.ts'
+import type { Scheduler, Priority } from '../../scheduler/scheduler.ts'
 
 interface TranslateParts extends SourceParts {
   readonly encoder: StreamEncoder
@@ -399,14 +399,14 @@ export interface StreamChannel {
   cancel?(usage: Usage, bill: Bill): void
 }
 
-/** Pushes bytes into a channel when the loop has time for it; in several turns if there is much to do. */
+/** Pushes bytes into a channel when the loop has time for it; in several steps if there is much to do. */
 export function pushFrames(
-  turns: Turns,
+  scheduler: Scheduler,
   channel: Pick<StreamChannel, 'push'>,
   bytes: Uint8Array,
-  urgency: Urgency,
+  priority: Priority,
 ): Awaitable<readonly Uint8Array[]> {
-  return turns.whole(() => channel.push(bytes), urgency)
+  return scheduler.runDivisible(() => channel.push(bytes), priority)
 }
 
 // An answer in the client's own protocol, passed through.

@@ -145,7 +145,7 @@ class ToolAnswer {
       joined.wake()
     }
     const { signal } = this.#life
-    const head = await parts.turns.whole(() => sink.takeWritten())
+    const head = await parts.scheduler.runDivisible(() => sink.takeWritten())
     const onFailed = (round: DispatchFailed) => hold.unansweredError(round)
     const joined = new JoinedStream(
       { loop, sink, signal, failed: onFailed, approved, abort: () => this.#life.end() },

@@ -81,7 +81,7 @@ export class Arrivals {
   /** Calls of offers that have not answered yet. */
   readonly #calls = new Map<string, number>()
   readonly #bytes = new Shares()
-  /** By account, the next one first: each is admitted in turn, however many of another wait. */
+  /** By account, the next one first: they are admitted by turns, however many of another wait. */
   readonly #waiting = new Map<string, Waiting[]>()
   #looking = false
 
@@ -100,7 +100,7 @@ export class Arrivals {
    * Permission to ask a provider for an account, or a promise of it, in order of its calls. `offer` predicts the size. An
    * account may have as much waiting as is left for all others.
    */
-  turn(offer: string, account: string): Arrival | Promise<Arrival> {
+  permit(offer: string, account: string): Arrival | Promise<Arrival> {
     const arrival = new Arrival(this, offer, account)
     if (this.#expectedOf(arrival) <= littleBytes || this.#isFirst(offer)) return this.#ask(arrival)
     if (!this.#mayAsk(account)) this.#forgetOld()
@@ -188,7 +188,7 @@ export class Arrivals {
       const waiting = this.#waiting.get(account)!
       if (!this.#mayAsk(account)) continue
       const { arrival, go } = waiting.shift()!
-      // Behind the others: it is their turn now. The loop comes back to it.
+      // Goes behind the other accounts; this loop comes back to it.
       this.#waiting.delete(account)
       if (waiting.length > 0) this.#waiting.set(account, waiting)
       go(this.#ask(arrival))

@@ -28,7 +28,13 @@ import {
 } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
-import { inStep, isSmall, littleCharacters, stepsOf, type Turns } from '../scheduler/turns.ts'
+import {
+  phaseBoundary,
+  isSmall,
+  unscheduledCharacters,
+  stepsOf,
+  type Scheduler,
+} from '../../scheduler/scheduler.ts'
 import { type ByteReader, disconnectPolicy, type OpenStream } from '../streaming/relay.ts'
 import {
   EventChannel,
@@ -85,14 +91,14 @@ export async function openStream(
   )
   let begun: StreamChannel | undefined
   try {
-    await inStep
+    await phaseBoundary
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
     await request.withOthers()
     if (!response.ok) await refuseFailure(response, prepared, request)
     const channel = (begun = channelFor(parts, candidate, round, prepared))
     const opened = isJson(response)
-      ? await wholeAsStream(response, channel, prepared, limits, request, parts.turns)
+      ? await wholeAsStream(response, channel, prepared, limits, request, parts.scheduler)
       : await readHead(request.reader(response), channel, (body) => outbound.whole(body, target), parts)
     if (opened.ended) request.read()
     const { fault, started } = channel.progress
@@ -146,9 +152,9 @@ async function wholeAsStream(
   { outbound, target }: Prepared,
   { answerBytes, gapMs }: ChatLimits,
   request: UpstreamRequest,
-  turns: Turns,
+  scheduler: Scheduler,
 ): Promise<Head> {
-  const text = await boundedText(response, answerBytes, request, gapMs, turns)
+  const text = await boundedText(response, answerBytes, request, gapMs, scheduler)
   const reader = {
     readMany: () => ({ done: true }),
     onRead: () => undefined,
@@ -157,14 +163,14 @@ async function wholeAsStream(
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {
-      const made = pushFrames(turns, channel, piece, 'later')
+      const made = pushFrames(scheduler, channel, piece, 'normal')
       head.push(...(made instanceof Promise ? await made : made))
     }
     return { reader, head: [...head, ...channel.end()], ended: true }
   }
-  const parsed = await parsedAnswer(response, text, turns)
-  const events = await turns.run(() => readWhole(() => outbound.whole(parsed, target)))
-  return { reader, head: [...(await turns.whole(() => channel.take(events)))], ended: true }
+  const parsed = await parsedAnswer(response, text, scheduler)
+  const events = await scheduler.run(() => readWhole(() => outbound.whole(parsed, target)))
+  return { reader, head: [...(await scheduler.runDivisible(() => channel.take(events)))], ended: true }
 }
 
 // Reads the beginning of a streamed answer, up to where failing over is no longer possible.
@@ -178,7 +184,7 @@ interface Head {
 }
 
 interface HeadParts {
-  readonly turns: Turns
+  readonly scheduler: Scheduler
   readonly memory: Pick<Memory, 'makeRoom'>
   readonly limits: Pick<ChatLimits, 'answerBytes'>
 }
@@ -192,7 +198,7 @@ export async function readHead(
   reader: ByteReader,
   channel: StreamChannel,
   whole: (body: unknown) => readonly ChatEvent[],
-  { turns, memory, limits }: HeadParts,
+  { scheduler, memory, limits }: HeadParts,
 ): Promise<Head> {
   const received: Uint8Array[] = []
   let size = 0
@@ -214,7 +220,7 @@ export async function readHead(
         throw new AttemptFailed(transportFault('too-large', message))
       }
       if (!isSmall(piece)) memory.makeRoom()
-      const made = pushFrames(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')
+      const made = pushFrames(scheduler, channel, piece, isSmall(piece) ? 'urgent' : 'normal')
       head.push(...(made instanceof Promise ? await made : made))
       // Anything after the first content is buffered for the client like the rest of the stream.
       if (hasBegun() && at + 1 < steps.length)
@@ -227,7 +233,9 @@ export async function readHead(
     if (!done) continue
     const document = parseJson(Buffer.concat(received).toString('utf8'))
     head.push(
-      ...(isObject(document) ? await turns.whole(() => channel.take(whole(document))) : channel.end()),
+      ...(isObject(document)
+        ? await scheduler.runDivisible(() => channel.take(whole(document)))
+        : channel.end()),
     )
     return { reader, head, ended: true }
   }
@@ -287,19 +295,19 @@ export async function fetchWhole(
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
   const request = new UpstreamRequest(parts, call, candidate, patience, policy)
   try {
-    await inStep
+    await phaseBoundary
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
     if (!response.ok) await refuseFailure(response, prepared, request)
-    const { turns } = parts
-    const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, turns)
+    const { scheduler } = parts
+    const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, scheduler)
     await request.withOthers()
     request.read()
     pass('answer-read', call.requestId)
-    const parsing = parsedAnswer(response, text, turns)
+    const parsing = parsedAnswer(response, text, scheduler)
     const parsed = parsing instanceof Promise ? await parsing : parsing
     const read = () => wholeAnswer(parts, call, candidate, prepared, parsed)
-    return text.length <= littleCharacters ? read() : await turns.run(read)
+    return text.length <= unscheduledCharacters ? read() : await scheduler.run(read)
   } catch (error) {
     throw request.verdict(error)
   } finally {
@@ -398,17 +406,17 @@ export async function fetchVectors(
   }
   const wanted = call.embedding.inputs.length
   try {
-    const { turns } = parts
-    const sent = { ...lowered, body: await turns.text(lowered.body) }
+    const { scheduler } = parts
+    const sent = { ...lowered, body: await scheduler.stringify(lowered.body) }
     const response = await request.send(candidate, sent, limits.connectMs)
     request.onResponse(response)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Vectors can be larger than any chat answer; as many are expected as were requested.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
-    const text = await boundedText(response, most, request, limits.gapMs, turns)
+    const text = await boundedText(response, most, request, limits.gapMs, scheduler)
     request.read()
-    const parsed = await parsedAnswer(response, text, turns, Number.POSITIVE_INFINITY, noNames)
-    const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
+    const parsed = await parsedAnswer(response, text, scheduler, Number.POSITIVE_INFINITY, noNames)
+    const answer = await scheduler.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length
     if (got !== wanted)

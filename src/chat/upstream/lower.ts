@@ -37,12 +37,12 @@ import { BudgetSpentError, ByteBudget } from '../../transport/bounded-body.ts'
 import { refuseUnpricedMedia } from '../billing/need.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { littleCharacters, type Turns } from '../scheduler/turns.ts'
+import { unscheduledCharacters, type Scheduler } from '../../scheduler/scheduler.ts'
 
 export interface LoweringParts {
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
   readonly media: Media
-  readonly turns: Turns
+  readonly scheduler: Scheduler
   readonly largeBodies: LargeBodies
 }
 
@@ -110,7 +110,7 @@ interface Lowering {
 /** A short request without addresses is lowered at once, as most are: nothing has to be awaited. */
 function lower(lowering: Lowering): Awaitable<ProviderRequest> {
   const { call, outbound } = lowering
-  if (namesAddresses(call) || call.bodyBytes > littleCharacters) return lowerInSteps(lowering)
+  if (namesAddresses(call) || call.bodyBytes > unscheduledCharacters) return lowerInSteps(lowering)
   const forwarded = forwardedBody(lowering)
   if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
   const asked = askedOf(lowering)
@@ -120,13 +120,13 @@ function lower(lowering: Lowering): Awaitable<ProviderRequest> {
 
 async function lowerInSteps(lowering: Lowering): Promise<ProviderRequest> {
   const { parts, call, candidate } = lowering
-  const { media, turns } = parts
+  const { media, scheduler } = parts
   const isPrivate = namesAddresses(call) && (await media.isPrivate(candidate.provider.baseUrl))
   const forwarded = isPrivate ? undefined : forwardedBody(lowering)
   if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
-  const asked = await turns.run(() => askedOf(lowering))
+  const asked = await scheduler.run(() => askedOf(lowering))
   const request = await withMedia(lowering, asked.request, isPrivate)
-  return turns.run(() => translateRequest(lowering, request, asked.warnings))
+  return scheduler.run(() => translateRequest(lowering, request, asked.warnings))
 }
 
 function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
@@ -181,7 +181,7 @@ function writeBody(
   warnings: readonly Warning[],
   passthrough: boolean,
 ): Awaitable<ProviderRequest> {
-  const body = parts.turns.text(lowered.body)
+  const body = parts.scheduler.stringify(lowered.body)
   return body instanceof Promise
     ? sentLater(lowered, body, warnings, passthrough)
     : sendBody(lowered, body, warnings, passthrough)

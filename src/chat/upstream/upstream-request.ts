@@ -34,7 +34,7 @@ import {
   transportFault,
   withoutSecrets,
 } from '../routing/fault-error.ts'
-import { littleCharacters, smallBytes, stepsOf, Turns } from '../scheduler/turns.ts'
+import { unscheduledCharacters, smallBytes, stepsOf, Scheduler } from '../../scheduler/scheduler.ts'
 import {
   type AbortListener,
   type BodyReader,
@@ -223,8 +223,8 @@ export class UpstreamRequest implements AbortListener {
     if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.onAbort()
   }
 
-  get turns(): UpstreamParts['turns'] {
-    return this.#parts.turns
+  get scheduler(): UpstreamParts['scheduler'] {
+    return this.#parts.scheduler
   }
 
   /** The client disconnected. */
@@ -248,30 +248,30 @@ export class UpstreamRequest implements AbortListener {
       url: provider.baseUrl + lowered.path,
       bytes: lowered.body.length,
     })
-    const arrival = this.#parts.arrivals.turn(
+    const arrival = this.#parts.arrivals.permit(
       `${provider.id}/${offer.upstream}`,
       this.#call.caller.account.id,
     )
     if (arrival instanceof Promise) return this.#sendAfter(arrival, candidate, lowered, connectMs)
     this.#arrival = arrival
-    return this.#sendInTurn(candidate, lowered, connectMs)
+    return this.#schedule(candidate, lowered, connectMs)
   }
 
   async #sendAfter(
-    turn: Promise<Arrival>,
+    permit: Promise<Arrival>,
     candidate: Candidate,
     lowered: SentRequest,
     connectMs: number,
   ): Promise<Response> {
     // The provider has not been asked yet: this is not its time.
     this.#deadline.clear()
-    this.#arrival = await turn
+    this.#arrival = await permit
     this.extend(this.#patience.firstMs)
-    return this.#sendInTurn(candidate, lowered, connectMs)
+    return this.#schedule(candidate, lowered, connectMs)
   }
 
-  #sendInTurn(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
-    const sent = this.#parts.turns.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
+  #schedule(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const sent = this.#parts.scheduler.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
     // A promise of a promise is one.
     return sent as Promise<Response>
   }
@@ -306,9 +306,9 @@ export class UpstreamRequest implements AbortListener {
     this.#arrival?.onResponse(response)
   }
 
-  /** Resolves with the other answers that come in this turn of the loop; undefined while no other is awaited. */
+  /** Resolves with the other answers that come in this iteration of the loop; undefined while no other is awaited. */
   withOthers(): Promise<void> | undefined {
-    return this.#parts.connections.taken > 1 ? this.#parts.turns.together() : undefined
+    return this.#parts.connections.taken > 1 ? this.#parts.scheduler.endOfIteration() : undefined
   }
 
   /** Gives the provider `ms` more from now, within the limit of the whole call. */
@@ -408,7 +408,7 @@ export async function refuseFailure(
   request: UpstreamRequest,
 ): Promise<never> {
   request.extend(errorBodyMs)
-  const text = await errorText(response, request.turns)
+  const text = await errorText(response, request.scheduler)
   // Following a redirect would send our key to another host; it means a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
   throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
@@ -429,11 +429,11 @@ const smallBodyBytes = 65_536
 export function parsedAnswer(
   response: Response,
   text: string,
-  turns: Turns,
+  scheduler: Scheduler,
   most = mostValues,
   opaque = opaqueInAnswers,
 ): Awaitable<unknown> {
-  if (text.length > littleCharacters) return parsedInSteps(response, text, turns, most, opaque)
+  if (text.length > unscheduledCharacters) return parsedInSteps(response, text, scheduler, most, opaque)
   refuseShape(shapeFault(text, most))
   try {
     return parseOpaque(text, opaque)
@@ -445,17 +445,17 @@ export function parsedAnswer(
 async function parsedInSteps(
   response: Response,
   text: string,
-  turns: Turns,
+  scheduler: Scheduler,
   most: number,
   opaque: OpaqueNames,
 ): Promise<unknown> {
   // The runtime's own parser is the fastest, but takes the whole text in one step.
   const isOneStep = text.length <= stepCharacters
-  refuseShape(isOneStep ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most)))
+  refuseShape(isOneStep ? shapeFault(text, most) : await scheduler.runSteps(shapeFaultSteps(text, most)))
   try {
     return await (isOneStep
-      ? turns.run(() => parseOpaque(text, opaque))
-      : turns.through(parseSteps(text, opaque)))
+      ? scheduler.run(() => parseOpaque(text, opaque))
+      : scheduler.runSteps(parseSteps(text, opaque)))
   } catch {
     throw notJson(response, text)
   }
@@ -484,11 +484,11 @@ export function boundedText(
   maxBytes: number,
   deadline = noDeadline,
   gapMs = 0,
-  turns = new Turns(),
+  scheduler = new Scheduler(),
 ): Promise<string> {
   deadline.extend(gapMs)
   if (announcedBytes(response.headers) <= Math.min(maxBytes, smallBodyBytes)) return response.text()
-  return textInParts(response, maxBytes, deadline, gapMs, turns)
+  return textInParts(response, maxBytes, deadline, gapMs, scheduler)
 }
 
 /** NaN if unknown: the length of a compressed body says nothing about its text, which can be a million times as long. */
@@ -501,7 +501,7 @@ async function textInParts(
   maxBytes: number,
   deadline: Deadline,
   gapMs: number,
-  turns: Turns,
+  scheduler: Scheduler,
 ): Promise<string> {
   const reader = readerOf(response)
   const chunks: Uint8Array[] = []
@@ -519,7 +519,7 @@ async function textInParts(
       throw new AttemptFailed(fault)
     }
     if (done) {
-      return turns.through(decodeSteps(chunks))
+      return scheduler.runSteps(decodeSteps(chunks))
     }
   }
 }
@@ -550,7 +550,7 @@ const stringBytes = 8_192
 const readBytes = 16 * 1024 ** 2
 
 /** The text of an error, as much as arrives. JSON stays JSON. */
-export async function errorText(response: Response, turns: Turns): Promise<string> {
+export async function errorText(response: Response, scheduler: Scheduler): Promise<string> {
   const kept = new ErrorText()
   const reader = readerOf(response)
   let read = 0
@@ -560,7 +560,7 @@ export async function errorText(response: Response, turns: Turns): Promise<strin
       for (const bytes of value ?? [])
         for (const piece of stepsOf(bytes)) {
           read += piece.length
-          const took = turns.run(() => kept.take(piece), 'begun')
+          const took = scheduler.run(() => kept.take(piece), 'started')
           if (took instanceof Promise) await took
         }
       if (done) break

@@ -10,7 +10,7 @@ import type {
   ConversationRecord,
   StoredResponse,
 } from '../../responses/response-store.ts'
-import { storedTurn } from '../intake/read-body.ts'
+import { readPermit } from '../intake/read-body.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
 import type { HttpParts } from '../parts.ts'
 import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'
@@ -129,10 +129,10 @@ async function chainOf(
   last: string | null,
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
-  const turn = storedTurn(parts, request, requestId, account.id)
+  const permit = readPermit(parts, request, requestId, account.id)
   // As much as can be continued, and the last answer to that.
   const most = mostRead(parts.body.maxBodyBytes) + parts.responseLimits.storedBytes
-  const chain = await parts.parsedResponses.conversation(wholeAccount(account.id), last, most, turn)
+  const chain = await parts.parsedResponses.conversation(wholeAccount(account.id), last, most, permit)
   return chain.kind === 'whole' ? chain.responses : []
 }
 

@@ -52,12 +52,12 @@ function paramsIn(pattern: string, path: string): Record<string, string> | undef
 
 /** The body, checked by the route's closed schema. Throws `invalid_request` with the field's name. */
 export async function bodyOf(
-  parts: Pick<HttpParts, 'body' | 'turns'>,
+  parts: Pick<HttpParts, 'body' | 'scheduler'>,
   request: Request,
   route: TableRoute,
 ): Promise<unknown> {
   const { headers, method } = request
-  const { body: limits, turns } = parts
+  const { body: limits, scheduler } = parts
   if (method === 'GET' || method === 'HEAD') return undefined
   const isEmpty = Number(headers.get('content-length') ?? 0) === 0 && !headers.has('transfer-encoding')
   if (!route.body && isEmpty) return undefined
@@ -66,7 +66,7 @@ export async function bodyOf(
   // Forms of other pages can send text/plain without a preflight, but not JSON.
   if (!/^application\/json\s*(;|$)/i.test(headers.get('content-type') ?? ''))
     throw new GatewayError('unsupported_media_type')
-  const { json } = await readJson(request, { body: small, turns })
+  const { json } = await readJson(request, { body: small, scheduler })
   const { success, data, error } = safeParsed(route.body ?? emptyBody, json)
   if (success) return data
   const [issue] = error.issues

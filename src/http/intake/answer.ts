@@ -36,13 +36,13 @@ export async function answerRoute<Parts extends ServingParts>(
       checkTarget(request)
     }
     const handle = () => route.handle(parts, call)
-    const response = await (route.takesNoTurn ? handle() : parts.turns.run(handle, 'new'))
+    const response = await (route.skipsScheduler ? handle() : parts.scheduler.run(handle, 'new'))
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {
     logOwnFault(parts, thrown, requestId)
     // A process that is not ready refuses nobody.
-    if (thrown instanceof GatewayError && route.takesNoTurn !== true)
+    if (thrown instanceof GatewayError && route.skipsScheduler !== true)
       noteRefusal(parts, { request, requestId, arrivedAt, known, identify: caller }, thrown)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId, parts.publicUrl())

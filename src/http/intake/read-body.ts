@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import type { Caller } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import type { Turns } from '../../chat/scheduler/turns.ts'
+import type { Scheduler } from '../../scheduler/scheduler.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
@@ -66,14 +66,14 @@ export function closedWhenIdle(
 // thousand objects, and collecting the garbage of a heap that is full of them holds the loop for longer than any call
 // should wait. Small bodies, which are nearly all, take no part in this.
 
-/** Bodies of at least this many bytes wait for their turn. */
+/** Bodies of at least this many bytes wait for a permit. */
 export const largeBytes = 262_144
 
 /**
  * Permission for a request to read and parse so many bytes of what is stored, as for a body of that size: texts of the
  * requests that wait would be as much as the memory holds. A request that waits stays open.
  */
-export function storedTurn(
+export function readPermit(
   parts: ConnectionParts & { readonly largeBodies: LargeBodies },
   request: Request,
   requestId: string,
@@ -81,8 +81,8 @@ export function storedTurn(
 ): (bytes: number) => void | Promise<void> {
   return (bytes) => {
     if (bytes < largeBytes) return undefined
-    const turn = parts.largeBodies.turn(requestId, account, bytes)
-    return turn && whileOpen(parts, request, () => turn)
+    const permit = parts.largeBodies.permit(requestId, account, bytes)
+    return permit && whileOpen(parts, request, () => permit)
   }
 }
 
@@ -113,7 +113,7 @@ export class LargeBodies {
   readonly #limits: Limits
   readonly #now: () => number
   readonly #working = new Map<string, Working>()
-  /** By account, the next one first: each has a body admitted in turn, however many another has waiting. */
+  /** By account, the next one first: each has one body admitted after the other's, however many that has waiting. */
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #bytes = new Shares()
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -134,7 +134,7 @@ export class LargeBodies {
    * for all others, and one body whatever its size. A request that has permission already gives that
    * back first, so that no two requests wait for each other. To be followed by `leave`.
    */
-  turn(requestId: string, account: string, bytes: number): void | Promise<void> {
+  permit(requestId: string, account: string, bytes: number): void | Promise<void> {
     this.leave(requestId)
     if (!this.#othersWait(account) && this.#mayBegin(account, bytes))
       return this.#begin(requestId, account, bytes)
@@ -186,7 +186,7 @@ export class LargeBodies {
       // It is next: smaller ones of others must not overtake it for ever.
       if (!this.#hasRoomFor(bytes)) return
       bodies.shift()
-      // Behind the others: it is their turn now. The loop comes back to it.
+      // Goes behind the other accounts; this loop comes back to it.
       this.#waiting.delete(account)
       if (bodies.length > 0) this.#waiting.set(account, bodies)
       this.#begin(requestId, account, bytes)
@@ -345,7 +345,7 @@ export interface BodyLimits {
 interface BodyParts {
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */
-  readonly turns: Pick<Turns, 'run' | 'through'>
+  readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
 }
 
 export interface CallBodyParts extends BodyParts, ConnectionParts {
@@ -358,7 +358,7 @@ export interface ReadBody {
 }
 
 /**
- * As `readJson`, for a request that becomes a call: a large body waits for its turn before it is parsed, and others wait
+ * As `readJson`, for a request that becomes a call: a large body waits for a permit before it is parsed, and others wait
  * until it leaves `largeBodies`. Nobody waits while a body arrives: until it is parsed, it is bytes.
  */
 export async function readCall(
@@ -370,8 +370,8 @@ export async function readCall(
 ): Promise<ReadBody> {
   const bytes = await bodyBytes(request, parts.body)
   if (bytes.length >= largeBytes) {
-    const turn = parts.largeBodies.turn(requestId, account.id, bytes.length)
-    if (turn) await whileOpen(parts, request, () => turn)
+    const permit = parts.largeBodies.permit(requestId, account.id, bytes.length)
+    if (permit) await whileOpen(parts, request, () => permit)
   }
   const json = parseBody(parts, bytes, maxCommas)
   return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
@@ -410,10 +410,14 @@ export function brokenOff(cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
-function parseBody({ body, turns }: BodyParts, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
+function parseBody(
+  { body, scheduler }: BodyParts,
+  bytes: Uint8Array,
+  maxCommas: number,
+): Awaitable<JsonObject> {
   return bytes.length <= stepCharacters
-    ? turns.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
-    : turns.through(parsedBody(bytes, body, maxCommas))
+    ? scheduler.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
+    : scheduler.runSteps(parsedBody(bytes, body, maxCommas))
 }
 
 /** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */

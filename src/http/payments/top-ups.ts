@@ -47,7 +47,7 @@ export const getTopUp: Route = {
 async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
   const body = { ...parts.body, maxBodyBytes: Math.min(parts.body.maxBodyBytes, maxBodyBytes) }
   refuseByHeaders(request.headers, body)
-  return (await readJson(request, { body, turns: parts.turns })).json
+  return (await readJson(request, { body, scheduler: parts.scheduler })).json
 }
 
 const pageParameters = z.strictObject({

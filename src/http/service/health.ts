@@ -9,7 +9,7 @@ export const getHealth: Route<unknown> = {
   path: '/healthz',
   handle: () => Response.json({ status: 'ok' }),
   takesNoHost: true,
-  takesNoTurn: true,
+  skipsScheduler: true,
   operation: async () => (await import('./documentation.ts')).health,
 }
 
@@ -28,7 +28,7 @@ export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
     return Response.json(body, { status: ready ? 200 : 503 })
   },
   takesNoHost: true,
-  takesNoTurn: true,
+  skipsScheduler: true,
   operation: async () => (await import('./documentation.ts')).readiness,
 }
 

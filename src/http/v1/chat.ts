@@ -19,7 +19,7 @@ import {
   serveChat,
   servePaid,
 } from '../intake/paid/serve-paid.ts'
-import { type ReadBody, readCall, refuseByHeaders, storedTurn } from '../intake/read-body.ts'
+import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
 import type { PaidParts, ResponseParts, ServingParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
 
@@ -83,8 +83,8 @@ export async function serveEmbedding(
   const caller = await call.caller()
   // Texts may come as the tokens they are.
   const { json: sent } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
-  const json = await parts.turns.run(() => protocol.asked(sent))
-  const { addresses, warnings } = await parts.turns.run(() =>
+  const json = await parts.scheduler.run(() => protocol.asked(sent))
+  const { addresses, warnings } = await parts.scheduler.run(() =>
     checkAddresses(json, embeddingAddresses, parts.addressRules),
   )
   const {
@@ -94,7 +94,7 @@ export async function serveEmbedding(
     promptParts,
     request: embedding,
     format,
-  } = await parts.turns.run(() => parseEmbedding(json))
+  } = await parts.scheduler.run(() => parseEmbedding(json))
   refuseDropped(envelope, warnings)
   // Nobody waits for the servers that a caller names.
   if (addresses.length > 0) parts.largeBodies.leave(requestId)
@@ -154,7 +154,7 @@ async function read(
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {
   const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
   if (!ofResponses || json['messages'] !== undefined)
-    return { request: await parts.turns.run(() => chat.parse(json)), bodyBytes: bytes }
+    return { request: await parts.scheduler.run(() => chat.parse(json)), bodyBytes: bytes }
   const { callOf } = await import('./responses.ts')
   // Nothing is answered, so there is nothing to keep.
   const { call, bodyBytes } = await callOf(parts, {
@@ -162,7 +162,7 @@ async function read(
     json,
     bytes,
     hooks: { now: parts.now, keep: () => false, kept: () => undefined },
-    turn: storedTurn(parts, request, requestId, caller.account.id),
+    permit: readPermit(parts, request, requestId, caller.account.id),
   })
   return { request: call.request, bodyBytes }
 }

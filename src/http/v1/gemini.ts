@@ -87,7 +87,7 @@ async function count(parts: PaidParts, call: Call, model: string): Promise<Respo
   const { json } = await readCall(parts, request, requestId, caller)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const asked = withModel(isObject(inner) ? inner : json, model, false)
-  const { promptParts } = await parts.turns.run(() => inbound.parse(asked))
+  const { promptParts } = await parts.scheduler.run(() => inbound.parse(asked))
   const countNow = async () => {
     const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.

@@ -59,7 +59,7 @@ async function count(parts: PaidParts, call: Call): Promise<Response> {
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()
   const { json } = await readCall(parts, request, requestId, caller)
-  const { model } = await parts.turns.run(() => checkedForCount(json))
+  const { model } = await parts.scheduler.run(() => checkedForCount(json))
   const countNow = async () => {
     const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.

@@ -12,10 +12,10 @@ import {
 } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
 import { keepResponse } from '../../responses/keep.ts'
-import { recall, type Turn } from '../../responses/recall.ts'
+import { recall, type ReadPermit } from '../../responses/recall.ts'
 import { refusedLater } from '../intake/note-refusal.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { readCall, refuseByHeaders, storedTurn } from '../intake/read-body.ts'
+import { readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
 import type { PaidParts, ResponseParts } from '../parts.ts'
 import type { Call } from '../route.ts'
 
@@ -42,15 +42,15 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ca
     },
     kept: () => queued,
   }
-  const turn = storedTurn(parts, request, requestId, caller.account.id)
-  const check = parts.turns.run(() => checkAddresses(json, addresses, parts.addressRules))
+  const permit = readPermit(parts, request, requestId, caller.account.id)
+  const check = parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
   const own = check instanceof Promise ? await check : check
-  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, turn })
+  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit })
   const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
     bodyBytes > bytes
-      ? await parts.turns.run(() => checkAddresses(read.body, addresses, parts.addressRules))
+      ? await parts.scheduler.run(() => checkAddresses(read.body, addresses, parts.addressRules))
       : own
   const incoming = { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt }
   return serveChat(parts, { request, caller, json, requestId, call: incoming, conversation })
@@ -77,7 +77,7 @@ interface AskedCall {
   readonly bytes: number
   readonly hooks: AnswerHooks
   /** Permission to read what the request continues, with its body. */
-  readonly turn: Turn
+  readonly permit: ReadPermit
 }
 
 /**
@@ -86,20 +86,20 @@ interface AskedCall {
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns'>,
-  { caller, json, bytes, hooks, turn }: AskedCall,
+  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'scheduler'>,
+  { caller, json, bytes, hooks, permit }: AskedCall,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
-  const request = await parts.turns.run(() => checkedRequest(json))
-  const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.turns, {
+  const request = await parts.scheduler.run(() => checkedRequest(json))
+  const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.scheduler, {
     viewer: viewerOf(caller),
     mayUse: (model) => mayUse(caller, model),
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
     room: parts.body.maxBodyBytes - bytes,
     maxBodyBytes: parts.body.maxBodyBytes,
-    turn: (recalledBytes) => turn(bytes + recalledBytes),
+    permit: (recalledBytes) => permit(bytes + recalledBytes),
   })
-  const call = await parts.turns.run(() => responsesCall(request, recalled, hooks))
+  const call = await parts.scheduler.run(() => responsesCall(request, recalled, hooks))
   return { call, bodyBytes: bytes + recalledBytes }
 }
 
@@ -120,7 +120,7 @@ export async function countInputTokens(parts: PaidParts & ResponseParts, asked: 
     bytes,
     // Nothing is answered, so there is nothing to keep.
     hooks: { now: parts.now, keep: () => false, kept: () => undefined },
-    turn: storedTurn(parts, request, requestId, caller.account.id),
+    permit: readPermit(parts, request, requestId, caller.account.id),
   })
   const { envelope, promptParts } = call.request
   const countNow = async () => {

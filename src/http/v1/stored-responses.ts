@@ -7,7 +7,7 @@ import { requestIdOf, withoutEncrypted } from '../../protocols/openai-responses/
 import { invalidParam } from '../../protocols/request/fields.ts'
 import { itemsOf, mostRead, outputOf } from '../../responses/recall.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import { storedTurn } from '../intake/read-body.ts'
+import { readPermit } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call } from '../route.ts'
 
@@ -73,7 +73,7 @@ export async function listInputItems(parts: StoredParts, caller: Caller, asked: 
 async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject[]> {
   const { id: account } = caller.account
   const stored = await storedOf(parts, caller, asked)
-  const turn = storedTurn(parts, asked.request, asked.requestId, account)
+  const permit = readPermit(parts, asked.request, asked.requestId, account)
   const before =
     stored.previous === undefined
       ? undefined
@@ -81,7 +81,7 @@ async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promis
           viewerOf(caller),
           stored.previous,
           mostRead(parts.body.maxBodyBytes),
-          (bytes) => turn(stored.size + bytes),
+          (bytes) => permit(stored.size + bytes),
         )
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
@@ -123,9 +123,9 @@ async function storedOf(
 ): Promise<StoredResponse> {
   const id = params['id']!
   const { id: account } = caller.account
-  const turn = storedTurn(parts, request, requestId, account)
+  const permit = readPermit(parts, request, requestId, account)
   const stored =
-    requestIdOf(id) === undefined ? undefined : await parts.parsedResponses.find(viewerOf(caller), id, turn)
+    requestIdOf(id) === undefined ? undefined : await parts.parsedResponses.find(viewerOf(caller), id, permit)
   if (!stored) throw noSuchResponse()
   return stored
 }

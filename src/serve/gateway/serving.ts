@@ -9,7 +9,7 @@ import type { ChatLimits } from '../../chat/call.ts'
 import { Health, type SharedProbes } from '../../chat/routing/health.ts'
 import { RetryBudget } from '../../chat/routing/retry-budget.ts'
 import { Buffered, Watchdog } from '../../chat/streaming/relay.ts'
-import { Turns } from '../../chat/scheduler/turns.ts'
+import { Scheduler } from '../../scheduler/scheduler.ts'
 import { Arrivals } from '../../chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../chat/upstream/upstream-request.ts'
 import { media } from '../../chat/upstream/lower.ts'
@@ -119,7 +119,7 @@ export function servingOf(source: ServingSource): Serving {
       limiter.spentTokens(key, promptTokens + completionTokens),
   ]
   const ended = new AtEndOfTurn(callEnded(listeners, log))
-  const turns = new Turns()
+  const scheduler = new Scheduler()
   const largeBodies = new LargeBodies()
   const parts: ServingParts = {
     chat: {
@@ -135,7 +135,7 @@ export function servingOf(source: ServingSource): Serving {
       keepsContents: config.log.prompts,
       log,
       watchdog: new Watchdog(),
-      turns,
+      scheduler,
       largeBodies,
       memory,
       counter,
@@ -160,7 +160,7 @@ export function servingOf(source: ServingSource): Serving {
     ledger: store.ledger,
     idempotency: store.idempotency,
     responses: store.responses,
-    parsedResponses: new ParsedResponses(store.responses, turns),
+    parsedResponses: new ParsedResponses(store.responses, scheduler),
     responseLimits: {
       retentionMs: config.responses.retention_ms,
       storedBytes: config.responses.stored_bytes,
@@ -187,7 +187,7 @@ export function servingOf(source: ServingSource): Serving {
       maxHeaderBytes: config.server.max_header_bytes,
       maxDepth: config.limits.json_depth,
     },
-    turns,
+    scheduler,
     largeBodies,
     log,
     now: clock,

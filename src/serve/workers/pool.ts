@@ -404,7 +404,7 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
         if (entered.delete(requestId)) limiter.leave(requestId)
       },
       limitHeaders: (caller) => limiter.headers(caller),
-      probeTurn: (offer) => shared.probes.turn(offer),
+      claimProbe: (offer) => shared.probes.claim(offer),
       offerRecovered: (offer) => shared.probes.onRecovered(offer),
       spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
       async mcpServer(account, name) {

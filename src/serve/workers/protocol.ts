@@ -37,7 +37,7 @@ export interface LedgerRequests
   enter(caller: LimitedCaller, requestId: string, kind: Kind): void
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>
   /** Whether this worker may send the probe of an offer now; see SharedProbes. */
-  probeTurn(offer: string): number
+  claimProbe(offer: string): number
   /** The URL of a registered MCP server and its headers, credentials included. */
   mcpServer(account: string, name: string): Promise<RegisteredServer>
   /** The server has refused a request with this token, which `mcpServer` gave. */

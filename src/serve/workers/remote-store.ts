@@ -74,7 +74,7 @@ export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemotePa
     },
     limiter: remoteLimiter(link, inFlight, limits),
     probes: {
-      turn: (offer) => link.request('probeTurn', offer),
+      claim: (offer) => link.request('claimProbe', offer),
       onRecovered: (offer) => link.notify('offerRecovered', offer),
     },
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },

@@ -12,7 +12,7 @@ import {
   tokenBound,
   TokenCounter,
 } from '../../../src/chat/counting/token-counter.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { promptOf as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { promptOf as ofChat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
@@ -23,7 +23,7 @@ const bodyWith = (content: JsonObject['content']): JsonObject => ({
   model: 'a/m',
   messages: [{ role: 'user', content: content! }],
 })
-const counting = { counter: new TokenCounter().of('a'), turns: new Turns() }
+const counting = { counter: new TokenCounter().of('a'), scheduler: new Scheduler() }
 const media = 'A'.repeat(1_000_000)
 
 describe('text', () => {

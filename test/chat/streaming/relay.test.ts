@@ -12,7 +12,7 @@ import {
 } from '../../../src/chat/streaming/relay.ts'
 import type { StreamChannel } from '../../../src/chat/streaming/translate.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 
@@ -104,7 +104,7 @@ function running(
     keepalive,
     limits: limits as RelayOptions['limits'],
     watchdog,
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     memory: new Memory(),
     buffered,
     elapsedMs: 0,

@@ -4,7 +4,7 @@ import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { PassthroughChannel } from '../../../src/chat/streaming/translate.ts'
 import { looksLikeStream, readHead } from '../../../src/chat/upstream/fetch.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
@@ -27,7 +27,7 @@ async function headOf(...pieces: readonly string[]) {
     cancel: () => Promise.resolve(),
   }
   const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), {
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     memory: new Memory(),
     limits: { answerBytes: 30_000 },
   })

@@ -8,7 +8,7 @@ import { outbounds } from '../../../src/protocols/registry.ts'
 import type { Outbound, ProtocolId, Target } from '../../../src/protocols/protocol.ts'
 import { CallTools } from '../../../src/tools/run-tool.ts'
 import { loweredFor, media } from '../../../src/chat/upstream/lower.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { callOf } from '../parts.ts'
 import { candidateOf } from '../support.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
@@ -253,7 +253,7 @@ describe('a strict request is not refused for what the gateway has added to it',
     const limits = { fileBytes: 1, requestBytes: 1, timeoutMs: 1 }
     const parts = {
       media: media({ allowHosts: [], limits }),
-      turns: new Turns(),
+      scheduler: new Scheduler(),
       largeBodies: new LargeBodies(),
     }
     const asked = conversation.round(call, undefined)

@@ -2,10 +2,11 @@
 
 import { describe, expect, test } from 'bun:test'
 import { boundedText, parsedAnswer, readWhole } from '../../../src/chat/upstream/upstream-request.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 
-const parsed = async (text: string, most?: number) => parsedAnswer(new Response(), text, new Turns(), most)
+const parsed = async (text: string, most?: number) =>
+  parsedAnswer(new Response(), text, new Scheduler(), most)
 const numbers = (count: number) => `{"data":[${'0,'.repeat(count - 1)}0]}`
 
 describe('a whole answer', () => {

@@ -11,7 +11,7 @@ function setUp(mostBytes = 1_024 * kB) {
   const arrivals = new Arrivals(mostBytes, () => clock.ms)
   /** An answer of so many bytes in one go, from the request to its end. */
   const answer = async (offer: string, bytes: number) => {
-    const arrival = await arrivals.turn(offer, 'a')
+    const arrival = await arrivals.permit(offer, 'a')
     arrival.onResponse(stream)
     if (bytes > 4 * kB) arrival.grows(bytes)
     arrival.end()
@@ -23,7 +23,7 @@ describe('answers that come faster than they are worked through', () => {
   test('are asked for in turn once it is known how large they are', async () => {
     const { arrivals, answer } = setUp()
     for (let n = 0; n < 20; n++) await answer('bursting', 200 * kB)
-    const asked = Array.from({ length: 10 }, () => arrivals.turn('bursting', 'a'))
+    const asked = Array.from({ length: 10 }, () => arrivals.permit('bursting', 'a'))
     expect(asked.filter((turn) => turn instanceof Promise)).toHaveLength(7)
     expect(arrivals.bytes).toBeLessThan(700 * kB)
     const order: number[] = []
@@ -40,15 +40,15 @@ describe('answers that come faster than they are worked through', () => {
   test('of one account leave room for those of another, and take turns with them', async () => {
     const { arrivals, answer } = setUp(1_000 * kB)
     for (let n = 0; n < 40; n++) await answer('bursting', 200 * kB)
-    const greedy = Array.from({ length: 20 }, () => arrivals.turn('bursting', 'greedy'))
+    const greedy = Array.from({ length: 20 }, () => arrivals.permit('bursting', 'greedy'))
     expect(greedy.filter((turn) => turn instanceof Promise).length).toBeGreaterThan(15)
     // Whoever comes next waits for nothing.
-    const late = arrivals.turn('bursting', 'late')
+    const late = arrivals.permit('bursting', 'late')
     expect(late).not.toBeInstanceOf(Promise)
     const order: string[] = []
     const waiting = [
       ...greedy.filter((turn) => turn instanceof Promise),
-      ...Array.from({ length: 4 }, () => arrivals.turn('bursting', 'late')).filter(
+      ...Array.from({ length: 4 }, () => arrivals.permit('bursting', 'late')).filter(
         (turn) => turn instanceof Promise,
       ),
     ].map(async (turn) => {
@@ -67,14 +67,14 @@ describe('answers that come faster than they are worked through', () => {
       await answer('bursting', 200 * kB)
       await answer('steady', 500)
     }
-    while (!(arrivals.turn('bursting', 'a') instanceof Promise));
-    for (let n = 0; n < 1_000; n++) expect(arrivals.turn('steady', 'a')).not.toBeInstanceOf(Promise)
-    expect(arrivals.turn('never asked before', 'a')).not.toBeInstanceOf(Promise)
+    while (!(arrivals.permit('bursting', 'a') instanceof Promise));
+    for (let n = 0; n < 1_000; n++) expect(arrivals.permit('steady', 'a')).not.toBeInstanceOf(Promise)
+    expect(arrivals.permit('never asked before', 'a')).not.toBeInstanceOf(Promise)
   })
 
   test('are not all asked for before the first has shown how large they are', async () => {
     const { arrivals } = setUp(8_192 * kB)
-    const asked = Array.from({ length: 2_000 }, () => arrivals.turn('new', 'a'))
+    const asked = Array.from({ length: 2_000 }, () => arrivals.permit('new', 'a'))
     expect(asked.filter((turn) => turn instanceof Promise).length).toBe(2_000 - 128)
     // They are small: nobody waits any longer than for the answers that are on their way.
     for (const turn of asked) {
@@ -83,7 +83,7 @@ describe('answers that come faster than they are worked through', () => {
       arrival.end()
     }
     expect(arrivals.bytes).toBeCloseTo(0)
-    const again = Array.from({ length: 2_000 }, () => arrivals.turn('new', 'a'))
+    const again = Array.from({ length: 2_000 }, () => arrivals.permit('new', 'a'))
     expect(again.some((turn) => turn instanceof Promise)).toBe(false)
   })
 
@@ -91,7 +91,11 @@ describe('answers that come faster than they are worked through', () => {
     const { arrivals, answer } = setUp()
     const atOnce = () => {
       let asked = 0
-      for (let turn = arrivals.turn('m', 'a'); !(turn instanceof Promise); turn = arrivals.turn('m', 'a')) {
+      for (
+        let turn = arrivals.permit('m', 'a');
+        !(turn instanceof Promise);
+        turn = arrivals.permit('m', 'a')
+      ) {
         if (++asked === 100) break
       }
       return asked
@@ -105,7 +109,7 @@ describe('answers that come faster than they are worked through', () => {
 
   test('count while some of them lies there, and no longer', async () => {
     const { arrivals } = setUp()
-    const arrival = await arrivals.turn('m', 'a')
+    const arrival = await arrivals.permit('m', 'a')
     expect(arrivals.bytes).toBe(128 * kB)
     arrival.onResponse(stream)
     expect(arrivals.bytes).toBe(256 * kB)
@@ -116,7 +120,7 @@ describe('answers that come faster than they are worked through', () => {
     expect(arrivals.bytes).toBe(256 * kB)
     arrival.end()
     expect(arrivals.bytes).toBe(0)
-    const whole = await arrivals.turn('m', 'a')
+    const whole = await arrivals.permit('m', 'a')
     whole.onResponse(new Response(null, { headers: { 'content-length': '700000' } }))
     expect(arrivals.bytes).toBe(700_000)
     whole.end()
@@ -126,14 +130,14 @@ describe('answers that come faster than they are worked through', () => {
   test('that never come, or of which no more comes, are not waited for', async () => {
     const { arrivals, answer, clock } = setUp()
     for (let n = 0; n < 20; n++) await answer('bursting', 200 * kB)
-    while (!(arrivals.turn('bursting', 'a') instanceof Promise));
+    while (!(arrivals.permit('bursting', 'a') instanceof Promise));
     clock.ms += 250
-    const after = await arrivals.turn('bursting', 'a')
+    const after = await arrivals.permit('bursting', 'a')
     after.onResponse(stream)
     after.grows(200 * kB)
     after.awaits()
     clock.ms += 100
-    while (!(arrivals.turn('bursting', 'a') instanceof Promise));
+    while (!(arrivals.permit('bursting', 'a') instanceof Promise));
     expect(arrivals.bytes).toBeLessThan(1_300 * kB)
   })
 })

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { completeJson, ErrorText, errorText } from '../../../src/chat/upstream/upstream-request.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 
 const read = (body: string, piece = 1_000) => {
   const text = new ErrorText()
@@ -73,7 +73,7 @@ test('what came before a connection broke is read', async () => {
       controller.error(new Error('reset'))
     },
   })
-  const text = await errorText(new Response(body, { status: 400 }), new Turns())
+  const text = await errorText(new Response(body, { status: 400 }), new Scheduler())
   expect(['', '{"error":{"message":"too long"}}']).toContain(text)
 })
 
@@ -85,7 +85,7 @@ test.each(['x', ' '])('an error without end is given up (%p)', async (letter) =>
       controller.enqueue(Buffer.alloc(65_536, letter))
     },
   })
-  const text = await errorText(new Response(body, { status: 400 }), new Turns())
+  const text = await errorText(new Response(body, { status: 400 }), new Scheduler())
   expect(text.length).toBeLessThanOrEqual(65_536)
   expect(sent).toBeLessThan(20_000_000)
 })

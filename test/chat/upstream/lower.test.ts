@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { IncomingCall } from '../../../src/chat/call.ts'
 import { loweredFor, media, quirksFor } from '../../../src/chat/upstream/lower.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../../src/providers/provider.ts'
@@ -34,7 +34,7 @@ async function sent(
   const model = modelOf(`${provider.id}/${upstream}`)
   const candidate = { ...candidateOf(provider.id), provider, model, offer: model.offers[0]! }
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
-  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
+  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
   return { ...lowered, body: JSON.parse(lowered.body) as JsonObject }
 }
@@ -90,7 +90,7 @@ test('a request with an address is translated for a provider in a private networ
     request: { ...request, addresses: [address] },
     signal: new AbortController().signal,
   } as unknown as IncomingCall
-  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
+  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
   const candidate = { ...candidateOf('anthropic'), provider }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, 64)
   expect(lowered.passthrough).toBe(false)

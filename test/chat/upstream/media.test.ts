@@ -1,7 +1,7 @@
 // Images and files by URL: who fetches them, for which providers, and within which bounds. Public addresses are played
 // by a resolver, their servers by a fetcher.
 
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { describe, expect, test } from 'bun:test'
 import type { IncomingCall } from '../../../src/chat/call.ts'
 import {
@@ -69,7 +69,7 @@ async function sent(
     reasoning: false,
     rememberedSignature: () => undefined,
   }
-  const parts = { media: fetching, turns: new Turns(), largeBodies: new LargeBodies() }
+  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
   return JSON.parse((await loweredFor(parts, call, candidate, outbound, target, undefined)).body)
 }
 

@@ -3,7 +3,7 @@
 import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { AttemptAbandoned, AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { Watchdog } from '../../../src/chat/streaming/relay.ts'
 import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
 import {
@@ -33,7 +33,7 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     connections,
     arrivals: new Arrivals(1e9),
     upstream: new Upstream(),
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     largeBodies: new LargeBodies(),
     memory: new Memory(),
     redact: (text: string) => text.replaceAll('sk-secret', '***'),

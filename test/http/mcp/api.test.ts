@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Caller } from '../../../src/accounts/account.ts'
-import { Turns } from '../../../src/chat/scheduler/turns.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { ownApi } from '../../../src/http/mcp/api.ts'
 import type { HttpParts } from '../../../src/http/parts.ts'
@@ -30,7 +30,7 @@ function lab() {
     site: { addressOf: () => '' },
     now: Date.now,
     body: { maxBodyBytes: 1024 ** 2, maxHeaderBytes: 16_384, maxDepth: 8 },
-    turns: new Turns(),
+    scheduler: new Scheduler(),
     largeBodies,
     log: { error: (_: string, fields: { error: unknown }) => faults.push(fields.error) },
     publicUrl: () => 'http://127.0.0.1:8787',

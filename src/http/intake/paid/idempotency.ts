@@ -2,7 +2,7 @@
 
 import { type Caller, lineOf, mayUse, windowEnd, windowStart } from '../../../accounts/account.ts'
 import type { AnswerKeeper } from '../../../chat/call.ts'
-import type { Turns } from '../../../chat/scheduler/turns.ts'
+import type { Scheduler } from '../../../scheduler/scheduler.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { pass } from '../../../credits/ledger/failpoint.ts'
 import type {
@@ -28,7 +28,7 @@ export interface IdempotencyParts {
   readonly idempotencyLimits: IdempotencyLimits
   readonly keptBytes: KeptBytes
   readonly ledger: Pick<CallLedger, 'keySpend'>
-  readonly turns: Pick<Turns, 'run' | 'through'>
+  readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
   readonly now: () => number
   readonly log: Log
 }
@@ -89,7 +89,7 @@ async function onceForKey(
 }
 
 async function commandOf(
-  { now, turns, idempotencyLimits }: IdempotencyParts,
+  { now, scheduler, idempotencyLimits }: IdempotencyParts,
   keyed: KeyedRequest,
   key: string,
 ): Promise<ClaimCommand> {
@@ -103,7 +103,8 @@ async function commandOf(
   const { pathname } = new URL(request.url)
   // Over the parsed body, so that a retry with different whitespace is the same request.
   const hash = new Bun.SHA256()
-  for (const piece of await turns.through(stringifySteps([pathname, caller.mode, json]))) hash.update(piece)
+  for (const piece of await scheduler.runSteps(stringifySteps([pathname, caller.mode, json])))
+    hash.update(piece)
   const bodyHash = new Uint8Array(32)
   hash.digest(bodyHash)
   return {

@@ -41,16 +41,16 @@ export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Pr
 }
 
 /**
- * Parses a client's body in its turn and normalises its addresses, which changes `json`. Throws, or rejects with, what
+ * Parses a client's body as a task of the scheduler and normalises its addresses, which changes `json`. Throws, or rejects with, what
  * the inbound throws, `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict
  * request.
  */
 export function parsedBody(
-  { turns, addressRules }: Pick<PaidParts, 'turns' | 'addressRules'>,
+  { scheduler, addressRules }: Pick<PaidParts, 'scheduler' | 'addressRules'>,
   inbound: Inbound,
   json: JsonObject,
 ): Awaitable<InboundRequest> {
-  return turns.run(() => withAddresses(inbound, json, addressRules))
+  return scheduler.run(() => withAddresses(inbound, json, addressRules))
 }
 
 function withAddresses(

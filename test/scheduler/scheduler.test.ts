@@ -1,7 +1,7 @@
-// Long work is done in steps, and between two of them everybody else has a turn.
+// Long work is done in steps, and between two of them others go on.
 
 import { describe, expect, spyOn, test } from 'bun:test'
-import { inStep, stepsOf, Turns } from '../../../src/chat/scheduler/turns.ts'
+import { phaseBoundary, stepsOf, Scheduler } from '../../src/scheduler/scheduler.ts'
 
 /** Keeps the thread busy. */
 function work(ms: number): void {
@@ -9,58 +9,66 @@ function work(ms: number): void {
   while (performance.now() < end);
 }
 
-test('calls that go on in one turn of the loop do each phase one after another', async () => {
-  const turns = new Turns()
+test('calls that go on in one iteration of the loop do each phase one after another', async () => {
+  const scheduler = new Scheduler()
   const done: string[] = []
   const call = async (name: string) => {
-    await turns.together()
+    await scheduler.endOfIteration()
     done.push(`${name} reads`)
-    await inStep
+    await phaseBoundary
     done.push(`${name} books`)
   }
   const calls = ['a', 'b'].map(call)
   setImmediate(() => {
-    done.push('a turn later')
+    done.push('an iteration later')
     calls.push(call('c'))
   })
   while (calls.length < 3) await new Promise((resolve) => setImmediate(resolve))
   await Promise.all(calls)
-  expect(done).toEqual(['a reads', 'b reads', 'a books', 'b books', 'a turn later', 'c reads', 'c books'])
+  expect(done).toEqual([
+    'a reads',
+    'b reads',
+    'a books',
+    'b books',
+    'an iteration later',
+    'c reads',
+    'c books',
+  ])
 })
 
 describe('work in steps', () => {
   test('is done at once while the loop has time, and gives what it makes', () => {
-    expect(new Turns().run(() => 7)).toBe(7)
+    expect(new Scheduler().run(() => 7)).toBe(7)
   })
 
-  test('waits for another turn of the loop when this one is used up', async () => {
-    const turns = new Turns()
+  test('waits for another iteration of the loop when this one is used up', async () => {
+    const scheduler = new Scheduler()
     const done: string[] = []
     setImmediate(() => done.push('the loop has turned'))
-    void turns.run(() => work(20))
-    const second = turns.run(() => done.push('second'))
+    void scheduler.run(() => work(20))
+    const second = scheduler.run(() => done.push('second'))
     expect(second).toBeInstanceOf(Promise)
     await second
     expect(done).toEqual(['the loop has turned', 'second'])
   })
 
   test('counts what runs between steps: a thousand requests that arrive at once have more to do than those', async () => {
-    const turns = new Turns()
-    expect(turns.run(() => 'first')).toBe('first')
+    const scheduler = new Scheduler()
+    expect(scheduler.run(() => 'first')).toBe('first')
     work(20)
-    const second = turns.run(() => 'second')
+    const second = scheduler.run(() => 'second')
     expect(second).toBeInstanceOf(Promise)
     expect(await second).toBe('second')
   })
 
-  test('comes to a step although the system has stopped the process at the beginning of its turn', async () => {
-    const turns = new Turns()
-    void turns.run(() => work(20))
-    await turns.run(() => work(20))
-    const third = turns.run(() => 'third')
+  test('comes to a step although the system has stopped the process at the beginning of its iteration', async () => {
+    const scheduler = new Scheduler()
+    void scheduler.run(() => work(20))
+    await scheduler.run(() => work(20))
+    const third = scheduler.run(() => 'third')
     const real = performance.now.bind(performance)
     let asked = 0
-    // The clock is read when the turn begins; it is read again ten milliseconds later.
+    // The clock is read when the iteration begins; it is read again ten milliseconds later.
     const clock = spyOn(performance, 'now').mockImplementation(() => real() + (asked++ === 0 ? 0 : 10))
     await new Promise((resolve) => setImmediate(resolve))
     clock.mockRestore()
@@ -69,16 +77,16 @@ describe('work in steps', () => {
   })
 
   test('keeps nothing of the steps that it has taken, although it is never without one', async () => {
-    const turns = new Turns()
+    const scheduler = new Scheduler()
     const alive: WeakRef<object>[] = []
     const step = () => {
       const bytes = new Uint8Array(8)
       alive.push(new WeakRef(bytes))
-      return turns.run(() => bytes.length)
+      return scheduler.run(() => bytes.length)
     }
-    void turns.run(() => work(20))
+    void scheduler.run(() => work(20))
     const first = Array.from({ length: 1_000 }, step)
-    const last = Array.from({ length: 20 }, () => turns.run(() => work(10)))
+    const last = Array.from({ length: 20 }, () => scheduler.run(() => work(10)))
     await Promise.all(first)
     await new Promise((resolve) => setImmediate(resolve))
     Bun.gc(true)
@@ -88,8 +96,8 @@ describe('work in steps', () => {
     await Promise.all(last)
   })
 
-  test('goes through what pauses by itself, some of it in each turn', async () => {
-    const turns = new Turns()
+  test('goes through what pauses by itself, some of it in each iteration', async () => {
+    const scheduler = new Scheduler()
     function* steps(pauses: number): Generator<void, string, void> {
       for (let at = 0; at < pauses; at++) {
         work(1)
@@ -97,22 +105,22 @@ describe('work in steps', () => {
       }
       return 'done'
     }
-    expect(turns.through(steps(0))).toBe('done')
+    expect(scheduler.runSteps(steps(0))).toBe('done')
     let turned = 0
     const count = setInterval(() => (turned += 1), 0)
-    const made = turns.through(steps(60))
+    const made = scheduler.runSteps(steps(60))
     expect(made).toBeInstanceOf(Promise)
     expect(await made).toBe('done')
     clearInterval(count)
     expect(turned).toBeGreaterThanOrEqual(4)
   })
 
-  test('lets connections have their turn between any two long steps', async () => {
-    const turns = new Turns()
+  test('lets connections go on between any two long steps', async () => {
+    const scheduler = new Scheduler()
     const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('alive') })
     let answered = 0
     const state = { over: false }
-    const steps = Promise.all(Array.from({ length: 40 }, () => turns.run(() => work(10)))).then(
+    const steps = Promise.all(Array.from({ length: 40 }, () => scheduler.run(() => work(10)))).then(
       () => (state.over = true),
     )
     while (!state.over) {
@@ -125,32 +133,32 @@ describe('work in steps', () => {
     expect(answered).toBeGreaterThan(5)
   })
 
-  test('shares one turn with what it sets going', async () => {
-    const turns = new Turns()
+  test('shares one iteration with what it sets going', async () => {
+    const scheduler = new Scheduler()
     let looked = 0
     const look = setInterval(() => (looked += 1), 0)
-    void turns.run(() => work(20))
-    const first = turns.run(() => work(20)) as Promise<void>
+    void scheduler.run(() => work(20))
+    const first = scheduler.run(() => work(20)) as Promise<void>
     // Begun before the loop has looked at anything, it would hold the loop for twice as long.
     const second = first.then(() => {
       const before = looked
-      return (turns.run(() => looked) as Promise<number>).then((after) => after - before)
+      return (scheduler.run(() => looked) as Promise<number>).then((after) => after - before)
     })
     expect(await second).toBeGreaterThan(0)
     clearInterval(look)
   })
 
-  test('does one step in a turn that has no time for it, however many kinds have waited too long', async () => {
-    const turns = new Turns()
-    const done: { urgency: string; looked: number }[] = []
+  test('does one step in an iteration that has no time for it, however many kinds have waited too long', async () => {
+    const scheduler = new Scheduler()
+    const done: { priority: string; looked: number }[] = []
     let looked = 0
     const look = setInterval(() => (looked += 1), 0)
-    void turns.run(() => work(20))
-    const waiting = (['soon', 'begun', 'later', 'new'] as const).map((urgency) =>
-      turns.run(() => {
+    void scheduler.run(() => work(20))
+    const waiting = (['urgent', 'started', 'normal', 'new'] as const).map((priority) =>
+      scheduler.run(() => {
         work(20)
-        done.push({ urgency, looked })
-      }, urgency),
+        done.push({ priority, looked })
+      }, priority),
     )
     work(60)
     await Promise.all(waiting)
@@ -160,36 +168,36 @@ describe('work in steps', () => {
   })
 
   test('begins what is new last, and what is urgent first', async () => {
-    const turns = new Turns()
+    const scheduler = new Scheduler()
     const order: string[] = []
-    void turns.run(() => work(20))
+    void scheduler.run(() => work(20))
     await Promise.all(
-      (['new', 'later', 'begun', 'soon'] as const).map((urgency) =>
-        turns.run(() => order.push(urgency), urgency),
+      (['new', 'normal', 'started', 'urgent'] as const).map((priority) =>
+        scheduler.run(() => order.push(priority), priority),
       ),
     )
-    expect(order).toEqual(['soon', 'begun', 'later', 'new'])
+    expect(order).toEqual(['urgent', 'started', 'normal', 'new'])
   })
 
   test('comes to what is new although more urgent work never ends', async () => {
-    const turns = new Turns()
+    const scheduler = new Scheduler()
     const state = { over: false }
     const busy = async () => {
-      while (!state.over) await turns.run(() => work(10), 'begun')
+      while (!state.over) await scheduler.run(() => work(10), 'started')
     }
     const lanes = [busy(), busy(), busy()]
-    expect(await turns.run(() => 'begun at last', 'new')).toBe('begun at last')
+    expect(await scheduler.run(() => 'begun at last', 'new')).toBe('begun at last')
     state.over = true
     await Promise.all(lanes)
   })
 
   test('rejects with what it throws, and goes on', async () => {
-    const turns = new Turns()
-    void turns.run(() => work(20))
-    const failing = turns.run(() => {
+    const scheduler = new Scheduler()
+    void scheduler.run(() => work(20))
+    const failing = scheduler.run(() => {
       throw new Error('no')
     })
-    const next = turns.run(() => 'next')
+    const next = scheduler.run(() => 'next')
     await expect(Promise.resolve(failing)).rejects.toThrow('no')
     expect(await next).toBe('next')
   })
