@@ -1,7 +1,7 @@
 // Settings of calls: time limits, buffers, sizes and rates.
 
 import { z } from 'zod'
-import { ignorableParameters } from '../protocols/parameters.ts'
+import { ignorableParameters } from '../protocols/openai/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
 import { baseUrl, day, milliseconds, note, secret, usdText, whole, wholeBetween } from './fields.ts'
 

@@ -1,5 +1,6 @@
-// Shared by protocols with fewer features than ours: refusing, dropping, choosing tools.
+// A request in a provider's protocol, with warnings for what was left out.
 
+import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type {
   ChatRequest,
   ContentPart,
@@ -11,7 +12,33 @@ import type {
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { isObject, parseToolJson } from './lenient.ts'
-import type { Target, Warning } from './protocol.ts'
+
+/** Something in the request that is not honoured, reported to the client. */
+export interface Warning {
+  readonly param: string
+  readonly message: string
+}
+
+/** What most requests have. */
+export const noWarnings: readonly Warning[] = []
+
+/** A request in the provider's protocol. `path` is appended to the provider's base URL. */
+export interface LoweredRequest {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: JsonObject
+  readonly warnings: readonly Warning[]
+  /** Tools renamed because the client's names are not allowed there: wire name to client name. */
+  readonly toolNames?: Readonly<Record<string, string>>
+}
+
+/** The warnings of both; no copy where one has none, as most have. */
+export function joinWarnings(a: readonly Warning[], b: readonly Warning[]): readonly Warning[] {
+  if (b.length === 0) return a
+  return a.length === 0 ? b : [...a, ...b]
+}
+
+// Shared by protocols with fewer features than ours: refusing, dropping, choosing tools.
 
 /** Reports to the client, once, what is not honoured. */
 export type Warn = (param: string, message: string) => void
@@ -97,7 +124,7 @@ export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> 
 /** The output token limit to send: the client's, or the model's maximum if lower, because APIs refuse more. */
 export function outputBoundOf(
   { maxOutputTokens: asked }: ChatRequest,
-  { maxOutputTokens: most }: Pick<Target, 'maxOutputTokens'>,
+  { maxOutputTokens: most }: { readonly maxOutputTokens: number | undefined },
   warn: Warn,
 ): number | undefined {
   if (asked === undefined || most === undefined || asked <= most) return asked
@@ -247,4 +274,75 @@ function textsOf(parts: readonly ContentPart[], param: string): string[] {
   return parts.map((part) =>
     part.kind === 'text' || part.kind === 'refusal' ? part.text : refusePart(part, param, 'only text'),
   )
+}
+
+// Web searches that providers run themselves: what a request may ask for, and what each provider takes.
+
+/** Whether a provider's own search can serve a request. */
+export type OwnSearch =
+  /** `billed`: each search has a fee, or the request has one, whatever it searches. */
+  | {
+      readonly kind: 'able'
+      readonly billed: 'search' | 'request'
+      /** A turn of many searches pauses, and goes on when it is sent back. */
+      readonly pauses?: true
+      /** It takes no functions beside it, not the gateway's either. */
+      readonly alone?: true
+    }
+  /** `why` completes "The provider's own search …", for people. */
+  | { readonly kind: 'unable'; readonly why: string }
+
+/** What must be honoured or refused; how much of the pages is read is a hint. */
+type Wish =
+  'allowed_domains' | 'blocked_domains' | 'paths' | 'both lists' | 'user_location' | 'recency' | 'max_uses'
+
+const has: Readonly<Record<Wish, (search: WebSearchDeclaration) => boolean>> = {
+  allowed_domains: ({ allowedDomains }) => allowedDomains.length > 0,
+  blocked_domains: ({ blockedDomains }) => blockedDomains.length > 0,
+  'both lists': ({ allowedDomains, blockedDomains }) =>
+    allowedDomains.length > 0 && blockedDomains.length > 0,
+  paths: ({ allowedDomains, blockedDomains }) =>
+    [...allowedDomains, ...blockedDomains].some((domain) => /[/*]/.test(bareDomain(domain))),
+  user_location: ({ location }) => location !== undefined,
+  recency: ({ rest }) => rest['recency'] != null,
+  max_uses: ({ maxUses }) => maxUses !== undefined,
+}
+
+const inWords: Readonly<Record<Wish, string>> = {
+  allowed_domains: 'cannot be kept to allowed domains',
+  blocked_domains: 'cannot be kept from blocked domains',
+  'both lists': 'takes allowed or blocked domains, not both',
+  paths: 'takes domains, not paths',
+  user_location: 'cannot be told where the user is',
+  recency: 'cannot be kept to recent pages',
+  max_uses: 'cannot be bounded',
+}
+
+/** Able where a search that honours these wishes, and no others, is all the request asks for. */
+export function ableTo(
+  search: WebSearchDeclaration,
+  billed: 'search' | 'request',
+  honoured: readonly Wish[],
+): OwnSearch {
+  const all = Object.keys(has) as Wish[]
+  const missed = all.find((wish) => !honoured.includes(wish) && has[wish](search))
+  return missed === undefined ? { kind: 'able', billed } : { kind: 'unable', why: inWords[missed] }
+}
+
+export function unable(why: string): OwnSearch {
+  return { kind: 'unable', why }
+}
+
+/** `user_location` as OpenAI and Anthropic write it; no field where the request names no place. */
+export function approximateLocation({ location }: WebSearchDeclaration): JsonObject {
+  return location === undefined ? {} : { user_location: { type: 'approximate', ...location } }
+}
+
+/** A domain without a scheme, `*.` and a slash at its end: as providers want them. */
+export function bareDomain(domain: string): string {
+  return domain
+    .trim()
+    .replace(/^https?:\/\//i, '')
+    .replace(/^\*\./, '')
+    .replace(/\/$/, '')
 }

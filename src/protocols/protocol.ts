@@ -11,10 +11,7 @@ import type { ClientFields } from './request/fields.ts'
 import type { Parts, PromptParts } from './request/prompt-parts.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
 import type { Frame } from './framing/sse.ts'
-import type { OwnSearch } from './own-search.ts'
-import type { LoweredRequest, Warning } from './lowered-request.ts'
-
-export type { LoweredRequest, Warning } from './lowered-request.ts'
+import type { LoweredRequest, OwnSearch, Warning } from './lowering.ts'
 
 /** What providers are spoken to in. */
 export const protocolIds = [

@@ -2,7 +2,7 @@
 
 import type { EmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from '../protocols/openai-chat/outbound/quirks.ts'
-import type { IgnorableParameter } from '../protocols/parameters.ts'
+import type { IgnorableParameter } from '../protocols/openai/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import { outbounds } from '../protocols/registry.ts'
 

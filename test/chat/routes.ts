@@ -11,7 +11,8 @@ import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound
 import { inbound as completions } from '../../src/protocols/openai-completions/inbound.ts'
 import { responsesCall } from '../../src/protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest } from '../../src/protocols/openai-responses/inbound/read.ts'
-import type { Inbound, InboundRequest, Target, Warning } from '../../src/protocols/protocol.ts'
+import type { Warning } from '../../src/protocols/lowering.ts'
+import type { Inbound, InboundRequest, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import {
   type ConfiguredProvider,

@@ -23,7 +23,7 @@ import type { CostLine, Price } from '../../credits/price.ts'
 import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
 import type { OnCallEnded } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
-import { noWarnings, type Warning } from '../../protocols/lowered-request.ts'
+import { noWarnings, type Warning } from '../../protocols/lowering.ts'
 import { plural } from '../../text/csv.ts'
 import {
   type Abandoned,

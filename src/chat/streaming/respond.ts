@@ -3,7 +3,7 @@
 import { andThen } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { type DoneOrSteps, isLong, stepCharacters, stringifySteps } from '../../json/json.ts'
-import type { Warning } from '../../protocols/protocol.ts'
+import type { Warning } from '../../protocols/lowering.ts'
 import type { WholeAnswer } from '../upstream/fetch.ts'
 import type { BillingParts, Hold } from '../billing/hold.ts'
 import { StreamWatch } from '../billing/stream-watch.ts'

@@ -16,7 +16,7 @@ import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/re
 import { completionTokens } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Pico } from '../../credits/money.ts'
-import type { Warning } from '../../protocols/protocol.ts'
+import type { Warning } from '../../protocols/lowering.ts'
 import { type CallTools, failedResult, runTool } from '../../tools/run-tool.ts'
 import { citationsIn } from '../../tools/search/results.ts'
 import type { OfferedTool } from '../../tools/tool.ts'

@@ -14,7 +14,8 @@ import {
 } from '../../protocols/embeddings/embeddings.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
-import type { Target, Warning } from '../../protocols/protocol.ts'
+import type { Warning } from '../../protocols/lowering.ts'
+import type { Target } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import {
   type ChatLimits,

@@ -12,19 +12,9 @@ import {
 } from '../../egress/destination.ts'
 import { type Fetcher, fetchPublic } from '../../egress/egress.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import {
-  joinWarnings,
-  type LoweredRequest,
-  noWarnings,
-  type Warning,
-} from '../../protocols/lowered-request.ts'
-import { type Asked, withoutIgnored, withPricedOutput } from '../../protocols/parameters.ts'
-import type {
-  Outbound,
-  RequestAddress,
-  Target,
-  Warning as ProtocolWarning,
-} from '../../protocols/protocol.ts'
+import { joinWarnings, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowering.ts'
+import { type Asked, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
+import type { Outbound, RequestAddress, Target } from '../../protocols/protocol.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/fields.ts'
 import {
   type AddressVisitor,
@@ -444,7 +434,7 @@ export interface AddressRules {
 interface CheckedAddresses {
   readonly addresses: readonly RequestAddress[]
   /** What was removed from the body. */
-  readonly warnings: readonly ProtocolWarning[]
+  readonly warnings: readonly Warning[]
 }
 
 /**
@@ -466,7 +456,7 @@ const noAddresses: readonly RequestAddress[] = []
 /** Most bodies hold no address. */
 class AddressCheck implements AddressVisitor, CheckedAddresses {
   #addresses: RequestAddress[] | undefined
-  #warnings: ProtocolWarning[] | undefined
+  #warnings: Warning[] | undefined
   readonly #rules: AddressRules
 
   constructor(rules: AddressRules) {
@@ -477,7 +467,7 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
     return this.#addresses ?? noAddresses
   }
 
-  get warnings(): readonly ProtocolWarning[] {
+  get warnings(): readonly Warning[] {
     return this.#warnings ?? noWarnings
   }
 

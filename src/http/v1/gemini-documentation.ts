@@ -4,7 +4,7 @@ import {
   batchEmbedContentsRequest,
   embedContentRequest,
   embedContentResponse,
-} from '../../protocols/gemini/inbound/embeddings.ts'
+} from '../../protocols/gemini/inbound/inbound.ts'
 import {
   geminiModel,
   geminiModelList,

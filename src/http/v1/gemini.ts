@@ -8,9 +8,11 @@ import { GatewayError } from '../../errors/errors.ts'
 import {
   embeddingAnswer,
   type EmbeddingMethod,
+  inbound,
+  modelId,
   openaiEmbedding,
-} from '../../protocols/gemini/inbound/embeddings.ts'
-import { inbound, modelId, withModel } from '../../protocols/gemini/inbound/inbound.ts'
+  withModel,
+} from '../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import { type FreeAnswer, freely, type FreeReadParts } from '../intake/free-reads.ts'
 import { refusedLater } from '../intake/note-refusal.ts'

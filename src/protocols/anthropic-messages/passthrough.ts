@@ -10,23 +10,15 @@ import { withBoundedSearch } from '../claude/tools.ts'
 import { unreadable } from '../faults.ts'
 import { bytesOf, type Frame, SseDecoder } from '../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../lenient.ts'
-import type {
-  AnswerContext,
-  Bill,
-  LoweredRequest,
-  Passthrough,
-  PassthroughStream,
-  Target,
-  Warning,
-} from '../protocol.ts'
+import type { LoweredRequest, Warning } from '../lowering.ts'
+import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from '../protocol.ts'
 import { costFields, EventEncoder } from './inbound/encode.ts'
 import { gatewayFields } from './inbound/schema.ts'
 import { betaHeader, kindOfField } from './outbound/lower.ts'
 import { lostItsThinking, type Turn } from './outbound/messages.ts'
 import { streamParser } from './outbound/parse.ts'
 import type { AnthropicQuirks } from './outbound/quirks.ts'
-import { readUsage, type WireUsage } from './outbound/schema.ts'
-import { keptCounters, mergeUsage } from './outbound/usage.ts'
+import { keptCounters, mergeUsage, readUsage, type WireUsage } from './outbound/schema.ts'
 
 export const passthrough: Passthrough<AnthropicQuirks> = {
   request: (body, target, ignored, searches) => {

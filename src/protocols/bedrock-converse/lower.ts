@@ -20,6 +20,7 @@ import {
   allowedFunctions,
   argumentsObject,
   isBlank,
+  type LoweredRequest,
   outputBoundOf,
   passedOn,
   refuse,
@@ -29,13 +30,14 @@ import {
   toolOffer,
   unknownLabels,
   type Warn,
+  type Warning,
   warnInto,
   warnOfForeignReasoning,
   warnOfName,
   warnOfUnknown,
 } from '../lowering.ts'
 import { FreeNames, type NameRule, toolNamesOf, type WireNames } from '../names.ts'
-import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import type { Target } from '../protocol.ts'
 import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
 
 /**

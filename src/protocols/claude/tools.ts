@@ -12,7 +12,7 @@ import type {
 import { GatewayError } from '../../errors/errors.ts'
 import { isObject, nonEmpty, parseJson } from '../lenient.ts'
 import { freeName, FreeNames } from '../names.ts'
-import { ableTo, approximateLocation, bareDomain, type OwnSearch, unable } from '../own-search.ts'
+import { ableTo, approximateLocation, bareDomain, type OwnSearch, unable } from '../lowering.ts'
 
 const allowed = /^[a-zA-Z0-9_-]+$/
 

@@ -12,6 +12,7 @@ import {
   functionTool,
   isPlain,
   linesOf,
+  type LoweredRequest,
   passedOn,
   plainReasoning,
   refuse,
@@ -21,13 +22,14 @@ import {
   toolOffer,
   unknownLabels,
   type Warn,
+  type Warning,
   warnInto,
   warnOfForeignReasoning,
   warnOfName,
   warnOfUnknown,
   withoutUndefined,
 } from '../lowering.ts'
-import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import type { Target } from '../protocol.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
 
 /** Cohere's own fields, passed on unchanged. */

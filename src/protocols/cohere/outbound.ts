@@ -9,8 +9,8 @@ import {
   vectorOf,
 } from '../embeddings/embeddings.ts'
 import { isObject, nonEmpty } from '../lenient.ts'
-import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
-import type { Outbound, Warning } from '../protocol.ts'
+import { passedOn, type Warning, warnInto, warnOfUnknown } from '../lowering.ts'
+import type { Outbound } from '../protocol.ts'
 import { lower } from './lower.ts'
 import { faultOf, parseWhole, streamParser } from './parse.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'

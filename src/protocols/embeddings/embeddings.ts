@@ -5,7 +5,7 @@ import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { fault } from '../faults.ts'
-import type { LoweredRequest } from '../lowered-request.ts'
+import type { LoweredRequest } from '../lowering.ts'
 
 /** One input: a text, or its tokens. */
 export type EmbeddingInput = string | readonly number[]

@@ -12,6 +12,7 @@ import {
   functionTool,
   isPlain,
   linesOf,
+  type LoweredRequest,
   passedOn,
   plainReasoning,
   refuse,
@@ -21,6 +22,7 @@ import {
   toolOffer,
   unknownLabels,
   type Warn,
+  type Warning,
   warnInto,
   warnOfForeignReasoning,
   warnOfName,
@@ -28,7 +30,7 @@ import {
   withoutUndefined,
 } from '../lowering.ts'
 import { embeddings } from '../openai/embeddings.ts'
-import type { LoweredRequest, Outbound, StreamParser, Target, Warning } from '../protocol.ts'
+import type { Outbound, StreamParser, Target } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
 
 /** Settings for an Ollama server. */

@@ -9,8 +9,7 @@ import {
   textsOf,
   vectorOf,
 } from '../embeddings/embeddings.ts'
-import { passedOn, warnInto } from '../lowering.ts'
-import type { Warning } from '../protocol.ts'
+import { passedOn, type Warning, warnInto } from '../lowering.ts'
 import { faultInside } from './fault.ts'
 import { isObject, nonEmpty } from '../lenient.ts'
 import { usageIn } from './usage.ts'

@@ -14,7 +14,7 @@ import {
 } from '../../conversation/usage.ts'
 import { isObject, nonEmpty } from '../lenient.ts'
 import type { Bill } from '../protocol.ts'
-import type { UsageQuirks } from './quirks.ts'
+import type { UsageQuirks } from './parameters.ts'
 
 /**
  * The `usage` object of an answer. Cached and written tokens lie inside `prompt_tokens`, reasoning inside

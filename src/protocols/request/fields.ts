@@ -6,7 +6,7 @@ import type { JsonObject, Message } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRaw, type RawInteger } from '../../json/json.ts'
 import { isObject } from '../lenient.ts'
-import type { Warning } from '../lowered-request.ts'
+import type { Warning } from '../lowering.ts'
 
 /** How a client of another protocol than chat completions calls what it sent. */
 export interface ClientFields {

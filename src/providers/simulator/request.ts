@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import type { OptionalField } from '../../protocols/openai/quirks.ts'
+import type { OptionalField } from '../../protocols/openai/parameters.ts'
 
 /** The efforts that it knows, weakest first. */
 export const simulatedEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const

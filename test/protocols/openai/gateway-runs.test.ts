@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { AssistantMessage, JsonObject } from '../../../src/conversation/request.ts'
-import { roundsOf } from '../../../src/protocols/openai/gateway-runs.ts'
+import { roundsOf } from '../../../src/protocols/openai/messages.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
 function callAt(round: number, content: number, reasoning: number): JsonObject {

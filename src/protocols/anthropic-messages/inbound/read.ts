@@ -25,8 +25,7 @@ import { detailOfThinking } from '../../claude/content-blocks.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork } from '../../claude/tools.ts'
 import { isObject, present } from '../../lenient.ts'
-import { noWarnings, type Warning } from '../../lowered-request.ts'
-import { type Warn, warnInto, warnOfCitations } from '../../lowering.ts'
+import { noWarnings, type Warn, type Warning, warnInto, warnOfCitations } from '../../lowering.ts'
 import type { ClientFields, Placed } from '../../request/fields.ts'
 import {
   declarationOf,

@@ -9,15 +9,17 @@ import { entryOf, isObject, nonEmpty } from '../../lenient.ts'
 import {
   asksNothing,
   isBlank,
+  type LoweredRequest,
   outputBoundOf,
   refuse,
   unknownLabels,
   type Warn,
+  type Warning,
   warnInto,
   warnOfCitations,
   withoutUndefined,
 } from '../../lowering.ts'
-import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
+import type { Target } from '../../protocol.ts'
 import { conversationOf, lostItsThinking, type Turn } from './messages.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 import { cacheControl } from './schema.ts'

@@ -23,13 +23,14 @@ import { eventsOfCompletion } from './lower.ts'
 import {
   citationSchema,
   errorSchema,
+  mergeUsage,
   messageSchema,
   readBlock,
   readUsage,
+  usageOf,
   type WireBlock,
   type WireUsage,
 } from './schema.ts'
-import { mergeUsage, usageOf } from './usage.ts'
 
 /** A content block that has started but not stopped. */
 type OpenBlock =

@@ -4,7 +4,7 @@ import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/re
 import { GatewayError } from '../../../errors/errors.ts'
 import { carriedSignature, detailOfThinking, isCarried, thinkingText } from '../../claude/content-blocks.ts'
 import { isObject } from '../../lenient.ts'
-import type { Warning } from '../../protocol.ts'
+import type { Warning } from '../../lowering.ts'
 import { unsupportedParam } from '../../request/fields.ts'
 import { gatewayPlaces } from '../../request/gateway-tools.ts'
 import { parts, seal, unseal } from '../../request/prompt-parts.ts'

@@ -19,17 +19,21 @@ import { GatewayError } from '../../../errors/errors.ts'
 import { rootObjectOf } from '../../claude/tool-schemas.ts'
 import { entryOf, isObject, parseToolJson, present } from '../../lenient.ts'
 import {
+  ableTo,
   argumentsObject,
+  type LoweredRequest,
   outputBoundOf,
+  type OwnSearch,
+  unable,
   unknownLabels,
   type Warn,
+  type Warning,
   warnInto,
   warnOfName,
   warnOfUnknown,
 } from '../../lowering.ts'
 import { type NameRule, toolNamesOf, type WireNames } from '../../names.ts'
-import { ableTo, type OwnSearch, unable } from '../../own-search.ts'
-import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
+import type { Target } from '../../protocol.ts'
 import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import {
   type Carried,

@@ -9,14 +9,13 @@ import {
   vectorOf,
 } from '../../embeddings/embeddings.ts'
 import { isObject } from '../../lenient.ts'
-import { passedOn, warnInto, warnOfUnknown } from '../../lowering.ts'
+import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.ts'
 import { parserWithClientNames, withClientNames } from '../../names.ts'
-import type { Outbound, Warning } from '../../protocol.ts'
-import { faultIn, faultOf } from './fault.ts'
+import type { Outbound } from '../../protocol.ts'
+import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
-import { usageOf } from './usage.ts'
 
 /** Parameters of a text, by Google's names. */
 const known: ReadonlySet<string> = new Set(['taskType', 'title'])

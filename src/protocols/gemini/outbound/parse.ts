@@ -27,19 +27,22 @@ import {
   signatureFormat,
   thoughtId,
 } from '../wire-words.ts'
-import { cutOff, faultIn } from './fault.ts'
-import type { Traits } from './quirks.ts'
 import {
   type AnswerCandidate,
   type Chunk,
   type CitationMetadata,
+  type Counters,
+  cutOff,
+  faultIn,
   type GroundingMetadata,
   type LogprobsResult,
   type Part,
   type PartialArg,
   readChunk,
+  updateCounters,
+  usageOf,
 } from './schema.ts'
-import { type Counters, updateCounters, usageOf } from './usage.ts'
+import type { Traits } from './quirks.ts'
 
 /**
  * Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has, and

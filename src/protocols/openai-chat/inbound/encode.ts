@@ -6,9 +6,9 @@ import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { doneFrame, type Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
-import { messageRuns } from '../../openai/gateway-runs.ts'
 import {
   callsState,
+  messageRuns,
   readableReasoning,
   wireAnnotation,
   wireAudio,

@@ -19,9 +19,8 @@ import type {
   ToolChoice,
 } from '../../../conversation/request.ts'
 import { present } from '../../lenient.ts'
-import { roundsOf, withAsked } from '../../openai/gateway-runs.ts'
-import { fileSource, mediaSource } from '../../openai/messages.ts'
-import { restFields } from '../../openai/quirks.ts'
+import { fileSource, mediaSource, roundsOf, withAsked } from '../../openai/messages.ts'
+import { restFields } from '../../openai/parameters.ts'
 import {
   Approvals,
   declarationOf,

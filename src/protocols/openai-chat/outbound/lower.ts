@@ -16,8 +16,16 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { joinWarnings, type LoweredRequest, type Warning } from '../../lowered-request.ts'
-import { warnInto, warnOfName } from '../../lowering.ts'
+import {
+  ableTo,
+  bareDomain,
+  joinWarnings,
+  type LoweredRequest,
+  type OwnSearch,
+  type Warning,
+  warnInto,
+  warnOfName,
+} from '../../lowering.ts'
 import {
   type LoweredFields,
   lowerReasoning,
@@ -28,7 +36,6 @@ import {
   refuseUnsupported,
   shownTools,
 } from '../../openai/parameters.ts'
-import { ableTo, bareDomain, type OwnSearch } from '../../own-search.ts'
 import type { Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 

@@ -13,7 +13,7 @@ import {
   hasNamelessCall,
   noCalls,
   takeCall,
-} from '../../openai/calls.ts'
+} from '../../openai/messages.ts'
 import { carriesError, faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
 import { failureOf, finishReasonOf, isReason, tierIn, usageIn } from '../../openai/usage.ts'
 import type { StreamParser } from '../../protocol.ts'

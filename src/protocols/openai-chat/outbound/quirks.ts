@@ -2,7 +2,7 @@
 // them: an allow-list, because a field nobody here knows may have a price (a search, a faster tier) or lift the bound
 // of the answer that the hold was computed from. Each provider row adds its own in `quirks.passes`.
 
-import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
+import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/parameters.ts'
 
 /**
  * What inference servers take beside OpenAI's parameters: sampling, stopping, decoding into a grammar, the template.

@@ -10,10 +10,16 @@ import { define } from '../../../json/json.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { type TextRun, TextTemplate } from '../../framing/text-template.ts'
 import { isObject, parseJson } from '../../lenient.ts'
-import { argumentText, isAnotherCall, newArguments } from '../../openai/calls.ts'
+import {
+  argumentText,
+  callsState,
+  isAnotherCall,
+  newArguments,
+  wireAnnotation,
+  wireWarnings,
+} from '../../openai/messages.ts'
 import { errorIn } from '../../openai/fault.ts'
-import { callsState, wireAnnotation, wireWarnings } from '../../openai/messages.ts'
-import type { UsageQuirks } from '../../openai/quirks.ts'
+import type { UsageQuirks } from '../../openai/parameters.ts'
 import {
   failureOf,
   finishReasonOf,

@@ -12,8 +12,7 @@ import type {
   TurnMessage,
 } from '../../../conversation/request.ts'
 import { FreeNames } from '../../names.ts'
-import { readRun } from '../../openai/gateway-runs.ts'
-import { fileSource, mediaSource } from '../../openai/messages.ts'
+import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
 import type { Placed } from '../../request/fields.ts'
 import { Approvals, type PlacedItem } from '../../request/gateway-tools.ts'
 import { isSealed, unseal } from '../../request/prompt-parts.ts'

@@ -4,8 +4,7 @@ import type { Annotation } from '../../../conversation/event.ts'
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail, TurnMessage } from '../../../conversation/request.ts'
 import { isJson, isObject } from '../../lenient.ts'
-import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
-import { wireSignature } from '../../openai/messages.ts'
+import { actionOf, wireRun, wireSignature } from '../../openai/messages.ts'
 import { seal } from '../../request/prompt-parts.ts'
 
 /** Writes one event. */

@@ -15,7 +15,8 @@ import type {
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject, present } from '../../lenient.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
-import type { Envelope, Warning } from '../../protocol.ts'
+import type { Warning } from '../../lowering.ts'
+import type { Envelope } from '../../protocol.ts'
 import {
   type ClientFields,
   invalidParam,

@@ -16,9 +16,9 @@ import {
   continueCall,
   hasNamelessCall,
   noCalls,
-} from '../../openai/calls.ts'
+} from '../../openai/messages.ts'
 import { faultInside, faultOf as chatFaultOf, faultOfErrorEvent } from '../../openai/fault.ts'
-import type { UsageQuirks } from '../../openai/quirks.ts'
+import type { UsageQuirks } from '../../openai/parameters.ts'
 import { finishReasonOf, usageOf as chatUsageOf } from '../../openai/usage.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { ResponsesQuirks } from './quirks.ts'
@@ -32,7 +32,7 @@ import {
   textPart,
   urlCitation,
   wholeTextOf,
-} from './reasoning.ts'
+} from './lower.ts'
 
 /**
  * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.

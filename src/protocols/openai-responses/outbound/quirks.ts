@@ -1,7 +1,7 @@
 // Differences between providers that speak the Responses protocol. A provider row sets what deviates.
 
 import type { ReasoningFormat } from '../../../conversation/request.ts'
-import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
+import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/parameters.ts'
 
 /** The quirks that the protocol shares with chat completions keep their names. */
 export interface ResponsesQuirks
