@@ -5,46 +5,7 @@ import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger/ledg
 import type { CostLine } from '../credits/price.ts'
 import { pools, type Pool } from '../credits/pool.ts'
 import type { Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
-
-export interface OpenCallRow {
-  readonly id: string
-  readonly account: string
-  readonly key: string | null
-  readonly hold: bigint
-  readonly pins: string
-  readonly funding: string
-  readonly model: string
-  readonly price_version: string
-  readonly key_limit: bigint | null
-  readonly key_window: bigint | null
-  readonly owner: string
-  readonly lease_until: bigint
-  readonly opened_at: bigint
-  readonly progress: string | null
-}
-
-export interface EndedCallRow {
-  readonly seq: bigint
-  readonly id: string
-  readonly account: string
-  readonly key: string | null
-  readonly state: 'settled' | 'voided'
-  readonly hold: bigint
-  readonly funding: string
-  readonly model: string
-  readonly price_version: string
-  readonly owner: string
-  readonly opened_at: bigint
-  readonly ended_at: bigint
-  readonly ending: string
-  readonly cost: bigint
-  readonly charged: bigint
-  readonly absorbed: bigint
-  readonly estimated: bigint
-  readonly upstream_id: string | null
-  readonly receipt: string | null
-  readonly settle_tx: bigint | null
-}
+import type { Row } from './schema.ts'
 
 /** The parts of a receipt that are neither sums nor keys, stored in one JSON column. */
 export interface ReceiptFacts {
@@ -138,7 +99,7 @@ export function pinsOf(text: string): Pin[] {
   return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
 }
 
-export function openCallOf(row: OpenCallRow): OpenCall {
+export function openCallOf(row: Row<'openCall'>): OpenCall {
   return {
     call: row.id,
     key: row.key,
@@ -166,7 +127,7 @@ function checkpointOf(text: string | null): Checkpoint | null {
   return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }
 }
 
-export function openRecordOf(row: OpenCallRow): CallRecord {
+export function openRecordOf(row: Row<'openCall'>): CallRecord {
   return {
     ...factsOf(row),
     state: 'open',
@@ -186,7 +147,7 @@ export function openRecordOf(row: OpenCallRow): CallRecord {
   }
 }
 
-export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): CallRecord {
+export function endedRecordOf(row: Row<'call'>, drawn: CallRecord['drawn']): CallRecord {
   const stored = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt | StoredAttempts)
   const facts = stored !== null && 'usage' in stored ? stored : null
   const served = facts?.served ? servedOf(facts.served, row) : null
@@ -220,7 +181,7 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
 }
 
 /** Calls of earlier versions have everything in `served`, whatever the columns say. */
-function servedOf(stored: StoredServed, row: EndedCallRow): Served {
+function servedOf(stored: StoredServed, row: Row<'call'>): Served {
   const { attempt, attempts, ...facts } = stored
   return {
     ...facts,
@@ -243,7 +204,7 @@ function attemptsOf(attempts: readonly Attempt[]): readonly Attempt[] {
   }))
 }
 
-function factsOf(row: OpenCallRow | EndedCallRow) {
+function factsOf(row: Row<'openCall'> | Row<'call'>) {
   return {
     call: row.id,
     account: row.account,

@@ -3,16 +3,16 @@
 import { blob, integer, text } from 'drizzle-orm/sqlite-core'
 
 /** Picodollars. The connection runs with safeIntegers, so that every integer arrives as a bigint. */
-export const money = (name: string) => integer(name).$type<bigint>()
+export const money = <Name extends string>(name: Name) => integer(name).$type<bigint>()
 /** A count, or a number that orders rows. */
-export const whole = (name: string) => integer(name).$type<bigint>()
+export const whole = <Name extends string>(name: Name) => integer(name).$type<bigint>()
 /** Milliseconds since 1970. */
-export const time = (name: string) => integer(name).$type<bigint>()
+export const time = <Name extends string>(name: Name) => integer(name).$type<bigint>()
 /** 0 or 1. */
-export const flag = (name: string) => integer(name).$type<bigint>()
-export const string = (name: string) => text(name)
+export const flag = <Name extends string>(name: Name) => integer(name).$type<bigint>()
+export const string = <Name extends string>(name: Name) => text(name)
 /** JSON text, written and read by the store, never queried in the hot path. */
-export const json = (name: string) => text(name)
-export const bytes = (name: string) => blob(name).$type<Uint8Array>()
+export const json = <Name extends string>(name: Name) => text(name)
+export const bytes = <Name extends string>(name: Name) => blob(name).$type<Uint8Array<ArrayBuffer>>()
 
 export { check, index, primaryKey, sqliteTable as table, uniqueIndex } from 'drizzle-orm/sqlite-core'

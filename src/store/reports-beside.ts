@@ -12,7 +12,7 @@ import type {
 } from '../observe/request-log.ts'
 import { unavailable } from './commits/durability.ts'
 import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
-import { reading } from './sqlite/database/sqlite.ts'
+import { orUnavailable } from './sqlite/database/sqlite.ts'
 
 /** Rows that are read on the event loop: about 3 ms. */
 const rowsOnLoop = 2_000
@@ -74,11 +74,11 @@ export class Reports implements UsageReader {
   }
 
   async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
-    if (this.#where === 'beside' && !reading(() => isSmall(this.#database, query, rowsOnLoop)))
+    if (this.#where === 'beside' && !orUnavailable(() => isSmall(this.#database, query, rowsOnLoop)))
       return this.#sharedReport(query, most, signal)
     const steps = reportSteps(this.#database, query, most)
     for (;;) {
-      const step = reading(() => steps.next())
+      const step = orUnavailable(() => steps.next())
       if (step.done) return step.value
       // Nobody waits for a command's loop; what is small needs no second step.
       if (this.#where === 'here') await nextTurn()
@@ -100,13 +100,13 @@ export class Reports implements UsageReader {
   }
 
   async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
-    if (this.#where === 'beside' && !reading(() => isSmall(this.#database, query, rowsOnLoop))) {
+    if (this.#where === 'beside' && !orUnavailable(() => isSmall(this.#database, query, rowsOnLoop))) {
       yield* this.#csvBeside(query, signal)
       return
     }
     const steps = csvSteps(this.#database, query)
     for (;;) {
-      const step = reading(() => steps.next())
+      const step = orUnavailable(() => steps.next())
       if (step.done) return
       yield step.value
       if (this.#where === 'here') await nextTurn()

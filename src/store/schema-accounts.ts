@@ -1,6 +1,8 @@
 // The tables of accounts, their sign-in, and their keys.
 
 import { sql } from 'drizzle-orm'
+import type { KeyMode, LimitWindow, Role } from '../accounts/account.ts'
+import type { TicketKind } from '../accounts/identity/identity-store.ts'
 import type * as columns from './columns.ts'
 
 /** Takes the column kinds of one database and returns the tables of accounts. */
@@ -13,7 +15,7 @@ export function accountTables(c: typeof columns) {
       createdAt: c.time('created_at').notNull(),
       suspended: c.flag('suspended').notNull(),
       /** `user` or `operator`. */
-      role: c.string('role').notNull().default('user'),
+      role: c.string('role').$type<Role>().notNull().default('user'),
       /** The hash of the password with its parameters; null without a password. */
       password: c.string('password'),
       passwordChangedAt: c.time('password_changed_at'),
@@ -42,12 +44,12 @@ export function accountTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       account: ofAccount(),
       name: c.string('name').notNull(),
-      mode: c.string('mode').notNull(),
+      mode: c.string('mode').$type<KeyMode>().notNull(),
       ...secret(),
       expiresAt: c.time('expires_at'),
       revokedAt: c.time('revoked_at'),
       spendLimit: c.money('spend_limit'),
-      limitWindow: c.string('limit_window').notNull(),
+      limitWindow: c.string('limit_window').$type<LimitWindow>().notNull(),
       allowedModels: c.json('allowed_models'),
       /** The first key of a chain of rotations, which share its spending limit; null for a key that replaced none. */
       lineage: c.string('lineage'),
@@ -135,7 +137,7 @@ function signInTables(c: typeof columns) {
     {
       id: c.string('id').primaryKey(),
       hash: c.string('hash').notNull(),
-      kind: c.string('kind').notNull(),
+      kind: c.string('kind').$type<TicketKind>().notNull(),
       account: c.string('account'),
       data: c.json('data').notNull(),
       createdAt: c.time('created_at').notNull(),

@@ -1,6 +1,10 @@
 // The tables of payments: top-ups, messages of processors, vouchers, and subscriptions sold elsewhere.
 
 import { sql } from 'drizzle-orm'
+import type { ProcessorId } from '../payments/news.ts'
+import type { EventOutcome, Reversal } from '../payments/payment-store.ts'
+import type { SubscriptionState } from '../payments/subscriptions.ts'
+import type { TopUpProblem, TopUpState } from '../payments/top-up.ts'
 import type * as columns from './columns.ts'
 
 /** Takes the column kinds of one database and returns the tables of payments. */
@@ -10,7 +14,7 @@ export function paymentTables(c: typeof columns) {
     {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
-      processor: c.string('processor').notNull(),
+      processor: c.string('processor').$type<ProcessorId>().notNull(),
       /** 1 for a payment in a processor's test mode, which never reaches the ledger. */
       test: c.flag('test').notNull(),
       /** The processor's id of the payment page, and its address. */
@@ -24,13 +28,13 @@ export function paymentTables(c: typeof columns) {
       rateAsOf: c.string('rate_as_of').notNull(),
       rateSource: c.string('rate_source').notNull(),
       credit: c.money('credit').notNull(),
-      state: c.string('state').notNull(),
+      state: c.string('state').$type<TopUpState>().notNull(),
       paymentId: c.string('payment_id'),
       method: c.string('method'),
       lot: c.string('lot'),
       /** The refunded part of the amount. */
       refunded: c.whole('refunded').notNull(),
-      problem: c.string('problem'),
+      problem: c.string('problem').$type<TopUpProblem>(),
       receiptYear: c.whole('receipt_year'),
       receiptNumber: c.whole('receipt_number'),
       createdAt: c.time('created_at').notNull(),
@@ -88,13 +92,13 @@ export function paymentTables(c: typeof columns) {
   const paymentEvent = c.table(
     'payment_event',
     {
-      processor: c.string('processor').notNull(),
+      processor: c.string('processor').$type<ProcessorId>().notNull(),
       id: c.string('id').notNull(),
       type: c.string('type').notNull(),
       at: c.time('at').notNull(),
       /** SHA-256 of the body, hex: bodies are not kept. */
       hash: c.string('hash').notNull(),
-      outcome: c.string('outcome').notNull(),
+      outcome: c.string('outcome').$type<EventOutcome>().notNull(),
       topUp: c.string('top_up'),
       reference: c.string('reference'),
       paymentId: c.string('payment_id'),
@@ -123,10 +127,10 @@ export function paymentTables(c: typeof columns) {
   const paymentReversal = c.table(
     'payment_reversal',
     {
-      processor: c.string('processor').notNull(),
+      processor: c.string('processor').$type<ProcessorId>().notNull(),
       id: c.string('id').notNull(),
       topUp: c.string('top_up').notNull(),
-      kind: c.string('kind').notNull(),
+      kind: c.string('kind').$type<Reversal['kind']>().notNull(),
       amount: c.whole('amount').notNull(),
       credit: c.money('credit').notNull(),
       /** The amount withheld for an open dispute. */
@@ -202,7 +206,7 @@ export function paymentTables(c: typeof columns) {
       product: c.string('product').notNull(),
       startsAt: c.time('starts_at').notNull(),
       endsAt: c.time('ends_at').notNull(),
-      state: c.string('state').notNull(),
+      state: c.string('state').$type<SubscriptionState>().notNull(),
       amount: c.money('amount').notNull(),
       lot: c.string('lot'),
       /** What was left of its lot when it was taken back; null unless it was refunded. */

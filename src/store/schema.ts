@@ -3,8 +3,8 @@
 // generator adds what drizzle cannot express: STRICT, WITHOUT ROWID, and the triggers that make the journal
 // insert-only.
 
-import { sql } from 'drizzle-orm'
-import { pools } from '../credits/pool.ts'
+import { type InferSelectModel, sql } from 'drizzle-orm'
+import { type Pool, pools } from '../credits/pool.ts'
 import * as columns from './columns.ts'
 import { accountTables } from './schema-accounts.ts'
 import { paymentTables } from './schema-payments.ts'
@@ -45,7 +45,7 @@ function ledgerTables(c: typeof columns) {
     'wallet',
     {
       account: c.string('account').notNull(),
-      pool: c.string('pool').notNull(),
+      pool: c.string('pool').$type<Pool>().notNull(),
       posted: c.money('posted').notNull(),
       held: c.money('held').notNull(),
       debt: c.money('debt').notNull(),
@@ -65,7 +65,7 @@ function ledgerTables(c: typeof columns) {
     {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
-      pool: c.string('pool').notNull(),
+      pool: c.string('pool').$type<Pool>().notNull(),
       granted: c.money('granted').notNull(),
       remaining: c.money('remaining').notNull(),
       pinned: c.money('pinned').notNull(),
@@ -134,7 +134,7 @@ function ledgerTables(c: typeof columns) {
       id: c.string('id').notNull(),
       account: c.string('account').notNull(),
       key: c.string('key'),
-      state: c.string('state').notNull(),
+      state: c.string('state').$type<'settled' | 'voided'>().notNull(),
       hold: c.money('hold').notNull(),
       funding: c.string('funding').notNull(),
       model: c.string('model').notNull(),
@@ -202,7 +202,7 @@ function ledgerTables(c: typeof columns) {
     {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
-      kind: c.string('kind').notNull(),
+      kind: c.string('kind').$type<'refund' | 'adjust'>().notNull(),
       /** Of a refund, the rest of its lot and what had expired of it; of an adjustment, the amount taken, negative if it added. */
       taken: c.money('taken').notNull(),
       debt: c.money('debt').notNull(),
@@ -363,7 +363,7 @@ function recordTables(c: typeof columns) {
       response: c.string('response').notNull(),
       /** Parts of the input, followed by those of the answer. */
       part: c.whole('part').notNull(),
-      of: c.string('of').notNull(),
+      of: c.string('of').$type<'input' | 'answer'>().notNull(),
       text: c.string('text').notNull(),
     },
     (t) => [c.uniqueIndex('response_part_of').on(t.response, t.part)],
@@ -436,6 +436,13 @@ function recordTables(c: typeof columns) {
 }
 
 const tables = defineTables(columns)
+type Tables = typeof tables
+type Whole<Name extends keyof Tables> = InferSelectModel<Tables[Name], { dbColumnNames: true }>
+
+/** A row of a table, or some of its columns, as a statement reads it: by the names in the database. */
+export type Row<Name extends keyof Tables, Column extends keyof Whole<Name> = keyof Whole<Name>> = Readonly<
+  Pick<Whole<Name>, Column>
+>
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
 export const { creditLine } = tables

@@ -3,7 +3,8 @@
 import { expect, test } from 'bun:test'
 import { noUsage } from '../../src/conversation/usage.ts'
 import type { Attempt, Served } from '../../src/credits/ledger/ledger.ts'
-import { endedRecordOf, type EndedCallRow, receiptText } from '../../src/store/call-record.ts'
+import { endedRecordOf, receiptText } from '../../src/store/call-record.ts'
+import type { Row } from '../../src/store/schema.ts'
 import { noon, servedBySim } from '../credits/support.ts'
 
 const usage = { ...noUsage, input: 10, output: 5 }
@@ -19,7 +20,7 @@ const failed: Attempt = {
 }
 const only = servedBySim.attempts[0]!
 
-function rowWith(receipt: string | null, upstreamId: string | null): EndedCallRow {
+function rowWith(receipt: string | null, upstreamId: string | null): Row<'call'> {
   return {
     seq: 1n,
     id: 'c',

@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { hashOf, type JournalRow } from '../../../src/store/sqlite/ledger/journal.ts'
+import type { Row } from '../../../src/store/schema.ts'
+import { hashOf } from '../../../src/store/sqlite/ledger/journal.ts'
 import { day, grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
 import { type TempDir, tempDir } from '../../support/tmp.ts'
 import { forge, forgeries } from './forgeries.ts'
@@ -183,7 +184,7 @@ describe('a forged day', () => {
     await threeDays()
     outsider((database) => {
       forge(database, 'UPDATE journal SET amount = 2 * amount WHERE tx = 6')
-      const rows = database.query<JournalRow, []>('SELECT * FROM journal WHERE tx = 6 ORDER BY leg').all()
+      const rows = database.query<Row<'journal'>, []>('SELECT * FROM journal WHERE tx = 6 ORDER BY leg').all()
       let head = rows[0]!.prev_hash
       for (const row of rows) {
         const hash = hashOf(head, row)

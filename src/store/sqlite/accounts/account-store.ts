@@ -10,20 +10,17 @@ import {
   type AccountQuery,
   type AccountStore,
   type ApiKey,
-  type KeyMode,
   type KeyPage,
   type KeyQuery,
   keyState,
-  type LimitWindow,
   type NewAccount,
-  type Role,
   type Session,
 } from '../../../accounts/account.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../lru.ts'
-import { unavailable } from '../../commits/durability.ts'
-import { isOutage, reading, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { isOutage, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import { keyCreated, Outbox } from '../notify/outbox.ts'
+import type { Row } from '../../schema.ts'
 
 const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
@@ -80,7 +77,7 @@ export class SqliteAccounts implements AccountStore {
     }
     try {
       const { id } = account
-      writing(() =>
+      orUnavailable(() =>
         this.#sql().insertAccount.run(id, account.email, now, role, verifiedAt, password, passwordAt),
       )
     } catch (error) {
@@ -99,7 +96,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listAccounts(): readonly Account[] {
-    return reading(() => this.#sql().accounts.all()).map(accountOf)
+    return orUnavailable(() => this.#sql().accounts.all()).map(accountOf)
   }
 
   pageAccounts(query: AccountQuery): Promise<AccountPage> {
@@ -134,11 +131,11 @@ export class SqliteAccounts implements AccountStore {
   }
 
   #together<T>(work: () => T): T {
-    return writing(() => this.#database.transaction(work).immediate())
+    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 
   changeKey(key: ApiKey): void {
-    writing(() =>
+    orUnavailable(() =>
       this.#sql().changeKey.run(
         key.name,
         key.expiresAt,
@@ -155,7 +152,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   keyUsedAt(id: string): number | null {
-    return numberOrNull(reading(() => this.#sql().keyUsedAt.get(id))?.used_at ?? null)
+    return numberOrNull(orUnavailable(() => this.#sql().keyUsedAt.get(id))?.used_at ?? null)
   }
 
   findKey(id: string): ApiKey | undefined {
@@ -163,7 +160,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listKeys(account: string): readonly ApiKey[] {
-    return reading(() => this.#sql().keysOf.all(account)).map(keyOf)
+    return orUnavailable(() => this.#sql().keysOf.all(account)).map(keyOf)
   }
 
   async pageKeys({ account, limit, after, q, state, now, endedAfter }: KeyQuery): Promise<KeyPage> {
@@ -172,7 +169,9 @@ export class SqliteAccounts implements AccountStore {
     let hidden = 0
     for (;;) {
       const [createdAt, id] = place
-      const rows = reading(() => this.#sql().keysBefore.all(account, createdAt, id, keysPerStep)).map(keyOf)
+      const rows = orUnavailable(() => this.#sql().keysBefore.all(account, createdAt, id, keysPerStep)).map(
+        keyOf,
+      )
       for (const key of rows) {
         if (q !== undefined && !isNamed(key, q)) continue
         if (state === 'current' && isOver(key, now, endedAfter)) {
@@ -198,7 +197,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   countActiveKeys(account: string, now: number, most: number): number {
-    return Number(reading(() => this.#sql().activeKeys.get(account, now, now, most))?.keys ?? 0n)
+    return Number(orUnavailable(() => this.#sql().activeKeys.get(account, now, now, most))?.keys ?? 0n)
   }
 
   revokeKey(id: string, at: number): boolean {
@@ -218,7 +217,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertSession(session: Session): void {
-    writing(() =>
+    orUnavailable(() =>
       this.#sql().insertSession.run(
         session.id,
         session.account,
@@ -241,7 +240,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   listSessions(account: string): readonly Session[] {
-    return reading(() => this.#sql().sessionsOf.all(account)).map(sessionOf)
+    return orUnavailable(() => this.#sql().sessionsOf.all(account)).map(sessionOf)
   }
 
   revokeSession(id: string, at: number): boolean {
@@ -250,7 +249,7 @@ export class SqliteAccounts implements AccountStore {
 
   /** Sets one column of the row `id`; false if there is no such row. */
   #change(cache: { clear(): void }, update: Statement, value: number, id: string): boolean {
-    const { changes } = writing(() => update.run(value, id))
+    const { changes } = orUnavailable(() => update.run(value, id))
     this.#drop(cache)
     return Number(changes) === 1
   }
@@ -291,7 +290,7 @@ export class SqliteAccounts implements AccountStore {
 
   // If the file cannot be checked, the error is passed on: an unreadable database is a 503, never a 401.
   #validate(now: number): void {
-    const version = reading(() => this.#sql().dataVersion.values()[0]?.[0])
+    const version = orUnavailable(() => this.#sql().dataVersion.values()[0]?.[0])
     this.#checkedAt = now
     if (version === this.#dataVersion) return
     const isFirst = this.#dataVersion === undefined
@@ -318,7 +317,7 @@ function load<T>(
   id: string,
   read: (id: string) => T | undefined,
 ): Found<T> {
-  const found = { row: reading(() => read(id)) }
+  const found = { row: orUnavailable(() => read(id)) }
   cache.set(id, found)
   return found
 }
@@ -332,15 +331,6 @@ function isOver(key: ApiKey, now: number, endedAfter: number): boolean {
   return key.revokedAt === null || key.revokedAt <= endedAfter
 }
 
-/** Runs a write; throws `store_unavailable` if the database cannot be written. */
-export function writing<T>(write: () => T): T {
-  try {
-    return write()
-  } catch (error) {
-    throw isOutage(error) ? unavailable(error) : error
-  }
-}
-
 function statements(database: Database) {
   return {
     dataVersion: database.prepare('PRAGMA data_version'),
@@ -348,9 +338,9 @@ function statements(database: Database) {
       `INSERT INTO account (id, email, created_at, suspended, role, email_verified_at, password, password_changed_at)
        VALUES (?,?,?,0,?,?,?,?)`,
     ) as Statement,
-    accountById: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE id = ?'),
-    accountByEmail: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE email = ?'),
-    accounts: database.prepare<AccountRow, []>(
+    accountById: database.prepare<Row<'account'>, [string]>('SELECT * FROM account WHERE id = ?'),
+    accountByEmail: database.prepare<Row<'account'>, [string]>('SELECT * FROM account WHERE email = ?'),
+    accounts: database.prepare<Row<'account'>, []>(
       'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
     ),
     insertKey: database.prepare(
@@ -393,8 +383,8 @@ function statements(database: Database) {
        idle_ms, elevated_until)
        VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
-    sessionById: database.prepare<SessionRow, [string]>('SELECT * FROM session WHERE id = ?'),
-    sessionsOf: database.prepare<SessionRow, [string]>(
+    sessionById: database.prepare<Row<'session'>, [string]>('SELECT * FROM session WHERE id = ?'),
+    sessionsOf: database.prepare<Row<'session'>, [string]>(
       'SELECT * FROM session WHERE account = ? ORDER BY created_at, id',
     ),
     revokeSession: database.prepare(
@@ -448,11 +438,6 @@ function normalizeEmail(email: string): string {
 const rowsPerStep = 1_000
 const rowsCountedPerStep = 20_000
 
-interface PlacedRow extends AccountRow {
-  readonly place: bigint
-  readonly deleted_at: bigint | null
-}
-
 interface CountRow {
   readonly accounts: bigint | null
   readonly suspended: bigint | null
@@ -471,7 +456,7 @@ class AccountList {
     let from = this.#placeOf(after)
     const found: ReturnType<typeof accountOf>[] = []
     for (;;) {
-      const rows = reading(() => this.#sql().from.all(from, rowsPerStep))
+      const rows = orUnavailable(() => this.#sql().from.all(from, rowsPerStep))
       for (const row of rows) {
         from = row.place
         if (row.deleted_at !== null || !holds(row, q)) continue
@@ -488,7 +473,7 @@ class AccountList {
     let from: bigint | null = 0n
     while (from !== null) {
       const after: bigint = from
-      const step: CountRow = reading(() => this.#sql().countFrom.get(after, rowsCountedPerStep))!
+      const step: CountRow = orUnavailable(() => this.#sql().countFrom.get(after, rowsCountedPerStep))!
       accounts += Number(step.accounts ?? 0n)
       suspended += Number(step.suspended ?? 0n)
       from = step.last
@@ -499,14 +484,14 @@ class AccountList {
 
   #placeOf(after: string | undefined): bigint {
     if (after === undefined) return 0n
-    const row = reading(() => this.#sql().placeOf.get(after))
+    const row = orUnavailable(() => this.#sql().placeOf.get(after))
     if (row) return row.place
     const message = 'cursor takes the next_cursor of the page before.'
     throw new GatewayError('invalid_request', { message, param: 'cursor' })
   }
 }
 
-function holds({ id, email }: AccountRow, q: string | undefined): boolean {
+function holds({ id, email }: Row<'account'>, q: string | undefined): boolean {
   return q === undefined || email.includes(q) || id.includes(q)
 }
 
@@ -514,7 +499,7 @@ function holds({ id, email }: AccountRow, q: string | undefined): boolean {
 function accountListStatements(database: Database) {
   return {
     placeOf: database.prepare<{ place: bigint }, [string]>('SELECT rowid AS place FROM account WHERE id = ?'),
-    from: database.prepare<PlacedRow, [bigint, number]>(
+    from: database.prepare<Row<'account'> & { readonly place: bigint }, [bigint, number]>(
       'SELECT rowid AS place, * FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?',
     ),
     countFrom: database.prepare<CountRow, [bigint, number]>(
@@ -527,57 +512,15 @@ function accountListStatements(database: Database) {
 
 // Maps rows of accounts, keys and sessions to domain objects.
 
-export interface AccountRow {
-  readonly id: string
-  readonly email: string
-  readonly created_at: bigint
-  readonly suspended: bigint
-  readonly role: string
-  readonly email_verified_at: bigint | null
-}
+type KeyRow = Row<'apiKey'> & { readonly replaced_by: string | null }
 
-interface KeyRow {
-  readonly id: string
-  readonly account: string
-  readonly name: string
-  readonly mode: string
-  readonly hash: string
-  readonly last_four: string
-  readonly created_at: bigint
-  readonly expires_at: bigint | null
-  readonly revoked_at: bigint | null
-  readonly spend_limit: bigint | null
-  readonly limit_window: string
-  readonly allowed_models: string | null
-  readonly requests_per_minute: bigint | null
-  readonly tokens_per_minute: bigint | null
-  readonly networks: string | null
-  readonly sees: string
-  readonly lineage: string | null
-  readonly replaced_by: string | null
-}
-
-export interface SessionRow {
-  readonly id: string
-  readonly account: string
-  readonly hash: string
-  readonly last_four: string
-  readonly created_at: bigint
-  readonly expires_at: bigint
-  readonly revoked_at: bigint | null
-  readonly user_agent: string | null
-  readonly seen_at: bigint | null
-  readonly idle_ms: bigint | null
-  readonly elevated_until: bigint | null
-}
-
-export function accountOf(row: AccountRow): Account {
+export function accountOf(row: Row<'account'>): Account {
   return {
     id: row.id,
     email: row.email,
     createdAt: Number(row.created_at),
     suspended: row.suspended === 1n,
-    role: row.role as Role,
+    role: row.role,
     verifiedAt: numberOrNull(row.email_verified_at),
   }
 }
@@ -587,14 +530,14 @@ function keyOf(row: KeyRow): ApiKey {
     id: row.id,
     account: row.account,
     name: row.name,
-    mode: row.mode as KeyMode,
+    mode: row.mode,
     hash: row.hash,
     lastFour: row.last_four,
     createdAt: Number(row.created_at),
     expiresAt: numberOrNull(row.expires_at),
     revokedAt: numberOrNull(row.revoked_at),
     spendLimit: row.spend_limit,
-    limitWindow: row.limit_window as LimitWindow,
+    limitWindow: row.limit_window,
     allowedModels: listOrNull(row.allowed_models),
     requestsPerMinute: numberOrNull(row.requests_per_minute),
     tokensPerMinute: numberOrNull(row.tokens_per_minute),
@@ -605,7 +548,7 @@ function keyOf(row: KeyRow): ApiKey {
   }
 }
 
-export function sessionOf(row: SessionRow): Session {
+export function sessionOf(row: Row<'session'>): Session {
   return {
     id: row.id,
     account: row.account,
@@ -623,8 +566,4 @@ export function sessionOf(row: SessionRow): Session {
 
 function listOrNull(json: string | null): string[] | null {
   return json === null ? null : (JSON.parse(json) as string[])
-}
-
-export function numberOrNull(value: bigint | null): number | null {
-  return value === null ? null : Number(value)
 }

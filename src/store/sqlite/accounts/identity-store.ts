@@ -25,37 +25,9 @@ import type {
   WelcomeRegister,
 } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import {
-  accountOf,
-  type AccountRow,
-  numberOrNull,
-  sessionOf,
-  type SessionRow,
-  writing,
-} from './account-store.ts'
-import { reading, sqliteCode, whenNeeded } from '../database/sqlite.ts'
-
-interface TicketRow {
-  readonly id: string
-  readonly hash: string
-  readonly kind: string
-  readonly account: string | null
-  readonly data: string
-  readonly created_at: bigint
-  readonly expires_at: bigint
-}
-
-interface PasskeyRow {
-  readonly id: string
-  readonly account: string
-  readonly public_key: Uint8Array<ArrayBuffer>
-  readonly counter: bigint
-  readonly transports: string
-  readonly name: string
-  readonly backed_up: bigint
-  readonly created_at: bigint
-  readonly last_used_at: bigint | null
-}
+import { accountOf, sessionOf } from './account-store.ts'
+import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import type { Row } from '../../schema.ts'
 
 /** The tickets that sign in, or set a password. */
 const linkKinds: readonly TicketKind[] = ['link', 'invitation', 'reset']
@@ -76,7 +48,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   passwordOf(account: string): string | null {
-    return reading(() => this.#sql().password.get(account))?.password ?? null
+    return orUnavailable(() => this.#sql().password.get(account))?.password ?? null
   }
 
   setPassword(account: string, hash: string, at: number): void {
@@ -123,7 +95,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   accessOf(account: string, now: number): Access {
-    const counts = reading(() => this.#sql().access.get(account, now))
+    const counts = orUnavailable(() => this.#sql().access.get(account, now))
     const numbers = accessKinds.map((kind) => [kind, Number(counts?.[kind] ?? 0)])
     return Object.fromEntries(numbers) as Access
   }
@@ -162,29 +134,29 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   openSessions(account: string, now: number): readonly Session[] {
-    return reading(() => this.#sql().openSessions.all(account, now)).map(sessionOf)
+    return orUnavailable(() => this.#sql().openSessions.all(account, now)).map(sessionOf)
   }
 
   insertTicket(ticket: Ticket): void {
     const { id, hash, kind, account, data, createdAt, expiresAt } = ticket
     const json = JSON.stringify(data)
-    writing(() => this.#sql().insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
+    orUnavailable(() => this.#sql().insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
   }
 
   findTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
-    const row = reading(() => this.#sql().findTicket.get(id, hash, kind, now))
+    const row = orUnavailable(() => this.#sql().findTicket.get(id, hash, kind, now))
     return row ? ticketOf(row) : undefined
   }
 
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
-    const row = writing(() => this.#sql().useTicket.get(now, id, hash, kind, now))
+    const row = orUnavailable(() => this.#sql().useTicket.get(now, id, hash, kind, now))
     // Whoever made it may have changed the account a moment ago in another process, such as its role.
     if (row) this.#changed()
     return row ? ticketOf(row) : undefined
   }
 
   dropTickets(account: string, kind: TicketKind): void {
-    writing(() => this.#sql().dropTickets.run(account, kind))
+    orUnavailable(() => this.#sql().dropTickets.run(account, kind))
   }
 
   insertPasskey(passkey: Passkey): boolean {
@@ -195,12 +167,12 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   findPasskey(id: string): Passkey | undefined {
-    const row = reading(() => this.#sql().passkey.get(id))
+    const row = orUnavailable(() => this.#sql().passkey.get(id))
     return row ? passkeyOf(row) : undefined
   }
 
   listPasskeys(account: string): readonly Passkey[] {
-    return reading(() => this.#sql().passkeys.all(account)).map(passkeyOf)
+    return orUnavailable(() => this.#sql().passkeys.all(account)).map(passkeyOf)
   }
 
   usedPasskey(id: string, before: number, counter: number, at: number): boolean {
@@ -216,7 +188,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   findIdentity({ issuer, subject }: Identity): Account | undefined {
-    const row = reading(() => this.#sql().accountOfIdentity.get(issuer, subject))
+    const row = orUnavailable(() => this.#sql().accountOfIdentity.get(issuer, subject))
     return row ? accountOf(row) : undefined
   }
 
@@ -225,7 +197,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   listIdentities(account: string): readonly LinkedIdentity[] {
-    const rows = reading(() => this.#sql().identities.all(account))
+    const rows = orUnavailable(() => this.#sql().identities.all(account))
     return rows.map(({ issuer, subject, created_at }) => ({ issuer, subject, linkedAt: Number(created_at) }))
   }
 
@@ -248,7 +220,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   claimWelcome({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
-    return writing(() =>
+    return orUnavailable(() =>
       this.#database
         .transaction((): ClaimAnswer => {
           const claimed = this.#sql().welcome.get(address)
@@ -261,11 +233,11 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   returnWelcome(address: string): void {
-    writing(() => this.#sql().returnWelcome.run(address))
+    orUnavailable(() => this.#sql().returnWelcome.run(address))
   }
 
   claimAllowance({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
-    return writing(() =>
+    return orUnavailable(() =>
       this.#database
         .transaction((): ClaimAnswer => {
           const last = this.#sql().allowance.get(address)
@@ -281,20 +253,20 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
 
   /** Deletes expired tickets. Returns their number. */
   async sweep(now: number): Promise<number> {
-    return Number(writing(() => this.#sql().sweepTickets.run(now, ticketsPerSweep)).changes)
+    return Number(orUnavailable(() => this.#sql().sweepTickets.run(now, ticketsPerSweep)).changes)
   }
 
   #change(statement: Statement, ...values: (string | number)[]): void {
-    writing(() => statement.run(...values))
+    orUnavailable(() => statement.run(...values))
     this.#changed()
   }
 
   #changedOne(statement: Statement, ...values: (string | number)[]): boolean {
-    return Number(writing(() => statement.run(...values)).changes) === 1
+    return Number(orUnavailable(() => statement.run(...values)).changes) === 1
   }
 
   #together<T>(write: () => T): T {
-    const result = writing(() => this.#database.transaction(write).immediate())
+    const result = orUnavailable(() => this.#database.transaction(write).immediate())
     this.#changed()
     return result
   }
@@ -311,7 +283,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   /** False if a row with this key exists. */
   #insert(insert: () => unknown): boolean {
     try {
-      writing(insert)
+      orUnavailable(insert)
       return true
     } catch (error) {
       if (sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) return false
@@ -365,17 +337,17 @@ function statements(database: Database) {
     endSessions: write(
       'UPDATE session SET revoked_at = ? WHERE account = ? AND id <> ? AND revoked_at IS NULL',
     ),
-    openSessions: database.prepare<SessionRow, [string, number]>(
+    openSessions: database.prepare<Row<'session'>, [string, number]>(
       `SELECT * FROM session WHERE account = ? AND revoked_at IS NULL AND expires_at > ?
        ORDER BY coalesce(seen_at, created_at) DESC, id LIMIT 200`,
     ),
     insertTicket: write(
       `INSERT INTO ticket (id, hash, kind, account, data, created_at, expires_at) VALUES (?,?,?,?,?,?,?)`,
     ),
-    findTicket: database.prepare<TicketRow, [string, string, string, number]>(
+    findTicket: database.prepare<Row<'ticket'>, [string, string, string, number]>(
       'SELECT * FROM ticket WHERE id = ? AND hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?',
     ),
-    useTicket: database.prepare<TicketRow, [number, string, string, string, number]>(
+    useTicket: database.prepare<Row<'ticket'>, [number, string, string, string, number]>(
       `UPDATE ticket SET used_at = ? WHERE id = ? AND hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?
        RETURNING *`,
     ),
@@ -394,15 +366,15 @@ function statements(database: Database) {
       `INSERT INTO passkey (id, account, public_key, counter, transports, name, backed_up, created_at, last_used_at)
        VALUES (?,?,?,?,?,?,?,?,?)`,
     ),
-    passkey: database.prepare<PasskeyRow, [string]>('SELECT * FROM passkey WHERE id = ?'),
-    passkeys: database.prepare<PasskeyRow, [string]>(
+    passkey: database.prepare<Row<'passkey'>, [string]>('SELECT * FROM passkey WHERE id = ?'),
+    passkeys: database.prepare<Row<'passkey'>, [string]>(
       'SELECT * FROM passkey WHERE account = ? ORDER BY created_at, id',
     ),
     usedPasskey: write('UPDATE passkey SET counter = ?, last_used_at = ? WHERE id = ? AND counter = ?'),
     renamePasskey: write('UPDATE passkey SET name = ? WHERE id = ? AND account = ?'),
     deletePasskey: write('DELETE FROM passkey WHERE id = ? AND account = ?'),
     dropPasskeys: write('DELETE FROM passkey WHERE account = ?'),
-    accountOfIdentity: database.prepare<AccountRow, [string, string]>(
+    accountOfIdentity: database.prepare<Row<'account'>, [string, string]>(
       `SELECT account.* FROM identity JOIN account ON account.id = identity.account
        WHERE issuer = ? AND subject = ?`,
     ),
@@ -438,11 +410,11 @@ function statements(database: Database) {
   }
 }
 
-function ticketOf(row: TicketRow): Ticket {
+function ticketOf(row: Row<'ticket'>): Ticket {
   return {
     id: row.id,
     hash: row.hash,
-    kind: row.kind as TicketKind,
+    kind: row.kind,
     account: row.account,
     data: JSON.parse(row.data) as Ticket['data'],
     createdAt: Number(row.created_at),
@@ -450,7 +422,7 @@ function ticketOf(row: TicketRow): Ticket {
   }
 }
 
-function passkeyOf(row: PasskeyRow): Passkey {
+function passkeyOf(row: Row<'passkey'>): Passkey {
   return {
     id: row.id,
     account: row.account,

@@ -4,25 +4,13 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
 import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
-import { reading } from '../database/sqlite.ts'
-import { numberOrNull, writing } from './account-store.ts'
-
-interface Row {
-  readonly id: string
-  readonly account: string
-  readonly name: string
-  readonly hash: string
-  readonly last_four: string
-  readonly created_at: bigint
-  readonly expires_at: bigint | null
-  readonly revoked_at: bigint | null
-  readonly networks: string | null
-}
+import { numberOrNull, orUnavailable } from '../database/sqlite.ts'
+import type { Row } from '../../schema.ts'
 
 export class SqliteManagementKeys implements ManagementKeyStore {
   readonly #insert: Statement
-  readonly #find: Statement<Row, [string]>
-  readonly #list: Statement<Row, [string | null]>
+  readonly #find: Statement<Row<'managementKey'>, [string]>
+  readonly #list: Statement<Row<'managementKey'>, [string | null]>
   readonly #revoke: Statement
 
   constructor(database: Database) {
@@ -41,7 +29,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
   }
 
   insert(key: ManagementKey): boolean {
-    const { changes } = writing(() =>
+    const { changes } = orUnavailable(() =>
       this.#insert.run(
         key.id,
         key.account,
@@ -58,20 +46,20 @@ export class SqliteManagementKeys implements ManagementKeyStore {
   }
 
   find(id: string): ManagementKey | undefined {
-    const row = reading(() => this.#find.get(id))
+    const row = orUnavailable(() => this.#find.get(id))
     return row ? keyOf(row) : undefined
   }
 
   list(account?: string): readonly ManagementKey[] {
-    return reading(() => this.#list.all(account ?? null)).map(keyOf)
+    return orUnavailable(() => this.#list.all(account ?? null)).map(keyOf)
   }
 
   revoke(id: string, at: number): boolean {
-    return Number(writing(() => this.#revoke.run(at, id)).changes) === 1
+    return Number(orUnavailable(() => this.#revoke.run(at, id)).changes) === 1
   }
 }
 
-function keyOf(row: Row): ManagementKey {
+function keyOf(row: Row<'managementKey'>): ManagementKey {
   return {
     id: row.id,
     account: row.account,
@@ -87,19 +75,10 @@ function keyOf(row: Row): ManagementKey {
 
 // Registered MCP servers on SQLite.
 
-interface McpServersRow {
-  readonly account: string
-  readonly name: string
-  readonly url: string
-  readonly sealed: Uint8Array | null
-  readonly created_at: bigint
-  readonly changed_at: bigint
-}
-
 export class SqliteMcpServers implements McpServerStore {
   readonly #put: Statement
-  readonly #find: Statement<McpServersRow, [string, string]>
-  readonly #list: Statement<McpServersRow, [string]>
+  readonly #find: Statement<Row<'mcpServer'>, [string, string]>
+  readonly #list: Statement<Row<'mcpServer'>, [string]>
   readonly #remove: Statement
 
   constructor(database: Database) {
@@ -114,60 +93,50 @@ export class SqliteMcpServers implements McpServerStore {
   }
 
   put({ account, name, url, sealed, createdAt, changedAt }: McpServerRow): void {
-    writing(() => this.#put.run(account, name, url, sealed, createdAt, changedAt))
+    orUnavailable(() => this.#put.run(account, name, url, sealed, createdAt, changedAt))
   }
 
   find(account: string, name: string): McpServerRow | undefined {
-    const row = reading(() => this.#find.get(account, name))
+    const row = orUnavailable(() => this.#find.get(account, name))
     return row ? rowOf(row) : undefined
   }
 
   list(account: string): readonly McpServerRow[] {
-    return reading(() => this.#list.all(account)).map(rowOf)
+    return orUnavailable(() => this.#list.all(account)).map(rowOf)
   }
 
   remove(account: string, name: string): boolean {
-    return Number(writing(() => this.#remove.run(account, name)).changes) === 1
+    return Number(orUnavailable(() => this.#remove.run(account, name)).changes) === 1
   }
 }
 
-function rowOf({ account, name, url, sealed, created_at, changed_at }: McpServersRow): McpServerRow {
+function rowOf({ account, name, url, sealed, created_at, changed_at }: Row<'mcpServer'>): McpServerRow {
   return { account, name, url, sealed, createdAt: Number(created_at), changedAt: Number(changed_at) }
 }
 
 // The log of operators' acts on SQLite. The table refuses updates and deletes.
 
-interface ActRow {
-  readonly seq: bigint
-  readonly at: bigint
-  readonly operator: string
-  readonly what: string
-  readonly subject: string
-  readonly before: string | null
-  readonly after: string | null
-}
-
 const largestPage = 1_000
 
 export class SqliteActs implements ActLog {
   readonly #insert: Statement
-  readonly #page: Statement<ActRow, [number, number]>
+  readonly #page: Statement<Row<'act'>, [number, number]>
 
   constructor(database: Database) {
     this.#insert = database.prepare(
       'INSERT INTO act (at, operator, what, subject, before, after) VALUES (?,?,?,?,?,?)',
     )
-    this.#page = database.prepare<ActRow, [number, number]>(
+    this.#page = database.prepare<Row<'act'>, [number, number]>(
       'SELECT * FROM act WHERE seq < ? ORDER BY seq DESC LIMIT ?',
     )
   }
 
   record({ at, operator, what, subject, before, after }: Act): void {
-    writing(() => this.#insert.run(at, operator, what, subject, jsonOf(before), jsonOf(after)))
+    orUnavailable(() => this.#insert.run(at, operator, what, subject, jsonOf(before), jsonOf(after)))
   }
 
   page(limit: number, before: number = Number.MAX_SAFE_INTEGER): readonly LoggedAct[] {
-    return reading(() => this.#page.all(before, Math.min(limit, largestPage))).map(actOf)
+    return orUnavailable(() => this.#page.all(before, Math.min(limit, largestPage))).map(actOf)
   }
 }
 
@@ -175,7 +144,7 @@ function jsonOf(state: unknown): string | null {
   return state === null || state === undefined ? null : JSON.stringify(state)
 }
 
-function actOf(row: ActRow): LoggedAct {
+function actOf(row: Row<'act'>): LoggedAct {
   return {
     seq: Number(row.seq),
     at: Number(row.at),

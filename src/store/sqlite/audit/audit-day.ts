@@ -5,8 +5,9 @@ import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { DayAudit } from '../../../credits/ledger/ledger.ts'
 import { openReader } from '../database/connection.ts'
-import { genesis, type JournalRow } from '../ledger/journal.ts'
+import { genesis } from '../ledger/journal.ts'
 import { anchoredHistory, chainOf, checks, consumptionOrder, firstBroken, result } from './audit.ts'
+import type { Row } from '../../schema.ts'
 
 const notChecked: readonly string[] = [
   'the file is sound',
@@ -144,7 +145,7 @@ function chainOfDay(
 
 function neighbour(database: Database, where: string, tx: bigint) {
   return database
-    .prepare<Pick<JournalRow, 'tx' | 'leg' | 'prev_hash' | 'hash'>, [bigint]>(
+    .prepare<Pick<Row<'journal'>, 'tx' | 'leg' | 'prev_hash' | 'hash'>, [bigint]>(
       `SELECT tx, leg, prev_hash, hash FROM main.journal ${where} LIMIT 1`,
     )
     .get(tx)

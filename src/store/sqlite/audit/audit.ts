@@ -6,8 +6,9 @@ import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
 import { openReader } from '../database/connection.ts'
-import { genesis, hashOf, type JournalRow } from '../ledger/journal.ts'
+import { genesis, hashOf } from '../ledger/journal.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
+import type { Row } from '../../schema.ts'
 
 /** A query for violations: the first row names one in the column `broken`. */
 interface Check {
@@ -397,7 +398,7 @@ export function chainOf(
 ): { entries: number; head: Uint8Array; broken: string | null } {
   let head = before
   let entries = 0
-  const rows = database.prepare<JournalRow, []>(
+  const rows = database.prepare<Row<'journal'>, []>(
     'SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal ORDER BY tx, leg',
   )
   for (const row of rows.iterate()) {
@@ -420,7 +421,7 @@ export function chainOf(
  */
 export const consumptionOrder = 'calls take credit pool by pool, of each the lot that expires first'
 
-interface Row {
+interface GrantedOrTaken {
   readonly tx: bigint
   readonly kind: string
   readonly lot: string
@@ -448,19 +449,13 @@ interface Charge {
   readonly lots: LotLeft[]
 }
 
-interface CallRow {
-  readonly id: string
-  readonly account: string
-  readonly funding: string
-  readonly hold: bigint
-  readonly opened_at: bigint
-}
+type ChargedCall = Row<'call', 'id' | 'account' | 'funding' | 'hold' | 'opened_at'>
 
 /** The first charge that broke the order, or null. Reads the journal once, and the calls once if there is any doubt. */
 function firstOutOfOrder(database: Database): string | null {
   const suspects = new Suspects(database)
   const lots = new LotsLeft()
-  const callOf = database.prepare<CallRow, [bigint]>(
+  const callOf = database.prepare<ChargedCall, [bigint]>(
     'SELECT id, account, funding, hold, opened_at FROM call WHERE settle_tx = ?',
   )
   const judge = (charge: Charge | undefined) => {
@@ -469,7 +464,7 @@ function firstOutOfOrder(database: Database): string | null {
     const spared = call ? lots.sparedBy(charge, call) : 0n
     if (call && spared > 0n) suspects.add(call, charge.at, spared)
   }
-  const lines = database.prepare<Row, []>(
+  const lines = database.prepare<GrantedOrTaken, []>(
     `SELECT tx, kind, lot, amount, at, lot.account, lot.pool, lot.granted_at, lot.expires_at
      FROM journal LEFT JOIN lot ON amount > 0 AND lot.id = journal.lot
      WHERE journal.lot IS NOT NULL ORDER BY tx, leg`,
@@ -493,7 +488,7 @@ class LotsLeft {
   readonly #ofAccount = new Map<string, Set<LotLeft>>()
 
   /** Books a line. Returns its lot, unless the ledger does not know it. */
-  book({ lot: id, amount, account, pool, granted_at, expires_at }: Row): LotLeft | undefined {
+  book({ lot: id, amount, account, pool, granted_at, expires_at }: GrantedOrTaken): LotLeft | undefined {
     // Credit whose expiry a refund undoes goes in the same transaction.
     if (account !== null && !this.#byId.has(id)) {
       const expiresAt = expires_at === null ? null : Number(expires_at)
@@ -521,7 +516,7 @@ class LotsLeft {
   }
 
   /** What is left of lots that the call might have spent before the last one that it took. */
-  sparedBy({ at, lots }: Charge, { account, funding, opened_at }: CallRow): bigint {
+  sparedBy({ at, lots }: Charge, { account, funding, opened_at }: ChargedCall): bigint {
     const order = funding.split(',')
     const rank = ({ id, pool }: LotLeft) => (id.startsWith(loanPrefix) ? order.length : order.indexOf(pool))
     const before = (a: LotLeft, b: LotLeft) => rank(a) - rank(b) || byExpiryAndAge(a, b)
@@ -565,7 +560,7 @@ class Suspects {
     this.#database = database
   }
 
-  add({ id, account, hold, opened_at }: CallRow, endedAt: number, spared: bigint): void {
+  add({ id, account, hold, opened_at }: ChargedCall, endedAt: number, spared: bigint): void {
     if (!this.#insert) {
       this.#database.run(
         'CREATE TEMP TABLE suspect (call TEXT, account TEXT, opened_at INTEGER, ended_at INTEGER, spared INTEGER)',

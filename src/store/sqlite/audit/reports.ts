@@ -19,7 +19,7 @@ import {
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
 import { openReader } from '../database/connection.ts'
-import { reading } from '../database/sqlite.ts'
+import { orUnavailable } from '../database/sqlite.ts'
 
 interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'> {
   readonly tx: bigint
@@ -86,7 +86,7 @@ export class SqliteReports implements LedgerReports {
   }
 
   #read<T>(read: (database: Database) => T): T {
-    return reading(() => {
+    return orUnavailable(() => {
       const database = openReader(this.#path)
       try {
         return read(database)
@@ -184,7 +184,7 @@ export class SqliteStatements implements StatementReader {
     let [low, high] = [1, this.#last() + 1]
     while (low < high) {
       const middle = Math.floor((low + high) / 2)
-      if (Number(reading(() => this.#timeOf.get(middle))?.at ?? 0n) < at) low = middle + 1
+      if (Number(orUnavailable(() => this.#timeOf.get(middle))?.at ?? 0n) < at) low = middle + 1
       else high = middle
     }
     return low
@@ -195,7 +195,7 @@ export class SqliteStatements implements StatementReader {
     { from, to }: { readonly from: number; readonly to: number },
     each: (entry: StatementEntry) => void,
   ): Promise<Span> {
-    const rows = reading(() => this.#standing.all(account))
+    const rows = orUnavailable(() => this.#standing.all(account))
     const now = rows.reduce((sum, { posted, debt }) => plus(sum, { credit: posted, owed: debt }), nothing)
     const first = this.firstSince(from)
     const after = this.firstSince(to)
@@ -214,7 +214,7 @@ export class SqliteStatements implements StatementReader {
   }
 
   #last(): number {
-    return Number(reading(() => this.#head.get())?.tx ?? 0n)
+    return Number(orUnavailable(() => this.#head.get())?.tx ?? 0n)
   }
 
   /** The entries of transactions from `top` down to above `end`. */
@@ -227,7 +227,7 @@ export class SqliteStatements implements StatementReader {
     for (let from = top; from > end;) {
       if (from < top) await new Promise((resolve) => setImmediate(resolve))
       const bottom = Math.max(end, from - transactionsPerStep)
-      const rows = reading(() => this.#step.all(bottom, from, ...wallets))
+      const rows = orUnavailable(() => this.#step.all(bottom, from, ...wallets))
       yield { entries: rows.map(entryOf), bottom }
       from = bottom
     }

@@ -11,22 +11,13 @@ import type {
 } from '../../../credits/ledger/idempotency.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { whenNeeded } from '../database/sqlite.ts'
+import type { Row } from '../../schema.ts'
 
 const sweptAtOnce = 100
 /** How long a round forgets; the next goes on. */
 const roundMs = 10_000
 /** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
-
-interface Row {
-  readonly body_hash: Uint8Array
-  readonly call: string
-  readonly owner: string
-  readonly status: bigint | null
-  readonly headers: string | null
-  readonly answer: Uint8Array<ArrayBuffer> | null
-  readonly expires_at: bigint
-}
 
 export interface IdempotencyParts {
   readonly database: Database
@@ -74,7 +65,7 @@ export class SqliteIdempotency implements IdempotencyStore {
     return of ? { kind: 'answered', answer, of } : { kind: 'lost', call: row.call }
   }
 
-  #standingOf(row: Row): 'free' | 'running' | 'settled' | 'recovered' {
+  #standingOf(row: Row<'idempotency'>): 'free' | 'running' | 'settled' | 'recovered' {
     const now = this.#parts.clock()
     const mine = row.owner === this.#parts.owner
     if (mine && this.#running.has(row.call)) return 'running'
@@ -121,14 +112,14 @@ export class SqliteIdempotency implements IdempotencyStore {
   }
 }
 
-function keptAnswerOf({ status, headers, answer }: Row): KeptAnswer | undefined {
+function keptAnswerOf({ status, headers, answer }: Row<'idempotency'>): KeptAnswer | undefined {
   if (status === null || headers === null || answer === null) return undefined
   return { status: Number(status), headers: JSON.parse(headers) as Record<string, string>, body: answer }
 }
 
 function statements(database: Database) {
   return {
-    find: database.prepare<Row, [string, string]>(
+    find: database.prepare<Row<'idempotency'>, [string, string]>(
       `SELECT body_hash, call, owner, status, headers, answer, expires_at FROM idempotency
        WHERE account = ? AND key = ?`,
     ),

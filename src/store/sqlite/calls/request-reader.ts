@@ -9,7 +9,8 @@ import type {
   RequestQuery,
   RequestReader,
 } from '../../../observe/request-log.ts'
-import { reading } from '../database/sqlite.ts'
+import { orUnavailable } from '../database/sqlite.ts'
+import type { Row } from '../../schema.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
 const entriesPerStep = 10_000
@@ -32,31 +33,9 @@ export const keysOfLine =
 
 type Value = string | number
 
-interface StoredRow {
-  readonly seq: bigint
-  readonly request_id: string
-  readonly at: bigint
-  readonly account: string
-  readonly key: string | null
-  readonly model: string
-  readonly provider: string | null
-  readonly stream: bigint
-  readonly status: bigint
-  readonly code: string | null
-  readonly ending: string | null
-  readonly prompt_tokens: bigint
-  readonly completion_tokens: bigint
-  readonly cost: bigint
-  readonly attempts: bigint
-  readonly first_byte_ms: bigint | null
-  readonly total_ms: bigint
-  readonly detail: string | null
-  readonly contents: string | null
-}
-
 export class SqliteRequestReader implements RequestReader {
   readonly #database: Database
-  readonly #statements = new Map<string, Statement<StoredRow, Value[]>>()
+  readonly #statements = new Map<string, Statement<Row<'requestLog'>, Value[]>>()
   readonly #beside: ((query: RequestQuery, signal?: AbortSignal) => Promise<RequestPage>) | undefined
   readonly #perStep: number
   readonly #steps: number
@@ -79,12 +58,12 @@ export class SqliteRequestReader implements RequestReader {
     if (!this.#beside) {
       const run = this.pageSteps(query)
       for (;;) {
-        const step = reading(() => run.next())
+        const step = orUnavailable(() => run.next())
         if (step.done) return step.value
         await new Promise((resolve) => setImmediate(resolve))
       }
     }
-    const first = reading(() => this.#step(query, after, limit, Math.min(firstEntries, this.#perStep)))
+    const first = orUnavailable(() => this.#step(query, after, limit, Math.min(firstEntries, this.#perStep)))
     if (first.next === null || first.rows.length === limit) return first
     const rest = { ...query, limit: limit - first.rows.length, after: first.next }
     const page = await this.#beside(rest, signal)
@@ -110,7 +89,7 @@ export class SqliteRequestReader implements RequestReader {
     where.equal('request_id', requestId)
     where.equal('account', account)
     const statement = this.#statement(`SELECT * FROM request_log ${where.text} ORDER BY seq DESC LIMIT 1`)
-    const row = reading(() => statement.get(...where.values))
+    const row = orUnavailable(() => statement.get(...where.values))
     return row ? rowOf(row) : undefined
   }
 
@@ -168,10 +147,10 @@ export class SqliteRequestReader implements RequestReader {
     return key === undefined ? ids : ids.filter((id) => id === key)
   }
 
-  #statement(sql: string): Statement<StoredRow, Value[]> {
+  #statement(sql: string): Statement<Row<'requestLog'>, Value[]> {
     const known = this.#statements.get(sql)
     if (known) return known
-    const made = this.#database.prepare<StoredRow, Value[]>(sql)
+    const made = this.#database.prepare<Row<'requestLog'>, Value[]>(sql)
     this.#statements.set(sql, made)
     return made
   }
@@ -248,7 +227,7 @@ class Conditions {
   }
 }
 
-function rowOf(row: StoredRow): LoggedRequest {
+function rowOf(row: Row<'requestLog'>): LoggedRequest {
   return {
     seq: Number(row.seq),
     requestId: row.request_id,

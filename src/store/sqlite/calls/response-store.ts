@@ -13,9 +13,9 @@ import type {
   StoredBytes,
   WrittenResponse,
 } from '../../../responses/response-store.ts'
-import { writing } from '../accounts/account-store.ts'
-import { reading, whenNeeded } from '../database/sqlite.ts'
+import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
+import type { Row } from '../../schema.ts'
 
 /** Responses deleted per commit; their rows may be large. */
 const sweptAtOnce = 20
@@ -38,20 +38,10 @@ const beforeAnyExpiry = 0
 /** Accounts whose total bytes are cached. */
 const accountsRemembered = 10_000
 
-interface Row {
-  readonly id: string
+type StoredResponse = Row<'response', 'id' | 'previous' | 'input' | 'answer' | 'size' | 'parts'> & {
   readonly model: string
-  readonly previous: string | null
-  readonly input: string
-  readonly answer: string
-  readonly size: bigint
-  readonly parts: bigint | null
 }
-
-interface Part {
-  readonly of: 'input' | 'answer'
-  readonly text: string
-}
+type Part = Row<'responsePart', 'of' | 'text'>
 
 interface Link {
   readonly id: string
@@ -113,7 +103,7 @@ export class SqliteResponses implements ResponseStore {
   #storedBytes(account: string): number {
     const known = this.#bytes.get(account)
     if (known !== undefined) return known
-    const stored = reading(() => Number(this.#sql().bytes.get(account)?.bytes ?? 0))
+    const stored = orUnavailable(() => Number(this.#sql().bytes.get(account)?.bytes ?? 0))
     if (this.#bytes.size >= accountsRemembered) this.#bytes.clear()
     this.#bytes.set(account, stored)
     return stored
@@ -122,7 +112,7 @@ export class SqliteResponses implements ResponseStore {
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
   find({ account, line, mode }: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined> {
     const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
-    const row = reading(() => this.#sql().find.get(...asked))
+    const row = orUnavailable(() => this.#sql().find.get(...asked))
     if (!row) return undefined
     const response = this.#responseOf(row)
     if (!(response instanceof Promise)) return this.#group.whenDurable(response)
@@ -135,7 +125,7 @@ export class SqliteResponses implements ResponseStore {
 
   #sizeOf({ account, line, mode }: ResponseViewer, id: string): number | undefined {
     const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
-    const there = reading(() => this.#sql().there.get(...asked))
+    const there = orUnavailable(() => this.#sql().there.get(...asked))
     return there ? Number(there.size) : undefined
   }
 
@@ -146,7 +136,7 @@ export class SqliteResponses implements ResponseStore {
   ): Awaitable<Conversation<WrittenResponse>> {
     if (this.#sizeOf(viewer, id) === undefined) return { kind: 'missing', id }
     const { account, line, mode } = viewer
-    const links = reading(() => this.#sql().chain.all(account, id, line ?? null, mode ?? null))
+    const links = orUnavailable(() => this.#sql().chain.all(account, id, line ?? null, mode ?? null))
     const unseen = links.find(({ seen }) => seen === 0n)
     if (unseen) return { kind: 'missing', id: unseen.id }
     const size = links.reduce((sum, link) => sum + Number(link.size), 0)
@@ -166,7 +156,7 @@ export class SqliteResponses implements ResponseStore {
         await this.#pauses.next()
         unpaused = 0
       }
-      const row = reading(() => this.#sql().read.get(account, id))
+      const row = orUnavailable(() => this.#sql().read.get(account, id))
       const response = row && (await this.#responseOf(row))
       if (!response) return { kind: 'missing', id }
       responses.push(response)
@@ -180,7 +170,7 @@ export class SqliteResponses implements ResponseStore {
 
   /** The latest first: if this is interrupted, the rest is still a conversation from its beginning. */
   async deleteConversation(account: string, id: string): Promise<void> {
-    const links = reading(() => this.#sql().chain.all(account, id, null, null))
+    const links = orUnavailable(() => this.#sql().chain.all(account, id, null, null))
     const whole = { account, line: undefined, mode: undefined }
     for (const link of links) await this.#delete(whole, link.id, beforeAnyExpiry)
   }
@@ -236,17 +226,17 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** undefined where it is deleted while its parts are read. */
-  #responseOf(row: Row): Awaitable<WrittenResponse | undefined> {
+  #responseOf(row: StoredResponse): Awaitable<WrittenResponse | undefined> {
     const { input, answer, parts } = row
     return parts === null ? writeParts(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
   }
 
-  async #longResponseOf(row: Row, count: number): Promise<WrittenResponse | undefined> {
+  async #longResponseOf(row: StoredResponse, count: number): Promise<WrittenResponse | undefined> {
     const texts: Record<Part['of'], string[]> = { input: [], answer: [] }
     for (let from = 0; from < count; from += partsReadAtOnce) {
       await this.#pauses.next()
       const to = Math.min(from + partsReadAtOnce, count)
-      const parts = reading(() => this.#sql().parts.all(row.id, from, to))
+      const parts = orUnavailable(() => this.#sql().parts.all(row.id, from, to))
       if (parts.length < to - from) return undefined
       for (const { of, text } of parts) texts[of].push(text)
     }
@@ -255,7 +245,7 @@ export class SqliteResponses implements ResponseStore {
 }
 
 function writeParts(
-  { id, model, previous, size }: Row,
+  { id, model, previous, size }: StoredResponse,
   input: readonly string[],
   answer: readonly string[],
 ): WrittenResponse {
@@ -337,7 +327,7 @@ function statements(database: Database) {
          WHERE response.account = ?1)
        UPDATE response SET kept_until = ?4 WHERE id IN (SELECT id FROM chain) AND kept_until < ?3`,
     ) as Statement,
-    find: database.prepare<Row, Asked>(
+    find: database.prepare<StoredResponse, Asked>(
       `SELECT id, ${model}, previous, size, input, answer, parts FROM response
        WHERE account = ?1 AND id = ?2 AND expires_at > ?3 AND ${charged} AND ${whole}`,
     ),
@@ -358,7 +348,7 @@ function statements(database: Database) {
     bytes: database.prepare<{ bytes: bigint | null }, [string]>(
       'SELECT sum(size) AS bytes FROM response WHERE account = ?',
     ),
-    read: database.prepare<Row, [string, string]>(
+    read: database.prepare<StoredResponse, [string, string]>(
       `SELECT id, ${model}, previous, size, input, answer, parts FROM response WHERE account = ? AND id = ?`,
     ),
     remove: database.prepare<{ call: string }, Asked>(
@@ -385,16 +375,6 @@ function statements(database: Database) {
 
 // The conversations of the chat, on SQLite.
 
-interface ConversationRow {
-  readonly id: string
-  readonly account: string
-  readonly title: string
-  readonly model: string | null
-  readonly last_response: string | null
-  readonly created_at: bigint
-  readonly updated_at: bigint
-}
-
 export class SqliteConversations implements ConversationStore {
   readonly #sql: () => ReturnType<typeof conversationStoreStatements>
 
@@ -403,17 +383,17 @@ export class SqliteConversations implements ConversationStore {
   }
 
   list(account: string, limit: number): readonly ConversationRecord[] {
-    return reading(() => this.#sql().list.all(account, limit)).map(recordOf)
+    return orUnavailable(() => this.#sql().list.all(account, limit)).map(recordOf)
   }
 
   find(account: string, id: string): ConversationRecord | undefined {
-    const row = reading(() => this.#sql().find.get(id, account))
+    const row = orUnavailable(() => this.#sql().find.get(id, account))
     return row ? recordOf(row) : undefined
   }
 
   add(conversation: ConversationRecord, most: number): void {
     const { id, account, title, model, lastResponse, createdAt, updatedAt } = conversation
-    writing(() => {
+    orUnavailable(() => {
       this.#sql().add.run(id, account, title, model, lastResponse, createdAt, updatedAt)
       this.#sql().forget.run(account, account, most)
     })
@@ -428,22 +408,22 @@ export class SqliteConversations implements ConversationStore {
     const before = this.find(account, id)
     if (!before) return undefined
     const { title, model, lastResponse } = { ...before, ...changes }
-    const row = writing(() => this.#sql().change.get(title, model, lastResponse, at, id, account))
+    const row = orUnavailable(() => this.#sql().change.get(title, model, lastResponse, at, id, account))
     return row ? recordOf(row) : undefined
   }
 
   remove(account: string, id: string): ConversationRecord | undefined {
-    const row = writing(() => this.#sql().remove.get(id, account))
+    const row = orUnavailable(() => this.#sql().remove.get(id, account))
     return row ? recordOf(row) : undefined
   }
 }
 
 function conversationStoreStatements(database: Database) {
   return {
-    list: database.prepare<ConversationRow, [string, number]>(
+    list: database.prepare<Row<'conversation'>, [string, number]>(
       'SELECT * FROM conversation WHERE account = ? ORDER BY updated_at DESC, id DESC LIMIT ?',
     ),
-    find: database.prepare<ConversationRow, [string, string]>(
+    find: database.prepare<Row<'conversation'>, [string, string]>(
       'SELECT * FROM conversation WHERE id = ? AND account = ?',
     ),
     add: database.prepare(
@@ -453,16 +433,19 @@ function conversationStoreStatements(database: Database) {
       'DELETE FROM conversation WHERE account = ? AND id IN (SELECT id FROM conversation WHERE account = ? ' +
         'ORDER BY updated_at DESC, id DESC LIMIT -1 OFFSET ?)',
     ) as Statement,
-    change: database.prepare<ConversationRow, [string, string | null, string | null, number, string, string]>(
+    change: database.prepare<
+      Row<'conversation'>,
+      [string, string | null, string | null, number, string, string]
+    >(
       'UPDATE conversation SET title = ?, model = ?, last_response = ?, updated_at = ? WHERE id = ? AND account = ? RETURNING *',
     ),
-    remove: database.prepare<ConversationRow, [string, string]>(
+    remove: database.prepare<Row<'conversation'>, [string, string]>(
       'DELETE FROM conversation WHERE id = ? AND account = ? RETURNING *',
     ),
   }
 }
 
-function recordOf(row: ConversationRow): ConversationRecord {
+function recordOf(row: Row<'conversation'>): ConversationRecord {
   return {
     id: row.id,
     account: row.account,

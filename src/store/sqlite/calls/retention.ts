@@ -6,7 +6,7 @@ import { existsSync, statSync } from 'node:fs'
 import type { ResponseStore } from '../../../responses/response-store.ts'
 import type { RetentionFacts, RetentionTimes } from '../../store.ts'
 import { withoutWaiting } from '../database/connection.ts'
-import { isBusy, reading, whenNeeded } from '../database/sqlite.ts'
+import { isBusy, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 
 const day = 86_400_000
@@ -86,7 +86,7 @@ export class Retention {
   }
 
   facts(): RetentionFacts {
-    const bounds = reading(() => this.#bounds.get())
+    const bounds = orUnavailable(() => this.#bounds.get())
     if (!bounds || bounds.since === null) return { requests: null }
     const about = Number((bounds.last ?? 0n) - (bounds.first ?? 0n)) + 1
     return { requests: { since: Number(bounds.since), about } }
@@ -172,7 +172,7 @@ export class DeletedContents {
   async sweep(now: number): Promise<number> {
     const isFirst = this.#watched === undefined
     const watched = (this.#watched ??= new Map(
-      reading(() => this.#sql().deleted.all()).map(({ id, at }) => [id, Number(at)]),
+      orUnavailable(() => this.#sql().deleted.all()).map(({ id, at }) => [id, Number(at)]),
     ))
     let erased = 0
     for (const [account, deletedAt] of watched) {
@@ -185,11 +185,11 @@ export class DeletedContents {
   /** Whether there was anything, in rows of the log from `since` on. */
   async #erase(account: string, since: number): Promise<boolean> {
     let found = false
-    if (reading(() => this.#sql().response.get(account)) !== null) {
+    if (orUnavailable(() => this.#sql().response.get(account)) !== null) {
       found = true
       await this.#responses.forgetAccount(account)
     }
-    while (reading(() => this.#sql().answer.get(account)) !== null) {
+    while (orUnavailable(() => this.#sql().answer.get(account)) !== null) {
       found = true
       await this.#group.admit(() => this.#sql().eraseAnswers.run(account, answersAtOnce))
     }
@@ -200,7 +200,7 @@ export class DeletedContents {
     let found = false
     let [at, seq] = [BigInt(since), -1n]
     for (;;) {
-      const rows = reading(() => this.#sql().rows.all(account, at, seq, rowsAtOnce))
+      const rows = orUnavailable(() => this.#sql().rows.all(account, at, seq, rowsAtOnce))
       const full = rows.filter(({ full }) => full !== 0n)
       if (full.length > 0) {
         found = true

@@ -44,10 +44,10 @@ export function isDamage(error: unknown): boolean {
   return code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT')
 }
 
-/** Runs a read and turns a fault of the database into `store_unavailable`. */
-export function reading<T>(read: () => T): T {
+/** Reads or writes, and throws `store_unavailable` for a fault of the database. */
+export function orUnavailable<T>(act: () => T): T {
   try {
-    return read()
+    return act()
   } catch (error) {
     throw isOutage(error) ? unavailable(error) : error
   }
@@ -72,6 +72,10 @@ export function one(database: Database, sql: string, ...values: SQLQueryBindings
 export function whenNeeded<T>(make: () => T): () => T {
   let made: T | undefined
   return () => (made ??= make())
+}
+
+export function numberOrNull(value: bigint | null): number | null {
+  return value === null ? null : Number(value)
 }
 
 // Renames files that are in the way instead of deleting them.

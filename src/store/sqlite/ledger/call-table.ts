@@ -7,19 +7,12 @@ import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
 import type { CallRecord } from '../../../credits/ledger/ledger.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../../credits/wallet.ts'
-import {
-  checkpointText,
-  type EndedCallRow,
-  endedRecordOf,
-  type OpenCallRow,
-  openRecordOf,
-  pinsText,
-  receiptText,
-} from '../../call-record.ts'
+import { checkpointText, endedRecordOf, openRecordOf, pinsText, receiptText } from '../../call-record.ts'
 import type { CallEnd, GroupWrites } from '../../ledger-core.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
 import { BulkInsert } from './journal.ts'
 import { requireOne } from './wallets.ts'
+import type { Row } from '../../schema.ts'
 
 type CallWrites = GroupWrites['calls']
 
@@ -170,7 +163,7 @@ export class CallTable implements CallWrites {
     this.#group = nothing()
   }
 
-  listOpen(): Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[] {
+  listOpen(): Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>[] {
     return this.#sql.open.all()
   }
 
@@ -222,15 +215,15 @@ function statements(database: Database) {
     attempt: database.prepare(
       'INSERT INTO attempt (call, n, provider, upstream_id, state, code, est_cost) VALUES (?,?,?,?,?,?,0)',
     ) as Statement,
-    open: database.prepare<Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
+    open: database.prepare<Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
       'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
     ),
-    openById: database.prepare<OpenCallRow, [string, string]>(
+    openById: database.prepare<Row<'openCall'>, [string, string]>(
       'SELECT * FROM open_call WHERE id = ? AND account = ?',
     ),
-    byId: database.prepare<EndedCallRow, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
+    byId: database.prepare<Row<'call'>, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
     // The index is in blocks of calls, and each block is asked, the newest first: 10 ms for the oldest id in three million.
-    byUpstreamId: database.prepare<EndedCallRow, [string, string]>(
+    byUpstreamId: database.prepare<Row<'call'>, [string, string]>(
       `WITH RECURSIVE block (n) AS (
          SELECT max(seq) >> 9 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0 ORDER BY 1 DESC),
        newest (seq) AS (

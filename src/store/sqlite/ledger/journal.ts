@@ -9,23 +9,12 @@ import type { CommitFault, LogSync, Need, Transactions } from '../../commits/dur
 import type { GroupWrites } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { isBusy, isFailedSync, isOutage } from '../database/sqlite.ts'
-
-export interface JournalRow {
-  readonly tx: bigint
-  readonly leg: bigint
-  readonly kind: string
-  readonly account: string
-  readonly lot: string | null
-  readonly amount: bigint
-  readonly at: bigint
-  readonly prev_hash: Uint8Array
-  readonly hash: Uint8Array
-}
+import type { Row } from '../../schema.ts'
 
 /** The hash before the first line. */
 export const genesis = new Uint8Array(32)
 
-export type HashedFields = Pick<JournalRow, 'kind' | 'account' | 'lot' | 'amount'> & {
+export type HashedFields = Pick<Row<'journal'>, 'kind' | 'account' | 'lot' | 'amount'> & {
   readonly tx: bigint | number
   readonly leg: bigint | number
   readonly at: bigint | number
@@ -35,7 +24,7 @@ export type HashedFields = Pick<JournalRow, 'kind' | 'account' | 'lot' | 'amount
  * SHA-256 over the hash before, in hex, and a JSON array of the fields as strings: no two different lines look the
  * same to it, and anybody can compute it again with a shell.
  */
-export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array {
+export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array<ArrayBuffer> {
   const hash = new Uint8Array(32)
   Bun.SHA256.hash(previous.toHex() + fieldsText(row), hash)
   return hash
@@ -59,7 +48,7 @@ type JournalWrites = GroupWrites['journal']
 
 export class Journal implements JournalWrites {
   readonly #rows: BulkInsert
-  readonly #last: Statement<Pick<JournalRow, 'tx' | 'hash'>, []>
+  readonly #last: Statement<Pick<Row<'journal'>, 'tx' | 'hash'>, []>
   #head: { tx: number; hash: Uint8Array } | null = null
 
   constructor(database: Database) {
@@ -334,11 +323,7 @@ interface Corrected {
   readonly debt: Pico
 }
 
-interface CorrectionRow extends Corrected {
-  readonly account: string
-  readonly kind: 'refund' | 'adjust'
-  readonly lot: string | null
-}
+type CorrectionRow = Row<'correction', 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
 
 function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayError {
   const what =

@@ -17,7 +17,6 @@ import type {
 import { formatUsd } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import type { OpenCallRow } from '../../call-record.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
 import { isAbandoned, LedgerCore, type SpillRecord } from '../../ledger-core.ts'
@@ -25,10 +24,11 @@ import type { Head } from '../audit/anchors.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
-import { isOutage, reading } from '../database/sqlite.ts'
+import { isOutage, orUnavailable } from '../database/sqlite.ts'
 import { CallTable, PriceRecords } from './call-table.ts'
 import { Corrections, genesis, type GroupHooks, Journal, SqliteTransactions } from './journal.ts'
 import { type CachedWallet, CreditLines, Wallets } from './wallets.ts'
+import type { Row } from '../../schema.ts'
 
 /** Every table that a group writes, and the queue that makes its groups. */
 interface Tables {
@@ -72,8 +72,8 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       written: { admit: (need, run) => group.admit(need, () => writeAll(tables, run)) },
       isDead: parts.isDead,
       isRunning: parts.isRunning,
-      expiring: (now) => reading(() => sql.expiring.all(now)).map(({ account }) => account),
-      abandoned: (now) => reading(() => recoverable(calls.listOpen(), parts, now)),
+      expiring: (now) => orUnavailable(() => sql.expiring.all(now)).map(({ account }) => account),
+      abandoned: (now) => orUnavailable(() => recoverable(calls.listOpen(), parts, now)),
     })
     this.#tables = tables
     this.group = group
@@ -92,14 +92,14 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   /** The end of the journal as the file has it; while a sync is under way, as the last one has left it. */
   head(): Head {
     if (this.group.durable) return this.#tables.durableHead.at ?? { tx: 0, hash: genesis }
-    return reading(() => {
+    return orUnavailable(() => {
       validate(this.#tables)
       return this.#tables.journal.readHead()
     })
   }
 
   now(): number {
-    return reading(() => this.#tables.time.now())
+    return orUnavailable(() => this.#tables.time.now())
   }
 
   /**
@@ -142,7 +142,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 
   balance(account: string): Balance {
-    return reading(() => {
+    return orUnavailable(() => {
       this.#seeOthers()
       return balanceOf(this.#tables.wallets.of(account).wallet, this.#tables.time.now())
     })
@@ -154,7 +154,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 
   keySpend(key: string, windowStart: number): KeySpend {
-    return reading(() => {
+    return orUnavailable(() => {
       this.#seeOthers()
       return this.#tables.wallets.keySpend(key, windowStart)
     })
@@ -177,8 +177,8 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     let purchased = 0n
     let used = 0n
     // Added up here: a lifetime of top-ups may exceed what SQLite's integers hold.
-    used += reading(() => this.#tables.sql.spentOnLine.get(account))?.spent ?? 0n
-    for (const lot of reading(() => this.#tables.sql.lotsOf.all(account))) {
+    used += orUnavailable(() => this.#tables.sql.spentOnLine.get(account))?.spent ?? 0n
+    for (const lot of orUnavailable(() => this.#tables.sql.lotsOf.all(account))) {
       if (lot.pool === 'purchased') purchased += lot.granted
       used += lot.granted - lot.remaining - lot.expired - lot.refunded
     }
@@ -186,7 +186,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 
   call(account: string, id: string): Awaitable<CallRecord | undefined> {
-    return this.whenDurable(reading(() => this.#tables.calls.record(account, id)))
+    return this.whenDurable(orUnavailable(() => this.#tables.calls.record(account, id)))
   }
 
   recordPrice(version: string, model: string, price: string): void {
@@ -376,7 +376,7 @@ interface LedgerParts extends QueueEvents {
 
 /** Calls that their owners have left: see isAbandoned. */
 function recoverable(
-  open: readonly Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
+  open: readonly Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>[],
   lives: Pick<LedgerParts, 'isDead' | 'isRunning'>,
   now: number,
 ): { readonly call: string; readonly account: string }[] {

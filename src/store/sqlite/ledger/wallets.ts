@@ -8,30 +8,26 @@ import type { KeySpend } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
-import { openCallOf, type OpenCallRow } from '../../call-record.ts'
+import { openCallOf } from '../../call-record.ts'
 import type { GroupWrites, WalletSet } from '../../ledger-core.ts'
+import type { Row } from '../../schema.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000
 const largestInteger = 2n ** 63n - 1n
 
-interface PoolRow {
-  readonly pool: Pool
-  readonly debt: bigint
-  readonly version: bigint
-}
-
-interface LotRow {
-  readonly id: string
-  readonly pool: Pool
-  readonly granted: bigint
-  readonly remaining: bigint
-  readonly pinned: bigint
-  readonly expired: bigint
-  readonly refunded: bigint
-  readonly granted_at: bigint
-  readonly expires_at: bigint | null
-}
+const lotColumns = [
+  'id',
+  'pool',
+  'granted',
+  'remaining',
+  'pinned',
+  'expired',
+  'refunded',
+  'granted_at',
+  'expires_at',
+] as const
+type LotRow = Row<'lot', (typeof lotColumns)[number]>
 
 export interface CachedWallet {
   readonly wallet: Wallet
@@ -284,21 +280,21 @@ export class Wallets implements WalletSet<CachedWallet> {
 }
 
 function statements(database: Database) {
-  const lotColumns = 'id, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'
+  const columns = lotColumns.join(', ')
   return {
     dataVersion: database.prepare('PRAGMA data_version'),
-    pools: database.prepare<PoolRow, [string]>('SELECT pool, debt, version FROM wallet WHERE account = ?'),
-    liveLots: database.prepare<LotRow, [string]>(
-      `SELECT ${lotColumns} FROM lot WHERE account = ? AND live = 1`,
+    pools: database.prepare<Row<'wallet', 'pool' | 'debt' | 'version'>, [string]>(
+      'SELECT pool, debt, version FROM wallet WHERE account = ?',
     ),
+    liveLots: database.prepare<LotRow, [string]>(`SELECT ${columns} FROM lot WHERE account = ? AND live = 1`),
     creditLine: database.prepare<{ most: bigint }, [string]>(
       'SELECT most FROM credit_line WHERE account = ?',
     ),
     lot: database.prepare<LotRow, [string, string]>(
-      `SELECT ${lotColumns} FROM lot WHERE id = ? AND account = ?`,
+      `SELECT ${columns} FROM lot WHERE id = ? AND account = ?`,
     ),
     // Only calls in flight are in the table: reading all of it costs less than an index on every hold and settle.
-    openCalls: database.prepare<OpenCallRow, [string]>('SELECT * FROM open_call WHERE account = ?'),
+    openCalls: database.prepare<Row<'openCall'>, [string]>('SELECT * FROM open_call WHERE account = ?'),
     accountOfCall: database.prepare<{ account: string }, [string]>(
       'SELECT account FROM open_call WHERE id = ?',
     ),
@@ -316,7 +312,7 @@ function statements(database: Database) {
     ),
     keyHolds: database.prepare<{ hold: bigint }, [string]>('SELECT hold FROM open_call WHERE key = ?'),
     insertLot: database.prepare(
-      `INSERT INTO lot (${'id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'},
+      `INSERT INTO lot (id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at,
        source, live) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
     updateLot: database.prepare(

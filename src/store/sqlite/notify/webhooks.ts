@@ -9,29 +9,9 @@ import type {
   WebhookRow,
   WebhookStore,
 } from '../../../notify/webhook.ts'
-import { numberOrNull, writing } from '../accounts/account-store.ts'
-import { reading, whenNeeded } from '../database/sqlite.ts'
+import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import { Outbox } from './outbox.ts'
-
-interface Row {
-  readonly id: string
-  readonly account: string
-  readonly url: string
-  readonly events: string
-  readonly sealed: Uint8Array
-  readonly created_at: bigint
-}
-
-interface DeliveryRow {
-  readonly id: string
-  readonly webhook: string
-  readonly type: string
-  readonly at: bigint
-  readonly body: string
-  readonly state: string
-  readonly next_at: bigint | null
-  readonly attempts: string
-}
+import type { Row } from '../../schema.ts'
 
 export class SqliteWebhooks implements WebhookStore {
   readonly #database: Database
@@ -45,19 +25,19 @@ export class SqliteWebhooks implements WebhookStore {
   }
 
   addWebhook({ id, account, url, events, sealed, createdAt }: WebhookRow): boolean {
-    const { changes } = writing(() =>
+    const { changes } = orUnavailable(() =>
       this.#sql().add.run(id, account, url, JSON.stringify(events), sealed, createdAt),
     )
     return Number(changes) === 1
   }
 
   findWebhook(id: string): WebhookRow | undefined {
-    const row = reading(() => this.#sql().find.get(id))
+    const row = orUnavailable(() => this.#sql().find.get(id))
     return row ? webhookOf(row) : undefined
   }
 
   listWebhooks(account: string): readonly WebhookRow[] {
-    return reading(() => this.#sql().list.all(account)).map(webhookOf)
+    return orUnavailable(() => this.#sql().list.all(account)).map(webhookOf)
   }
 
   removeWebhook(account: string, id: string): boolean {
@@ -70,22 +50,22 @@ export class SqliteWebhooks implements WebhookStore {
   }
 
   emit(event: AccountEvent): void {
-    writing(() => this.#outbox.add(event))
+    orUnavailable(() => this.#outbox.add(event))
   }
 
   lastSource(account: string, subject: string): string | undefined {
     // A semicolon is what follows a colon.
-    return reading(() => this.#sql().lastSource.get(account, `${subject}:`, `${subject};`))?.source
+    return orUnavailable(() => this.#sql().lastSource.get(account, `${subject}:`, `${subject};`))?.source
   }
 
   accountsWanting(types: readonly EventType[], after: string, limit: number): readonly string[] {
-    return reading(() => this.#sql().wanting.all(after, JSON.stringify(types), limit)).map(
+    return orUnavailable(() => this.#sql().wanting.all(after, JSON.stringify(types), limit)).map(
       ({ account }) => account,
     )
   }
 
   claimDue(now: number, leaseUntil: number, busy: readonly string[], limit: number): readonly Delivery[] {
-    const some = reading(() => this.#sql().anyDue.get(now))
+    const some = orUnavailable(() => this.#sql().anyDue.get(now))
     if (!some) return []
     return this.#together(() => {
       const due = this.#sql().due.all({ now, busy: JSON.stringify(busy), limit })
@@ -95,19 +75,19 @@ export class SqliteWebhooks implements WebhookStore {
   }
 
   conclude(id: string, { state, nextAt, attempts }: Pick<Delivery, 'state' | 'nextAt' | 'attempts'>): void {
-    writing(() => this.#sql().conclude.run(state, nextAt, JSON.stringify(attempts), id))
+    orUnavailable(() => this.#sql().conclude.run(state, nextAt, JSON.stringify(attempts), id))
   }
 
   listDeliveries(webhook: string, limit: number): readonly Delivery[] {
-    return reading(() => this.#sql().deliveries.all(webhook, limit)).map(deliveryOf)
+    return orUnavailable(() => this.#sql().deliveries.all(webhook, limit)).map(deliveryOf)
   }
 
   forgetDeliveries(before: number, limit: number): number {
-    return Number(writing(() => this.#sql().forget.run(before, limit)).changes)
+    return Number(orUnavailable(() => this.#sql().forget.run(before, limit)).changes)
   }
 
   #together<T>(work: () => T): T {
-    return writing(() => this.#database.transaction(work).immediate())
+    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 }
 
@@ -118,8 +98,10 @@ function statements(database: Database) {
       `INSERT INTO webhook (id, account, url, events, sealed, created_at) VALUES (?,?,?,?,?,?)
        ON CONFLICT (id) DO NOTHING`,
     ),
-    find: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE id = ?'),
-    list: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE account = ? ORDER BY created_at, id'),
+    find: database.prepare<Row<'webhook'>, [string]>('SELECT * FROM webhook WHERE id = ?'),
+    list: database.prepare<Row<'webhook'>, [string]>(
+      'SELECT * FROM webhook WHERE account = ? ORDER BY created_at, id',
+    ),
     remove: write('DELETE FROM webhook WHERE id = ? AND account = ?'),
     removeDeliveries: write('DELETE FROM webhook_delivery WHERE webhook = ?'),
     lastSource: database.prepare<{ source: string }, [string, string, string]>(
@@ -134,7 +116,7 @@ function statements(database: Database) {
       `SELECT id FROM webhook_delivery WHERE state = 'waiting' AND next_at <= ? LIMIT 1`,
     ),
     // Accounts take turns, and what is being sent for one counts: its hanging addresses do not delay the others.
-    due: database.prepare<DeliveryRow, [{ now: number; busy: string; limit: number }]>(
+    due: database.prepare<Row<'webhookDelivery'>, [{ now: number; busy: string; limit: number }]>(
       `WITH busy AS (SELECT id, account FROM webhook WHERE id IN (SELECT value FROM json_each($busy))),
        heads AS (SELECT * FROM (SELECT webhook_delivery.*, webhook.account, row_number() OVER
              (PARTITION BY webhook ORDER BY next_at, webhook_delivery.id) AS place
@@ -147,7 +129,7 @@ function statements(database: Database) {
     ),
     lease: write('UPDATE webhook_delivery SET next_at = ? WHERE id = ?'),
     conclude: write('UPDATE webhook_delivery SET state = ?, next_at = ?, attempts = ? WHERE id = ?'),
-    deliveries: database.prepare<DeliveryRow, [string, number]>(
+    deliveries: database.prepare<Row<'webhookDelivery'>, [string, number]>(
       'SELECT * FROM webhook_delivery WHERE webhook = ? ORDER BY at DESC, id DESC LIMIT ?',
     ),
     forget: write(
@@ -157,12 +139,12 @@ function statements(database: Database) {
   }
 }
 
-function webhookOf({ id, account, url, events, sealed, created_at }: Row): WebhookRow {
+function webhookOf({ id, account, url, events, sealed, created_at }: Row<'webhook'>): WebhookRow {
   const wanted = JSON.parse(events) as EventType[]
   return { id, account, url, events: wanted, sealed, createdAt: Number(created_at) }
 }
 
-function deliveryOf(row: DeliveryRow): Delivery {
+function deliveryOf(row: Row<'webhookDelivery'>): Delivery {
   return {
     id: row.id,
     webhook: row.webhook,

@@ -12,10 +12,10 @@ import type {
   TooManyUnpaid,
   UnpaidLimit,
 } from '../../../payments/payment-store.ts'
-import type { TopUp, TopUpProblem, TopUpState } from '../../../payments/top-up.ts'
-import { numberOrNull, writing } from '../accounts/account-store.ts'
-import { reading, whenNeeded } from '../database/sqlite.ts'
+import type { TopUp } from '../../../payments/top-up.ts'
+import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import { Outbox, topUpCredited } from '../notify/outbox.ts'
+import type { Row } from '../../schema.ts'
 
 type Values = (string | number | bigint | null)[]
 
@@ -71,13 +71,13 @@ export class SqlitePayments implements PaymentStore {
     return this.#one(this.#sql().byPayment, processor, paymentId)
   }
 
-  #one(statement: Statement<TopUpRow, string[]>, ...values: string[]): TopUp | undefined {
-    const row = reading(() => statement.get(...values))
+  #one(statement: Statement<Row<'topUp'>, string[]>, ...values: string[]): TopUp | undefined {
+    const row = orUnavailable(() => statement.get(...values))
     return row ? topUpOf(row) : undefined
   }
 
   listTopUps(account: string | null, limit: number, before: string | null): readonly TopUp[] {
-    return reading(() => this.#sql().list.all({ account, before, limit })).map(topUpOf)
+    return orUnavailable(() => this.#sql().list.all({ account, before, limit })).map(topUpOf)
   }
 
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
@@ -112,16 +112,16 @@ export class SqlitePayments implements PaymentStore {
 
   claimQuestion(id: string, now: number, everyMs: number): boolean {
     // A time that lies ahead was noted by a clock that has been put back.
-    const { changes } = writing(() => this.#sql().claimQuestion.run(now, id, now - everyMs, now))
+    const { changes } = orUnavailable(() => this.#sql().claimQuestion.run(now, id, now - everyMs, now))
     return Number(changes) === 1
   }
 
   scheduleQuestion(id: string, at: number | null): void {
-    writing(() => this.#sql().schedule.run(at, id))
+    orUnavailable(() => this.#sql().schedule.run(at, id))
   }
 
   dueTopUps(now: number, limit: number): readonly TopUp[] {
-    return reading(() => this.#sql().due.all(now, limit)).map(topUpOf)
+    return orUnavailable(() => this.#sql().due.all(now, limit)).map(topUpOf)
   }
 
   recordEvent(event: EventRecord): EventRecord {
@@ -136,19 +136,19 @@ export class SqlitePayments implements PaymentStore {
   }
 
   concludeEvent({ processor, id }: EventRecord, outcome: EventOutcome, topUp: string | null): void {
-    writing(() => this.#sql().concludeEvent.run(outcome, topUp, processor, id))
+    orUnavailable(() => this.#sql().concludeEvent.run(outcome, topUp, processor, id))
   }
 
   waitingFor(processor: ProcessorId, paymentId: string): readonly EventRecord[] {
-    return reading(() => this.#sql().waiting.all(processor, paymentId)).map(eventOf)
+    return orUnavailable(() => this.#sql().waiting.all(processor, paymentId)).map(eventOf)
   }
 
   unfinishedEvents(before: number, limit: number): readonly EventRecord[] {
-    return reading(() => this.#sql().unfinished.all(before, limit)).map(eventOf)
+    return orUnavailable(() => this.#sql().unfinished.all(before, limit)).map(eventOf)
   }
 
   listEvents(topUp: string | null, limit: number): readonly EventRecord[] {
-    return reading(() => this.#sql().events.all({ topUp, limit })).map(eventOf)
+    return orUnavailable(() => this.#sql().events.all({ topUp, limit })).map(eventOf)
   }
 
   changeReversal(
@@ -181,37 +181,38 @@ export class SqlitePayments implements PaymentStore {
   }
 
   refundMade({ topUp, id }: AskedRefund, at: number): void {
-    writing(() => this.#sql().refundMade.run(at, topUp, id))
+    orUnavailable(() => this.#sql().refundMade.run(at, topUp, id))
   }
 
   refundRefused({ topUp, id }: AskedRefund): void {
-    writing(() => this.#sql().refundRefused.run(topUp, id))
+    orUnavailable(() => this.#sql().refundRefused.run(topUp, id))
   }
 
   reversalsOf(topUp: string): readonly Reversal[] {
-    return reading(() => this.#sql().reversals.all(topUp)).map(reversalOf)
+    return orUnavailable(() => this.#sql().reversals.all(topUp)).map(reversalOf)
   }
 
   unbookedReversals(limit: number): readonly Reversal[] {
-    return reading(() => this.#sql().unbooked.all(limit)).map(reversalOf)
+    return orUnavailable(() => this.#sql().unbooked.all(limit)).map(reversalOf)
   }
 
   #together<T>(work: () => T): T {
-    return writing(() => this.#database.transaction(work).immediate())
+    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 }
 
 function statements(database: Database) {
   const write = (sql: string): Statement => database.prepare(sql)
-  const topUp = (where: string) => database.prepare<TopUpRow, string[]>(`SELECT * FROM top_up WHERE ${where}`)
+  const topUp = (where: string) =>
+    database.prepare<Row<'topUp'>, string[]>(`SELECT * FROM top_up WHERE ${where}`)
   const events = <Given extends (string | number)[]>(where: string) =>
-    database.prepare<EventRow, Given>(`SELECT * FROM payment_event WHERE ${where}`)
+    database.prepare<Row<'paymentEvent'>, Given>(`SELECT * FROM payment_event WHERE ${where}`)
   return {
     find: topUp('id = ?'),
     byReference: topUp('processor = ? AND reference = ?'),
     byPayment: topUp('processor = ? AND payment_id = ?'),
     underKey: topUp('account = ? AND idempotency_key = ?'),
-    list: database.prepare<TopUpRow, [{ account: string | null; before: string | null; limit: number }]>(
+    list: database.prepare<Row<'topUp'>, [{ account: string | null; before: string | null; limit: number }]>(
       `SELECT * FROM top_up WHERE ($account IS NULL OR account = $account)
          AND ($before IS NULL OR (created_at, id) < (SELECT created_at, id FROM top_up WHERE id = $before))
        ORDER BY created_at DESC, id DESC LIMIT $limit`,
@@ -238,7 +239,7 @@ function statements(database: Database) {
        WHERE id = ? AND (checked_at IS NULL OR checked_at <= ? OR checked_at > ?)`,
     ),
     schedule: write('UPDATE top_up SET ask_at = ? WHERE id = ?'),
-    due: database.prepare<TopUpRow, [number, number]>(
+    due: database.prepare<Row<'topUp'>, [number, number]>(
       `SELECT * FROM (SELECT * FROM top_up WHERE paid_at IS NOT NULL AND credited_at IS NULL
            AND problem IS NOT 'not_creditable'
          UNION SELECT * FROM top_up WHERE ask_at <= ? AND paid_at IS NULL) ORDER BY created_at LIMIT ?`,
@@ -253,25 +254,25 @@ function statements(database: Database) {
       `outcome = 'waiting' AND processor = ? AND payment_id = ? ORDER BY at, id`,
     ),
     // What waits for a payment that is credited was left by a process that died in between.
-    unfinished: database.prepare<EventRow, [number, number]>(
+    unfinished: database.prepare<Row<'paymentEvent'>, [number, number]>(
       `SELECT * FROM payment_event WHERE outcome = 'received' AND at <= ?
        UNION ALL
        SELECT payment_event.* FROM payment_event JOIN top_up USING (processor, payment_id)
        WHERE payment_event.outcome = 'waiting' AND top_up.credited_at IS NOT NULL LIMIT ?`,
     ),
-    events: database.prepare<EventRow, [{ topUp: string | null; limit: number }]>(
+    events: database.prepare<Row<'paymentEvent'>, [{ topUp: string | null; limit: number }]>(
       'SELECT * FROM payment_event WHERE $topUp IS NULL OR top_up = $topUp ORDER BY at DESC, id DESC LIMIT $limit',
     ),
-    refund: database.prepare<AskedRefundRow, [string, string]>(
+    refund: database.prepare<Row<'paymentRefund'>, [string, string]>(
       'SELECT * FROM payment_refund WHERE top_up = ? AND id = ?',
     ),
     askRefund: write('INSERT INTO payment_refund (top_up, id, amount, asked_at) VALUES (?,?,?,?)'),
     refundMade: write('UPDATE payment_refund SET made_at = ? WHERE top_up = ? AND id = ?'),
     refundRefused: write('DELETE FROM payment_refund WHERE top_up = ? AND id = ? AND made_at IS NULL'),
-    reversals: database.prepare<ReversalRow, [string]>(
+    reversals: database.prepare<Row<'paymentReversal'>, [string]>(
       'SELECT * FROM payment_reversal WHERE top_up = ? ORDER BY at, id',
     ),
-    unbooked: database.prepare<ReversalRow, [number]>(
+    unbooked: database.prepare<Row<'paymentReversal'>, [number]>(
       'SELECT * FROM payment_reversal WHERE booked = 0 ORDER BY at LIMIT ?',
     ),
     putReversal: write(
@@ -285,74 +286,12 @@ function statements(database: Database) {
 
 // Rows of payments as the rest of the gateway knows them.
 
-interface TopUpRow {
-  readonly id: string
-  readonly account: string
-  readonly processor: string
-  readonly test: bigint
-  readonly reference: string | null
-  readonly url: string | null
-  readonly amount: bigint
-  readonly currency: string
-  readonly rate: bigint
-  readonly rate_as_of: string
-  readonly rate_source: string
-  readonly credit: bigint
-  readonly state: string
-  readonly payment_id: string | null
-  readonly method: string | null
-  readonly lot: string | null
-  readonly refunded: bigint
-  readonly problem: string | null
-  readonly receipt_year: bigint | null
-  readonly receipt_number: bigint | null
-  readonly created_at: bigint
-  readonly expires_at: bigint
-  readonly paid_at: bigint | null
-  readonly credited_at: bigint | null
-  readonly checked_at: bigint | null
-  readonly idempotency_hash: string | null
-}
-
-interface EventRow {
-  readonly processor: string
-  readonly id: string
-  readonly type: string
-  readonly at: bigint
-  readonly hash: string
-  readonly outcome: string
-  readonly top_up: string | null
-  readonly reference: string | null
-  readonly payment_id: string | null
-  readonly news: string
-}
-
-interface ReversalRow {
-  readonly processor: string
-  readonly id: string
-  readonly top_up: string
-  readonly kind: string
-  readonly amount: bigint
-  readonly credit: bigint
-  readonly held: bigint
-  readonly booked: bigint
-  readonly at: bigint
-}
-
-interface AskedRefundRow {
-  readonly top_up: string
-  readonly id: string
-  readonly amount: bigint
-  readonly asked_at: bigint
-  readonly made_at: bigint | null
-}
-
-function topUpOf(row: TopUpRow): TopUp {
+function topUpOf(row: Row<'topUp'>): TopUp {
   const { receipt_year: year, receipt_number: number } = row
   return {
     id: row.id,
     account: row.account,
-    processor: row.processor as ProcessorId,
+    processor: row.processor,
     test: row.test === 1n,
     reference: row.reference,
     url: row.url,
@@ -362,12 +301,12 @@ function topUpOf(row: TopUpRow): TopUp {
     rateAsOf: row.rate_as_of,
     rateSource: row.rate_source,
     credit: row.credit,
-    state: row.state as TopUpState,
+    state: row.state,
     paymentId: row.payment_id,
     method: row.method,
     lot: row.lot,
     refunded: row.refunded,
-    problem: row.problem as TopUpProblem | null,
+    problem: row.problem,
     receipt: year === null || number === null ? null : { year: Number(year), number: Number(number) },
     createdAt: Number(row.created_at),
     expiresAt: Number(row.expires_at),
@@ -377,14 +316,14 @@ function topUpOf(row: TopUpRow): TopUp {
   }
 }
 
-function eventOf(row: EventRow): EventRecord {
+function eventOf(row: Row<'paymentEvent'>): EventRecord {
   return {
-    processor: row.processor as ProcessorId,
+    processor: row.processor,
     id: row.id,
     type: row.type,
     at: Number(row.at),
     hash: row.hash,
-    outcome: row.outcome as EventOutcome,
+    outcome: row.outcome,
     topUp: row.top_up,
     reference: row.reference,
     paymentId: row.payment_id,
@@ -392,12 +331,12 @@ function eventOf(row: EventRow): EventRecord {
   }
 }
 
-function reversalOf(row: ReversalRow): Reversal {
+function reversalOf(row: Row<'paymentReversal'>): Reversal {
   return {
-    processor: row.processor as ProcessorId,
+    processor: row.processor,
     id: row.id,
     topUp: row.top_up,
-    kind: row.kind as Reversal['kind'],
+    kind: row.kind,
     amount: row.amount,
     credit: row.credit,
     held: row.held,
@@ -406,7 +345,7 @@ function reversalOf(row: ReversalRow): Reversal {
   }
 }
 
-function askedRefundOf(row: AskedRefundRow): AskedRefund {
+function askedRefundOf(row: Row<'paymentRefund'>): AskedRefund {
   const { top_up: topUp, id, amount, asked_at: askedAt, made_at: madeAt } = row
   return { topUp, id, amount, askedAt: Number(askedAt), madeAt: numberOrNull(madeAt) }
 }

@@ -1,23 +1,10 @@
 // Vouchers on SQLite.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Period, SubscriptionState, SubscriptionStore } from '../../../payments/subscriptions.ts'
+import type { Period, SubscriptionStore } from '../../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
-import { numberOrNull, writing } from '../accounts/account-store.ts'
-import { reading, sqliteCode, whenNeeded } from '../database/sqlite.ts'
-
-interface VoucherRow {
-  readonly id: string
-  readonly hash: string
-  readonly amount: bigint
-  readonly note: string
-  readonly created_at: bigint
-  readonly expires_at: bigint | null
-  readonly revoked_at: bigint | null
-  readonly account: string | null
-  readonly redeemed_at: bigint | null
-  readonly lot: string | null
-}
+import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import type { Row } from '../../schema.ts'
 
 export class SqliteVouchers implements VoucherStore {
   readonly #database: Database
@@ -34,7 +21,7 @@ export class SqliteVouchers implements VoucherStore {
         this.#sql().add.run(id, hash, amount, note, createdAt, expiresAt)
     })
     try {
-      writing(() => add.immediate())
+      orUnavailable(() => add.immediate())
       return true
     } catch (error) {
       if (sqliteCode(error) !== 'SQLITE_CONSTRAINT_PRIMARYKEY') throw error
@@ -43,28 +30,28 @@ export class SqliteVouchers implements VoucherStore {
   }
 
   findVoucher(hash: string): Voucher | undefined {
-    const row = reading(() => this.#sql().find.get(hash))
+    const row = orUnavailable(() => this.#sql().find.get(hash))
     return row ? voucherOf(row) : undefined
   }
 
   claimVoucher(hash: string, account: string, now: number): boolean {
-    return Number(writing(() => this.#sql().claim.run(account, now, hash, now)).changes) === 1
+    return Number(orUnavailable(() => this.#sql().claim.run(account, now, hash, now)).changes) === 1
   }
 
   voucherGranted(id: string, lot: string): void {
-    writing(() => this.#sql().granted.run(lot, id))
+    orUnavailable(() => this.#sql().granted.run(lot, id))
   }
 
   listVouchers(limit: number): readonly Voucher[] {
-    return reading(() => this.#sql().list.all(limit)).map(voucherOf)
+    return orUnavailable(() => this.#sql().list.all(limit)).map(voucherOf)
   }
 
   revokeVoucher(id: string, at: number): boolean {
-    return Number(writing(() => this.#sql().revoke.run(at, id)).changes) === 1
+    return Number(orUnavailable(() => this.#sql().revoke.run(at, id)).changes) === 1
   }
 
   ungrantedVouchers(limit: number): readonly Voucher[] {
-    return reading(() => this.#sql().ungranted.all(limit)).map(voucherOf)
+    return orUnavailable(() => this.#sql().ungranted.all(limit)).map(voucherOf)
   }
 }
 
@@ -72,23 +59,23 @@ function statements(database: Database) {
   const write = (sql: string): Statement => database.prepare(sql)
   return {
     add: write('INSERT INTO voucher (id, hash, amount, note, created_at, expires_at) VALUES (?,?,?,?,?,?)'),
-    find: database.prepare<VoucherRow, [string]>('SELECT * FROM voucher WHERE hash = ?'),
+    find: database.prepare<Row<'voucher'>, [string]>('SELECT * FROM voucher WHERE hash = ?'),
     claim: write(
       `UPDATE voucher SET account = ?, redeemed_at = ? WHERE hash = ? AND account IS NULL AND revoked_at IS NULL
          AND (expires_at IS NULL OR expires_at > ?)`,
     ),
     granted: write('UPDATE voucher SET lot = ? WHERE id = ?'),
-    list: database.prepare<VoucherRow, [number]>(
+    list: database.prepare<Row<'voucher'>, [number]>(
       'SELECT * FROM voucher ORDER BY created_at DESC, id DESC LIMIT ?',
     ),
     revoke: write('UPDATE voucher SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? AND account IS NULL'),
-    ungranted: database.prepare<VoucherRow, [number]>(
+    ungranted: database.prepare<Row<'voucher'>, [number]>(
       'SELECT * FROM voucher WHERE redeemed_at IS NOT NULL AND lot IS NULL ORDER BY redeemed_at LIMIT ?',
     ),
   }
 }
 
-function voucherOf(row: VoucherRow): Voucher {
+function voucherOf(row: Row<'voucher'>): Voucher {
   return {
     id: row.id,
     hash: row.hash,
@@ -104,22 +91,6 @@ function voucherOf(row: VoucherRow): Voucher {
 }
 
 // Periods of subscriptions on SQLite.
-
-interface PeriodRow {
-  readonly period: string
-  readonly source: string
-  readonly subscription: string
-  readonly account: string
-  readonly product: string
-  readonly starts_at: bigint
-  readonly ends_at: bigint
-  readonly state: string
-  readonly amount: bigint
-  readonly lot: string | null
-  readonly taken_back: bigint | null
-  readonly created_at: bigint
-  readonly updated_at: bigint
-}
 
 export class SqliteSubscriptions implements SubscriptionStore {
   readonly #database: Database
@@ -139,7 +110,7 @@ export class SqliteSubscriptions implements SubscriptionStore {
       this.#put(changed)
       return changed
     })
-    return writing(() => work.immediate())
+    return orUnavailable(() => work.immediate())
   }
 
   #put(row: Period): void {
@@ -150,31 +121,31 @@ export class SqliteSubscriptions implements SubscriptionStore {
   }
 
   findPeriod(period: string): Period | undefined {
-    const row = reading(() => this.#sql().find.get(period))
+    const row = orUnavailable(() => this.#sql().find.get(period))
     return row ? periodOf(row) : undefined
   }
 
   lotOf(period: string): string | undefined {
-    return reading(() => this.#sql().lot.get(period))?.id
+    return orUnavailable(() => this.#sql().lot.get(period))?.id
   }
 
   periodsOf(source: string, subscription: string): readonly Period[] {
-    return reading(() => this.#sql().of.all(source, subscription)).map(periodOf)
+    return orUnavailable(() => this.#sql().of.all(source, subscription)).map(periodOf)
   }
 
   listPeriods(account: string | null, limit: number): readonly Period[] {
-    return reading(() => this.#sql().list.all({ account, limit })).map(periodOf)
+    return orUnavailable(() => this.#sql().list.all({ account, limit })).map(periodOf)
   }
 }
 
 function subscriptionsStatements(database: Database) {
   return {
-    find: database.prepare<PeriodRow, [string]>('SELECT * FROM subscription WHERE period = ?'),
-    of: database.prepare<PeriodRow, [string, string]>(
+    find: database.prepare<Row<'subscription'>, [string]>('SELECT * FROM subscription WHERE period = ?'),
+    of: database.prepare<Row<'subscription'>, [string, string]>(
       'SELECT * FROM subscription WHERE source = ? AND subscription = ? ORDER BY starts_at DESC, period DESC',
     ),
     lot: database.prepare<{ id: string }, [string]>('SELECT id FROM lot WHERE source = ?'),
-    list: database.prepare<PeriodRow, [{ account: string | null; limit: number }]>(
+    list: database.prepare<Row<'subscription'>, [{ account: string | null; limit: number }]>(
       `SELECT * FROM subscription WHERE $account IS NULL OR account = $account
        ORDER BY starts_at DESC, period DESC LIMIT $limit`,
     ),
@@ -185,7 +156,7 @@ function subscriptionsStatements(database: Database) {
   }
 }
 
-function periodOf(row: PeriodRow): Period {
+function periodOf(row: Row<'subscription'>): Period {
   return {
     period: row.period,
     source: row.source,
@@ -194,7 +165,7 @@ function periodOf(row: PeriodRow): Period {
     product: row.product,
     startsAt: Number(row.starts_at),
     endsAt: Number(row.ends_at),
-    state: row.state as SubscriptionState,
+    state: row.state,
     amount: row.amount,
     lot: row.lot,
     takenBack: row.taken_back,
