@@ -18,8 +18,8 @@ import {
 } from '../../../accounts/account.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../lru.ts'
-import { isOutage, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
-import { keyCreated, Outbox } from '../notify/outbox.ts'
+import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { keyCreated, Outbox } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
 const cachedRows = 10_000

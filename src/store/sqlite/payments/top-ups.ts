@@ -14,7 +14,7 @@ import type {
 } from '../../../payments/payment-store.ts'
 import type { TopUp } from '../../../payments/top-up.ts'
 import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
-import { Outbox, topUpCredited } from '../notify/outbox.ts'
+import { Outbox, topUpCredited } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
 type Values = (string | number | bigint | null)[]
