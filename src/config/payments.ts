@@ -36,6 +36,51 @@ const webhookSecrets = {
   ),
 }
 
+const processors = {
+  razorpay: z
+    .strictObject({
+      key_id: note(
+        z
+          .string()
+          .regex(/^rzp_(live|test)_\S+$/, 'must begin with rzp_live_ or rzp_test_')
+          .optional(),
+        'The id of the API key at Razorpay; one of the test mode shows the flow and never touches the ledger',
+      ),
+      key_secret: note(secret.optional(), `Its secret: ${inEnvironment}`, { secret: true }),
+      ...webhookSecrets,
+      base_url: note(baseUrl.default('https://api.razorpay.com/v1'), "The address of Razorpay's API"),
+    })
+    .prefault({}),
+  stripe: z
+    .strictObject({
+      secret_key: note(
+        secret
+          .refine(
+            (text) => !text.startsWith('pk_'),
+            'is the publishable key: the secret one begins with sk_ or rk_',
+          )
+          .optional(),
+        `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
+          'flow and never touches the ledger',
+        { secret: true },
+      ),
+      ...webhookSecrets,
+      base_url: note(
+        baseUrl
+          .refine((url) => /^\/(v1)?$/.test(new URL(url).pathname), 'must end in /v1')
+          .default('https://api.stripe.com/v1'),
+        "The address of Stripe's API",
+      ),
+    })
+    .prefault({}),
+}
+
+/** The parts of each processor's key: without all of them it is not set up. */
+export const processorKeys: Readonly<Record<keyof typeof processors, readonly [string, ...string[]]>> = {
+  razorpay: ['key_id', 'key_secret'],
+  stripe: ['secret_key'],
+}
+
 export const paymentSettings = z
   .strictObject({
     fx: z
@@ -76,42 +121,7 @@ export const paymentSettings = z
         ),
       })
       .prefault({}),
-    razorpay: z
-      .strictObject({
-        key_id: note(
-          z
-            .string()
-            .regex(/^rzp_(live|test)_\S+$/, 'must begin with rzp_live_ or rzp_test_')
-            .optional(),
-          'The id of the API key at Razorpay; one of the test mode shows the flow and never touches the ledger',
-        ),
-        key_secret: note(secret.optional(), `Its secret: ${inEnvironment}`, { secret: true }),
-        ...webhookSecrets,
-        base_url: note(baseUrl.default('https://api.razorpay.com/v1'), "The address of Razorpay's API"),
-      })
-      .prefault({}),
-    stripe: z
-      .strictObject({
-        secret_key: note(
-          secret
-            .refine(
-              (text) => !text.startsWith('pk_'),
-              'is the publishable key: the secret one begins with sk_ or rk_',
-            )
-            .optional(),
-          `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
-            'flow and never touches the ledger',
-          { secret: true },
-        ),
-        ...webhookSecrets,
-        base_url: note(
-          baseUrl
-            .refine((url) => /^\/(v1)?$/.test(new URL(url).pathname), 'must end in /v1')
-            .default('https://api.stripe.com/v1'),
-          "The address of Stripe's API",
-        ),
-      })
-      .prefault({}),
+    ...processors,
   })
   .prefault({})
 

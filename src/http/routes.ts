@@ -11,9 +11,8 @@ import { callMcp } from './mcp/mcp.ts'
 import {
   appleHook,
   razorpayCallback,
-  razorpayHook,
+  processorHooks,
   simulatedPage,
-  stripeHook,
   subscriptionHook,
 } from './payments/hooks.ts'
 import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
@@ -88,8 +87,7 @@ export const api: readonly Route[] = [
   callMcp,
   createTopUp,
   getTopUp,
-  razorpayHook,
-  stripeHook,
+  ...processorHooks,
   subscriptionHook,
   appleHook,
   redeemVoucher,

@@ -2,8 +2,35 @@
 
 import type { Pico } from '../credits/money.ts'
 
-export const processorIds = ['razorpay', 'stripe', 'sim'] as const
-export type ProcessorId = (typeof processorIds)[number]
+/**
+ * The processors that take money, with what the documentation says of the messages they send: the headers in which
+ * they are signed. Each has a class in processors/ and its settings in the configuration.
+ */
+export const externalProcessors = {
+  razorpay: {
+    name: 'Razorpay',
+    signedIn: [
+      ['X-Razorpay-Signature', 'HMAC-SHA256 of the raw body by the secret of the webhook, in hex.'],
+      ['x-razorpay-event-id', 'The id of the event.'],
+    ],
+  },
+  stripe: {
+    name: 'Stripe',
+    signedIn: [['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.']],
+  },
+} as const satisfies Readonly<Record<string, ProcessorMessages>>
+
+interface ProcessorMessages {
+  readonly name: string
+  readonly signedIn: readonly (readonly [header: string, description: string])[]
+}
+
+export type ExternalProcessorId = keyof typeof externalProcessors
+export const externalProcessorIds = Object.keys(externalProcessors) as readonly ExternalProcessorId[]
+
+/** With the built-in simulator, which takes no money and sends no messages. */
+export type ProcessorId = ExternalProcessorId | 'sim'
+export const processorIds: readonly ProcessorId[] = [...externalProcessorIds, 'sim']
 
 /** What a processor reports about the payment of a top-up. */
 export type PaymentFact =

@@ -26,7 +26,6 @@ const placeNames: readonly Table[] = [
   ['shell.tsx', 'const operatorPlaces:', nameOf],
 ]
 const poolNames: readonly Table[] = [['pages/words.tsx', 'const poolNames:', valueOf]]
-const processorNames: readonly Table[] = [['pages/words.tsx', 'const processorNames:', valueOf]]
 const problems: readonly Table[] = [['pages/words.tsx', 'const problems:', valueOf]]
 const reasons: readonly Table[] = [['pages/models.tsx', 'const reasons:', valueOf]]
 const groupNames: readonly Table[] = [['pages/usage.tsx', 'const groupNames:', valueOf]]
@@ -53,8 +52,6 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
     ...problems,
     'Something about this payment is not as it should be.',
   ],
-  'processorNames[topUp.processor]': processorNames,
-  'processorNames[each.id]': processorNames,
   "reversal.kind.replace('_', ' ')": words('refund, refund failed, dispute open, dispute won, dispute lost'),
   'event.outcome': [['operator/payments/payments.tsx', 'const outcomes:', keyOf]],
   "period.state.replace('_', ' ')": [['operator/payments/subscriptions.tsx', 'const tones:', keyOf]],

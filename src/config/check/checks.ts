@@ -3,6 +3,7 @@
 
 import { nearest } from '../../text/nearest.ts'
 import { isLoopback } from '../accounts.ts'
+import { processorKeys } from '../payments.ts'
 import { type Draft, isTree } from '../read/draft.ts'
 import type { KnownProvider } from '../read/environment.ts'
 import { settingAt } from '../settings.ts'
@@ -124,19 +125,24 @@ function checkAccounts(draft: Draft): void {
 
 function checkPayments(draft: Draft): void {
   const at = (...path: string[]) => draft.get(['payments', ...path])
-  const razorpay = at('razorpay', 'key_id') !== undefined
-  const stripe = at('stripe', 'secret_key') !== undefined
-  if (razorpay !== (at('razorpay', 'key_secret') !== undefined)) {
-    const missing = razorpay ? 'key_secret' : 'key_id'
-    draft.fault(['payments', 'razorpay', missing], 'is missing: an API key is an id and a secret')
+  const keys = Object.entries(processorKeys)
+  for (const [processor, [id, ...rest]] of keys) {
+    const hasId = at(processor, id) !== undefined
+    for (const secret of rest) {
+      if (hasId === (at(processor, secret) !== undefined)) continue
+      draft.fault(
+        ['payments', processor, hasId ? secret : id],
+        'is missing: an API key is an id and a secret',
+      )
+    }
+    if (!hasId && at(processor, 'webhook_secret') !== undefined)
+      draft.fault(['payments', processor, id], 'is missing: messages are checked against the API')
+    warnWithoutMessages(draft, processor, id)
   }
-  if (!razorpay && at('razorpay', 'webhook_secret') !== undefined)
-    draft.fault(['payments', 'razorpay', 'key_id'], 'is missing: messages are checked against the API')
-  if (!stripe && at('stripe', 'webhook_secret') !== undefined)
-    draft.fault(['payments', 'stripe', 'secret_key'], 'is missing: messages are checked against the API')
-  warnWithoutMessages(draft, 'razorpay', 'key_id')
-  warnWithoutMessages(draft, 'stripe', 'secret_key')
-  if ((razorpay || stripe) && at('fx', 'inr_per_usd') === undefined)
+  if (
+    keys.some(([processor, [id]]) => at(processor, id) !== undefined) &&
+    at('fx', 'inr_per_usd') === undefined
+  )
     draft.fault(['payments', 'fx', 'inr_per_usd'], 'is missing: a top-up in rupees needs a rate')
   const apple = (name: string) => draft.get(['subscriptions', 'apple', name])
   if ((apple('bundle_id') === undefined) !== (apple('root_sha256') === undefined)) {

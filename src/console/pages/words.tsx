@@ -35,10 +35,9 @@ export function poolName(pool: string): string {
 
 // The words and marks of payments.
 
-export const processorNames: Readonly<Record<ProcessorId, string>> = {
-  razorpay: 'Razorpay',
-  stripe: 'Stripe',
-  sim: 'Simulated payment',
+/** Companies are called as their ids, with a capital letter: Razorpay, Stripe. */
+export function processorName(id: ProcessorId): string {
+  return id === 'sim' ? t('Simulated payment') : id[0]!.toUpperCase() + id.slice(1)
 }
 
 const states: Readonly<

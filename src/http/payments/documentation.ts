@@ -1,7 +1,7 @@
 // The answers about payments of the console's API and the admin API, for the documentation.
 
 import { z } from 'zod'
-import { processorIds } from '../../payments/news.ts'
+import { externalProcessors, type ExternalProcessorId, processorIds } from '../../payments/news.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { json, type Operation, time, usd } from '../docs/operation.ts'
 import { redeemedSchema, statementSchema, topUpBody, topUpSchema, voucherBody } from './wire.ts'
@@ -232,7 +232,7 @@ const received = {
 function hookOperation(
   id: string,
   name: string,
-  headers: readonly [name: string, means: string][],
+  headers: readonly (readonly [name: string, means: string])[],
 ): Operation {
   return {
     id,
@@ -270,14 +270,12 @@ function hookOperation(
   }
 }
 
+export function processorHookOperation(id: ExternalProcessorId): Operation {
+  const { name, signedIn } = externalProcessors[id]
+  return hookOperation(`take${name}Event`, name, signedIn)
+}
+
 export const hookOperations = {
-  razorpay: hookOperation('takeRazorpayEvent', 'Razorpay', [
-    ['X-Razorpay-Signature', 'HMAC-SHA256 of the raw body by the secret of the webhook, in hex.'],
-    ['x-razorpay-event-id', 'The id of the event.'],
-  ]),
-  stripe: hookOperation('takeStripeEvent', 'Stripe', [
-    ['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.'],
-  ]),
   apple: hookOperation('takeAppleNotification', 'the App Store (Server Notifications, version 2)', []),
   subscriptions: hookOperation('takeSubscriptionMessage', 'the seller of subscriptions', [
     ['webhook-id', 'As Standard Webhooks has it: the id of the message.'],

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { formatMinor } from '../../payments/news.ts'
+import { type ExternalProcessorId, externalProcessorIds, formatMinor } from '../../payments/news.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
@@ -13,11 +13,11 @@ import type { Route } from '../route.ts'
 import { returnTo } from './top-ups.ts'
 
 /** Answers 200 when the message is kept, known ones too; 404 without a secret; 503 so that it is sent again. */
-function hookOf(id: 'razorpay' | 'stripe'): Route {
+function hookOf(id: ExternalProcessorId): Route {
   return {
     method: 'POST',
     path: `/hooks/${id}`,
-    operation: async () => (await import('./documentation.ts')).hookOperations[id],
+    operation: async () => (await import('./documentation.ts')).processorHookOperation(id),
     handle: async ({ payments, hookLimit, site }, { request }) => {
       const verify = payments.processor(id)?.verify
       if (verify === undefined) throw notConfigured()
@@ -94,8 +94,7 @@ function notConfigured(): GatewayError {
   return new GatewayError('not_found', { message: 'Nothing is set up here.' })
 }
 
-export const razorpayHook = hookOf('razorpay')
-export const stripeHook = hookOf('stripe')
+export const processorHooks: readonly Route[] = externalProcessorIds.map(hookOf)
 
 // The built-in simulator's payment page, in place of a processor's: two buttons and no money.
 

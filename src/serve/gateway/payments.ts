@@ -2,7 +2,7 @@
 
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import type { Config } from '../../config/config.ts'
-import { parseMinor, parseRate } from '../../payments/news.ts'
+import { type ExternalProcessorId, externalProcessorIds, parseMinor, parseRate } from '../../payments/news.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
 import { HookLimit } from '../../http/payments/hook-limit.ts'
@@ -88,7 +88,7 @@ function paymentsOf({
   return new Payments({
     store: store.payments,
     ledger: store.ledger,
-    processors: processorsOf(config, clock),
+    processors: processorsOf(config.payments, clock),
     fx: { rate: parseRate(inr_per_usd)!, asOf: as_of, source },
     least: parseMinor(least)!,
     most: parseMinor(most)!,
@@ -99,24 +99,25 @@ function paymentsOf({
   })
 }
 
-function processorsOf({ payments }: Config, clock: () => number): PaymentProcessor[] {
-  const { razorpay, stripe } = payments
-  const processors: PaymentProcessor[] = []
-  if (razorpay.key_id !== undefined && razorpay.key_secret !== undefined) {
-    const settings = {
-      keyId: razorpay.key_id,
-      keySecret: razorpay.key_secret,
-      webhookSecrets: secretsIn(razorpay),
-      baseUrl: razorpay.base_url,
-    }
-    processors.push(new Razorpay(settings, call, clock))
-  }
-  if (stripe.secret_key !== undefined) {
-    const webhookSecrets = secretsIn(stripe)
-    const settings = { secretKey: stripe.secret_key, webhookSecrets, baseUrl: stripe.base_url }
-    processors.push(new StripeCheckout(settings, call, clock))
-  }
-  return [...processors, new SimulatedProcessor()]
+type ProcessorOf = (settings: Config['payments'], clock: () => number) => PaymentProcessor | undefined
+
+/** Each from its settings; undefined where it is not set up. */
+const processorOf: Readonly<Record<ExternalProcessorId, ProcessorOf>> = {
+  razorpay({ razorpay }, clock) {
+    const { key_id: keyId, key_secret: keySecret, base_url: baseUrl } = razorpay
+    if (keyId === undefined || keySecret === undefined) return undefined
+    return new Razorpay({ keyId, keySecret, webhookSecrets: secretsIn(razorpay), baseUrl }, call, clock)
+  },
+  stripe({ stripe }, clock) {
+    const { secret_key: secretKey, base_url: baseUrl } = stripe
+    if (secretKey === undefined) return undefined
+    return new StripeCheckout({ secretKey, webhookSecrets: secretsIn(stripe), baseUrl }, call, clock)
+  },
+}
+
+function processorsOf(settings: Config['payments'], clock: () => number): PaymentProcessor[] {
+  const setUp = externalProcessorIds.flatMap((id) => processorOf[id](settings, clock) ?? [])
+  return [...setUp, new SimulatedProcessor()]
 }
 
 /** The current secrets; the previous one counts only beside a current one. */

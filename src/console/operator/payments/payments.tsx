@@ -7,7 +7,7 @@ import { call, newId, relayedAnswerWithinMs } from '../../api/call.ts'
 import type { ProcessorId, TopUp } from '../../api/payments.ts'
 import type { Page } from '../../api/wire.ts'
 import { TopUpTable } from '../../pages/payments/payments.tsx'
-import { inr, problems, processorNames, TopUpBadges } from '../../pages/words.tsx'
+import { inr, problems, processorName, TopUpBadges } from '../../pages/words.tsx'
 import { decimal, exact, moment, plus, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import {
@@ -217,7 +217,7 @@ function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
         </Fact>
         <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>
         <Fact name={t('Rate')}>{`₹${topUp.rate}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
-        <Fact name={t('Processor')}>{t(processorNames[topUp.processor])}</Fact>
+        <Fact name={t('Processor')}>{processorName(topUp.processor)}</Fact>
         <Fact name={t('Page')}>
           <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
         </Fact>
@@ -305,7 +305,7 @@ function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onC
               {t(
                 'The money goes back through {name}; its credit is taken at the rate of the payment. What is spent already becomes a debt.',
                 {
-                  name: t(processorNames[topUp.processor]),
+                  name: processorName(topUp.processor),
                 },
               )}
             </p>

@@ -7,7 +7,7 @@ import { usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Section, Time } from '../../ui/basics.tsx'
 import { numeric, Older, QueryState, Table } from '../../ui/table.tsx'
-import { inr, processorNames, TopUpBadges } from '../words.tsx'
+import { inr, processorName, TopUpBadges } from '../words.tsx'
 
 export function Payments() {
   const topUps = useTopUps()
@@ -77,7 +77,7 @@ export function TopUpTable<Row extends TopUp>({
             <TopUpBadges topUp={topUp} />
           </td>
           {account && <td>{account(topUp)}</td>}
-          <td className="whitespace-nowrap">{t(processorNames[topUp.processor])}</td>
+          <td className="whitespace-nowrap">{processorName(topUp.processor)}</td>
           <td className="num">{inr(topUp.amount)}</td>
           <td className="num">{usd(topUp.credit_usd)}</td>
           <td className="whitespace-nowrap">{topUp.receipt === null ? '–' : receipt(topUp)}</td>

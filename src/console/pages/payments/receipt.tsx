@@ -10,7 +10,7 @@ import { t } from '../../strings/text.ts'
 import { Button, Failure, Loading } from '../../ui/basics.tsx'
 import { TextField } from '../../ui/form.tsx'
 import { rateDay } from './top-up.tsx'
-import { inr, processorNames } from '../words.tsx'
+import { inr, processorName } from '../words.tsx'
 
 export function ReceiptPage() {
   const { id } = useParams<{ id: string }>()
@@ -88,7 +88,7 @@ function Receipt({ receipt }: { receipt: PaymentReceipt }) {
           </Line>
           <Line name={t('Paid on')}>{receipt.paid_at === null ? '–' : moment(receipt.paid_at)}</Line>
           <Line name={t('Paid with')}>
-            {processorNames[receipt.processor]}
+            {processorName(receipt.processor)}
             {receipt.method !== null && `, ${receipt.method}`}
           </Line>
           <Line name={t('Payment')}>

@@ -16,7 +16,7 @@ import { day, moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../../ui/basics.tsx'
 import { Choice, TextField, textOf, useAct } from '../../ui/form.tsx'
-import { inr, problems, processorNames, TopUpBadges } from '../words.tsx'
+import { inr, problems, processorName, TopUpBadges } from '../words.tsx'
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()
@@ -70,7 +70,7 @@ export function TopUpState() {
 
 /** What it waits for, or how it ended: in a sentence. */
 function Said({ topUp }: { topUp: TopUp }) {
-  const name = processorNames[topUp.processor]
+  const name = processorName(topUp.processor)
   const late = Date.parse(topUp.expires_at) < Date.now()
   if (topUp.problem !== null)
     return (
@@ -152,7 +152,7 @@ function Steps({ topUp }: { topUp: TopUp }) {
   const credited = paid && topUp.state !== 'paid'
   const steps = [
     [t('Opened'), true, topUp.created_at],
-    [t('Paid at {name}', { name: processorNames[topUp.processor] }), paid, topUp.paid_at],
+    [t('Paid at {name}', { name: processorName(topUp.processor) }), paid, topUp.paid_at],
     [topUp.test ? t('Credited (not in test mode)') : t('Credited'), credited, null],
   ] as const
   const current = steps.findIndex(([, done]) => !done)
@@ -292,7 +292,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
             onChange={(event) => setProcessor(event.target.value as ProcessorId)}
             options={terms.processors.map((each) => [
               each.id,
-              each.test ? t('{name} (test)', { name: t(processorNames[each.id]) }) : processorNames[each.id],
+              each.test ? t('{name} (test)', { name: processorName(each.id) }) : processorName(each.id),
             ])}
           />
         )}
@@ -313,7 +313,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
           <Button type="submit" look="primary" busy={busy}>
             {processor === undefined || test
               ? t('Continue')
-              : t('Pay with {name}', { name: processorNames[processor] })}
+              : t('Pay with {name}', { name: processorName(processor) })}
           </Button>
         </div>
       </div>

@@ -175,7 +175,5 @@ export const credits: Readonly<Record<string, string>> = {
   'refunded in part': 'आंशिक रूप से लौटाया गया',
   refunded: 'लौटाया गया',
   disputed: 'विवादित',
-  Razorpay: 'Razorpay',
-  Stripe: 'Stripe',
   'Simulated payment': 'नकली भुगतान',
 }

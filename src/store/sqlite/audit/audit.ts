@@ -5,6 +5,7 @@ import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
+import { externalProcessorIds } from '../../../payments/news.ts'
 import { openReader } from '../database/connection.ts'
 import { genesis, hashOf } from '../ledger/journal.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
@@ -96,7 +97,7 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
           JOIN top_up ON top_up.lot = lot.id WHERE ${misPaid}
           UNION ALL
           SELECT 'lot ' || lot.id FROM ${lots} AS lot
-          WHERE (lot.source GLOB 'payment:razorpay:*' OR lot.source GLOB 'payment:stripe:*')
+          WHERE (${externalProcessorIds.map((id) => `lot.source GLOB 'payment:${id}:*'`).join(' OR ')})
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE +top_up.account = lot.account
               AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
