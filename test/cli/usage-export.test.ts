@@ -1,8 +1,7 @@
 // Usage exports are read in every usual form, and what cannot be read is named by line and column.
 
 import { describe, expect, test } from 'bun:test'
-import { csvRows } from '../../src/cli/csv.ts'
-import { readUsageExport } from '../../src/cli/commands/ledger/usage.ts'
+import { csvRows, readUsageExport } from '../../src/cli/usage-export.ts'
 import { usd } from '../../src/credits/money.ts'
 
 const two = [

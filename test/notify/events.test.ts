@@ -1,6 +1,5 @@
-// A webhook event is added to the list in notify/webhook.ts. Documentation, requests and the command line follow from
-// it, the compiler names the console's text for it (pages/webhooks.tsx), the Hindi check that text; what else it needs
-// is named here.
+// A webhook event is added to the list in notify/webhook.ts. Documentation and requests follow from it, the compiler
+// names the console's text for it (pages/webhooks.tsx), the Hindi check that text; what else it needs is named here.
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -23,4 +22,9 @@ test.each(eventTypes)('%p is sent', (type) => {
 
 test.each(eventTypes)('the README says when %p is sent', (type) => {
   expect(readme.includes(`\`${type}\``)).toBe(true)
+})
+
+// The command line loads nothing but its own names, so its help cannot be made from the list.
+test.each(eventTypes)('the help of weir webhooks names %p', (type) => {
+  expect(read('src/cli/program.ts')).toContain(type)
 })

@@ -37,7 +37,7 @@ const loaded = loadedWith(
   'src/main.ts',
   'src/cli/program.ts',
   'src/config/config.ts',
-  'src/cli/commands/service/serve.ts',
+  'src/cli/commands/serve.ts',
   'src/serve/start.ts',
 )
 
@@ -63,8 +63,8 @@ test.each([
   ['the console and its API', /^src\/(console|http\/admin)\/|^src\/http\/console\/(?!route\.ts$)/],
   ['its documentation', /^src\/http\/docs\/|documentation\.ts$/],
   ['schemas of its documentation', /(answer|models)-schema\.ts$|openai-completions\/schema\.ts$/],
-  ['other commands', /^src\/cli\/commands\/(?!.*\/commands\.ts$)(?!service\/serve\.ts$)/],
-  ['worker processes', /^src\/serve\/workers\/(crew|front|worker|process)\.ts$/],
+  ['other commands', /^src\/cli\/commands\/(?!serve\.ts$)/],
+  ['worker processes', /^src\/serve\/workers\//],
   ['the simulated provider', /^src\/providers\/simulator\/(?!abilities\.ts$)/],
   ["Apple's notifications", /^src\/payments\/apple\.ts$/],
 ])('the gateway starts without %s', (_, unwanted) => {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
-import { usualColumns } from '../../../src/cli/commands/ledger/usage.ts'
+import { usualColumns } from '../../../src/cli/usage-export.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { tempDir } from '../../support/tmp.ts'

@@ -1,13 +1,13 @@
 // `weir serve`: configuration, log, gateway, banner, shutdown.
 
-import { reasonOf } from '../../../config/config.ts'
-import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
-import { baseUrlOf, renderBanner, startFactsJson } from '../../../serve/banner.ts'
-import { endSoon, outliveRejections } from '../../../serve/listen.ts'
-import { runningServer } from '../../../serve/running-server.ts'
-import { fetchBounded } from '../../../transport/bounded-body.ts'
-import { CommandFailure, type Context, contextFor, type Invocation, type Io, print } from '../../context.ts'
-import { isOnThisMachine } from '../../gateway-address.ts'
+import { reasonOf } from '../../config/config.ts'
+import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
+import { baseUrlOf, renderBanner, startFactsJson } from '../../serve/banner.ts'
+import { endSoon, outliveRejections } from '../../serve/listen.ts'
+import { runningServer } from '../../serve/running-server.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
+import { CommandFailure, type Context, contextFor, type Invocation, type Io, print } from '../context.ts'
+import { isOnThisMachine } from '../gateway-address.ts'
 
 /** Runs the gateway until a signal stops it. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
@@ -18,8 +18,8 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   process.on('SIGHUP', () =>
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
   )
-  const { startGateway } = await import('../../../serve/start.ts')
-  const { shownSettings } = await import('../../../config/config.ts')
+  const { startGateway } = await import('../../serve/start.ts')
+  const { shownSettings } = await import('../../config/config.ts')
   const { loaded } = context
   const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
   // Before the start: clients are served as soon as the port is there.
@@ -42,7 +42,7 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
 
 /** The log of a configuration: on standard error, so that standard output stays free for the banner. */
 async function logOf({ config, io, loaded }: Context): Promise<Log> {
-  const { secretsOf } = await import('../../../config/config.ts')
+  const { secretsOf } = await import('../../config/config.ts')
   const log = createLog(config.log, {
     sink: standardErrorSink(),
     clock: io.clock,

@@ -2,11 +2,11 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { dayMs } from '../../../credits/calendar.ts'
-import type { AuditReport, DayAudit } from '../../../credits/ledger/ledger.ts'
-import { reconcile, type Reconciliation } from '../../../credits/ledger/reconcile.ts'
-import { formatUsd, type Pico } from '../../../credits/money.ts'
-import { plural } from '../../../text/csv.ts'
+import { dayMs } from '../../credits/calendar.ts'
+import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
+import { reconcile, type Reconciliation } from '../../credits/ledger/reconcile.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import { plural } from '../../text/csv.ts'
 import {
   CommandFailure,
   type Context,
@@ -15,11 +15,10 @@ import {
   print,
   table,
   usageFault,
-} from '../../context.ts'
-import { FileFault } from '../../csv.ts'
-import { momentOf, pastDay } from '../../values.ts'
-import { withStore } from '../../with-store.ts'
-import { type ColumnMap, readUsageExport, type UsageExport } from './usage.ts'
+} from '../context.ts'
+import { type ColumnMap, FileFault, readUsageExport, type UsageExport } from '../usage-export.ts'
+import { momentOf, pastDay } from '../values.ts'
+import { withStore } from '../with-store.ts'
 
 /** Checks every invariant of the whole journal or of one day. Fails with the first violation. */
 export async function audit(context: Context, invocation: Invocation): Promise<void> {
@@ -48,8 +47,8 @@ async function auditWhole(context: Context): Promise<void> {
 export async function accept(context: Context, invocation: Invocation): Promise<void> {
   const reason = invocation.option('reason')?.trim() ?? ''
   if (reason === '') throw usageFault('--reason takes a sentence: it stays beside the ledger')
-  const { acceptHistory } = await import('../../../store/backup.ts')
-  const { hasStore } = await import('../../../store/open.ts')
+  const { acceptHistory } = await import('../../store/backup.ts')
+  const { hasStore } = await import('../../store/open.ts')
   const dataDir = context.config.data_dir
   if (!hasStore(dataDir)) throw new CommandFailure(`there is no database in ${dataDir}`)
   const found = acceptHistory(dataDir, reason, context.io.clock())

@@ -9,11 +9,11 @@ import {
   renderFaults,
   renderSettings,
   shownSettings,
-} from '../../../config/config.ts'
-import { catalogInUse } from '../../../serve/gateway/catalog.ts'
-import { unsoldModels } from '../../../serve/start.ts'
-import type { BackupReport } from '../../../store/backup.ts'
-import { version as number } from '../../../version.ts'
+} from '../../config/config.ts'
+import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { unsoldModels } from '../../serve/start.ts'
+import type { BackupReport } from '../../store/backup.ts'
+import { version as number } from '../../version.ts'
 import {
   CommandFailure,
   configFlags,
@@ -23,7 +23,7 @@ import {
   type Io,
   print,
   usageFault,
-} from '../../context.ts'
+} from '../context.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -151,7 +151,7 @@ ${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 
 /** Writes the database to a new file, also while a server runs. Fails if the audit of the copy's ledger fails. */
 export async function backUpTo(context: Context, invocation: Invocation): Promise<void> {
-  const { backUp } = await import('../../../store/backup.ts')
+  const { backUp } = await import('../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
   const report = backUp(dataDir, file)
   print(context, { json: viewOf(report), text: `backed up ${dataDir} to ${file}\n${lineOf(report)}` })
@@ -162,7 +162,7 @@ export async function backUpTo(context: Context, invocation: Invocation): Promis
 
 /** Restores a backup into the data directory after checking it. */
 export async function restoreFrom(context: Context, invocation: Invocation): Promise<void> {
-  const { restore } = await import('../../../store/backup.ts')
+  const { restore } = await import('../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
   const existing = invocation.flag('force') ? 'replace' : 'keep'
   const report = restore(file, dataDir, { existing, now: context.io.clock() })

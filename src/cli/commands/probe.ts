@@ -1,24 +1,24 @@
 // `weir doctor --provider P`: makes one cheap call to a provider, charged to no account, and explains what is wrong.
 
-import type { Catalog } from '../../../catalog/catalog.ts'
-import { type Model, suggestion } from '../../../catalog/row.ts'
-import { NearIds } from '../../../catalog/near-ids.ts'
-import { localModels } from '../../../catalog/local-models.ts'
-import { collect, type Fault, type FaultKind } from '../../../conversation/event.ts'
-import { larger, type Pico } from '../../../credits/money.ts'
-import { GatewayError } from '../../../errors/errors.ts'
-import { parseJson } from '../../../protocols/lenient.ts'
-import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
-import type { Outbound, Target } from '../../../protocols/protocol.ts'
-import { outbounds } from '../../../protocols/registry.ts'
-import { type ConfiguredProvider, configureProviders, withDialect } from '../../../providers/provider.ts'
-import { modelsOf } from '../../../providers/local-servers.ts'
-import { providers as registry } from '../../../providers/registry.ts'
-import { UnreachableError, Upstream } from '../../../providers/upstream.ts'
-import { catalogInUse } from '../../../serve/gateway/catalog.ts'
-import { CommandFailure, type Context, print, usageFault } from '../../context.ts'
-import { folderSays, isUsersChoice } from '../../gateway-address.ts'
-import { type Finding, keyNames } from '../service/doctor.ts'
+import type { Catalog } from '../../catalog/catalog.ts'
+import { localModels } from '../../catalog/local-models.ts'
+import { NearIds } from '../../catalog/near-ids.ts'
+import { type Model, suggestion } from '../../catalog/row.ts'
+import { collect, type Fault, type FaultKind } from '../../conversation/event.ts'
+import { larger, type Pico } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { parseJson } from '../../protocols/lenient.ts'
+import { inbound } from '../../protocols/openai-chat/inbound/inbound.ts'
+import type { Outbound, Target } from '../../protocols/protocol.ts'
+import { outbounds } from '../../protocols/registry.ts'
+import { modelsOf } from '../../providers/local-servers.ts'
+import { type ConfiguredProvider, configureProviders, withDialect } from '../../providers/provider.ts'
+import { providers as registry } from '../../providers/registry.ts'
+import { UnreachableError, Upstream } from '../../providers/upstream.ts'
+import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault } from '../context.ts'
+import { folderSays, isUsersChoice } from '../gateway-address.ts'
+import { type Finding, keyNames } from './doctor.ts'
 
 /** The fault that a probe found, for scripts. */
 export type Problem =
@@ -54,8 +54,8 @@ const answerBytes = 1_000_000
 const quotedCharacters = 300
 
 /** Calls the provider once with each of its keys. Fails with the reason if a call is not answered. */
-export async function probe(context: Context, id: string): Promise<void> {
-  const verdicts = await verdictsOf(context, id)
+export async function probe(context: Context, invocation: Invocation): Promise<void> {
+  const verdicts = await verdictsOf(context, invocation.option('provider') ?? '')
   const bad = verdicts.filter(({ state }) => state === 'bad')
   const text = verdicts.map(({ check, state, detail }) => `${state.padEnd(4)}  ${check}  ${detail}`)
   print(context, { json: { ok: bad.length === 0, findings: verdicts }, text: text.join('\n') })

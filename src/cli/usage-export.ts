@@ -1,68 +1,7 @@
-// `weir usage`: number and cost of calls, by UTC day.
-
-import type { BilledLine } from '../../../credits/ledger/reconcile.ts'
-import type { Pico } from '../../../credits/money.ts'
-import { GatewayError } from '../../../errors/errors.ts'
-import { parseQuery } from '../../../http/intake/query.ts'
-import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../../http/v1/usage.ts'
-import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
-import { csvRows, FileFault } from '../../csv.ts'
-import { accountOf, withStore } from '../../with-store.ts'
-
-const options = ['from', 'to', 'by', 'key', 'model'] as const
-
-/** Prints the days as a table, JSON or CSV. */
-export async function showUsage(context: Context, invocation: Invocation): Promise<void> {
-  const asked = parametersOf(context, invocation)
-  await withStore(context, async (store) => {
-    const account = invocation.option('account')
-    const query = account === undefined ? asked : { ...asked, account: (await accountOf(store, account)).id }
-    if (invocation.flag('csv')) {
-      for await (const piece of store.usage.csv(query)) context.io.out(piece)
-      return
-    }
-    const view = await usageView(store.usage, query)
-    print(context, { json: view, text: usageText(view) })
-  })
-}
-
-function parametersOf(context: Context, invocation: Invocation) {
-  if (invocation.flag('csv') && context.json) throw usageFault('--csv or --json, not both')
-  const given = options.map((name) => [name, invocation.option(name)] as const)
-  const named = Object.fromEntries(given.filter(([, value]) => value !== undefined))
-  try {
-    return usageQuery(parseQuery(adminUsageParameters, named), context.io.clock())
-  } catch (error) {
-    if (error instanceof GatewayError) throw usageFault(`--${error.message}`)
-    throw error
-  }
-}
-
-function usageText({ data, totals, rest, by }: UsageView): string {
-  if (data.length === 0) return 'no calls'
-  const headings = [
-    'DAY',
-    ...(by === 'day' ? [] : [by.toUpperCase()]),
-    'CALLS',
-    'ERRORS',
-    'INPUT',
-    'OUTPUT',
-    'USD',
-  ]
-  const rows = data.map((row) => [
-    row.day,
-    ...(by === 'day' ? [] : [row.label === null ? row.group : `${row.group} (${row.label})`]),
-    ...cells(row),
-  ])
-  const others = (rest?.data ?? []).map((row) => [row.day, `${rest!.groups} more`, ...cells(row)])
-  return table(headings, [...rows, ...others, ['total', ...(by === 'day' ? [] : ['']), ...cells(totals)]])
-}
-
-function cells(sum: UsageView['totals']): string[] {
-  return [sum.calls, sum.errors, sum.input_tokens, sum.output_tokens, sum.cost].map(String)
-}
-
 // Reads a provider's usage export as lines of id and cost: CSV, JSON or JSON Lines, with configurable columns.
+
+import type { BilledLine } from '../credits/ledger/reconcile.ts'
+import type { Pico } from '../credits/money.ts'
 
 /** The columns that the operator has named. */
 export interface ColumnMap {
@@ -227,4 +166,80 @@ function usdOf(text: string): { amount: Pico; rounded: boolean } | undefined {
   const scale = 10n ** BigInt(Math.abs(places))
   const amount = places <= 0 ? digits * scale : (digits + scale / 2n) / scale
   return { amount: sign === '-' ? -amount : amount, rounded: places > 0 && digits % scale !== 0n }
+}
+
+// CSV as spreadsheets and providers write it: RFC 4180 with a heading; cells are quoted where necessary.
+
+/** A fault in a file, with its line. */
+export class FileFault extends Error {}
+
+interface CsvRow {
+  /** The line of the file on which the row begins, from 1. */
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/**
+ * The rows of a CSV text, including the heading, without blank lines. The separator is the comma, or semicolon or tab
+ * if the heading has those. Throws FileFault for a quote that is out of place or never closed.
+ */
+export function csvRows(text: string): CsvRow[] {
+  const heading = text.slice(0, text.search(/[\r\n]|$/)).replace(/"[^"]*"/g, '')
+  const separator = [',', ';', '\t'].find((mark) => heading.includes(mark)) ?? ','
+  const rows: CsvRow[] = []
+  let line = 1
+  let at = 0
+  while (at < text.length) {
+    const begins = line
+    const cells: string[] = []
+    for (;;) {
+      const cell =
+        text[at] === '"' ? quotedCell(text, at, separator, line) : plainCell(text, at, separator, line)
+      cells.push(cell.value)
+      line += cell.lines
+      at = cell.end
+      if (text[at] !== separator) break
+      at++
+    }
+    if (text[at] === '\r') at++
+    if (text[at] === '\n') at++
+    line++
+    if (cells.length > 1 || cells[0] !== '') rows.push({ line: begins, cells })
+  }
+  return rows
+}
+
+interface Cell {
+  readonly value: string
+  /** Where it ends in the text, and how many line breaks are in it. */
+  readonly end: number
+  readonly lines: number
+}
+
+function plainCell(text: string, from: number, separator: string, line: number): Cell {
+  let end = from
+  while (end < text.length && text[end] !== separator && text[end] !== '\n' && text[end] !== '\r') end++
+  const value = text.slice(from, end)
+  if (value.includes('"'))
+    throw new FileFault(`line ${line}: a quote stands inside a cell that does not begin with one`)
+  return { value: value.trim(), end, lines: 0 }
+}
+
+function quotedCell(text: string, from: number, separator: string, line: number): Cell {
+  let value = ''
+  let at = from + 1
+  for (;;) {
+    const quote = text.indexOf('"', at)
+    if (quote < 0) throw new FileFault(`line ${line}: a quote is opened and never closed`)
+    value += text.slice(at, quote)
+    at = quote + 1
+    if (text[at] !== '"') break
+    value += '"'
+    at++
+  }
+  const lines = value.split('\n').length - 1
+  if (at < text.length && ![separator, '\r', '\n'].includes(text[at]!)) {
+    throw new FileFault(`line ${line + lines}: a cell goes on behind its closing quote`)
+  }
+  return { value, end: at, lines }
 }

@@ -2,10 +2,10 @@
 
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
-import { fetchBounded } from '../../../transport/bounded-body.ts'
-import { reasonOf } from '../../../config/config.ts'
-import { CommandFailure, type Context, type Invocation, print, usageFault, visible } from '../../context.ts'
-import { folderHint, gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
+import { reasonOf } from '../../config/config.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault, visible } from '../context.ts'
+import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
 

@@ -2,17 +2,17 @@
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type FileChanges, fileChanges } from '../../../catalog/file-changes.ts'
-import { buildPrice, PriceRefused } from '../../../catalog/prices/price-spec.ts'
-import type { CatalogFile, CatalogRow, Model } from '../../../catalog/row.ts'
-import { modelObject } from '../../../catalog/wire.ts'
-import { readTextFile } from '../../../config/config.ts'
-import { formatUsdPerMillion } from '../../../credits/money.ts'
-import { catalogFileInUse, importedCatalogPath, parseCatalogFile } from '../../../serve/gateway/catalog.ts'
-import { answering, Discovery, liveOf } from '../../../serve/gateway/discovery.ts'
-import { plural } from '../../../text/csv.ts'
-import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
-import { isUsersChoice } from '../../gateway-address.ts'
+import { type FileChanges, fileChanges } from '../../catalog/file-changes.ts'
+import { buildPrice, PriceRefused } from '../../catalog/prices/price-spec.ts'
+import type { CatalogFile, CatalogRow, Model } from '../../catalog/row.ts'
+import { modelObject } from '../../catalog/wire.ts'
+import { readTextFile } from '../../config/config.ts'
+import { formatUsdPerMillion } from '../../credits/money.ts'
+import { catalogFileInUse, importedCatalogPath, parseCatalogFile } from '../../serve/gateway/catalog.ts'
+import { answering, Discovery, liveOf } from '../../serve/gateway/discovery.ts'
+import { plural } from '../../text/csv.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
+import { isUsersChoice } from '../gateway-address.ts'
 
 /**
  * Lists the models that are sold, with the price of the first offer: all, or with --available those that can be called

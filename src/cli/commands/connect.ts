@@ -12,10 +12,10 @@ import {
 } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type ClientText, type ConnectedClient, connectedClients } from '../../../connect/clients.ts'
-import { mergedFile, UnmergeableFile } from '../../../connect/merge-file.ts'
-import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
-import { gatewayUrl } from '../../gateway-address.ts'
+import { type ClientText, type ConnectedClient, connectedClients } from '../../connect/clients.ts'
+import { mergedFile, UnmergeableFile } from '../../connect/merge-file.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
+import { gatewayUrl } from '../gateway-address.ts'
 
 /** Without a key, texts contain the environment variable for it. */
 const keyVariable = '$WEIR_API_KEY'

@@ -2,21 +2,21 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { Config } from '../../../config/config.ts'
-import type { Unpaid } from '../../../credits/ledger/monthly.ts'
-import { formatUsd } from '../../../credits/money.ts'
-import type { Provider } from '../../../providers/provider.ts'
-import { providers as registry } from '../../../providers/registry.ts'
-import { catalogInUse } from '../../../serve/gateway/catalog.ts'
-import { webSearchOf } from '../../../serve/gateway/tools.ts'
-import type { RetentionFacts } from '../../../store/store.ts'
-import { plural } from '../../../text/csv.ts'
-import { SearchFault } from '../../../tools/search/backends/backend.ts'
-import { PageReader, UnreadablePage } from '../../../tools/search/page/page-reader.ts'
-import { fetchBounded } from '../../../transport/bounded-body.ts'
-import { CommandFailure, type Context, print } from '../../context.ts'
-import { folderSays, isUsersChoice } from '../../gateway-address.ts'
-import { withStore } from '../../with-store.ts'
+import type { Config } from '../../config/config.ts'
+import type { Unpaid } from '../../credits/ledger/monthly.ts'
+import { formatUsd } from '../../credits/money.ts'
+import type { Provider } from '../../providers/provider.ts'
+import { providers as registry } from '../../providers/registry.ts'
+import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { webSearchOf } from '../../serve/gateway/tools.ts'
+import type { RetentionFacts } from '../../store/store.ts'
+import { plural } from '../../text/csv.ts'
+import { SearchFault } from '../../tools/search/backends/backend.ts'
+import { PageReader, UnreadablePage } from '../../tools/search/page/page-reader.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
+import { CommandFailure, type Context, print } from '../context.ts'
+import { folderSays, isUsersChoice } from '../gateway-address.ts'
+import { withStore } from '../with-store.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 
@@ -80,7 +80,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
     state: sound ? 'ok' : 'bad',
     detail: sound ? version : `${version} is older than ${oldestSqlite}`,
   }
-  const { hasStore } = await import('../../../store/open.ts')
+  const { hasStore } = await import('../../store/open.ts')
   try {
     if (!hasStore(context.config.data_dir)) {
       return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]

@@ -1,0 +1,316 @@
+// `weir keys create|list|limit|revoke|rotate`
+
+import {
+  type ApiKey,
+  type IssuedKey,
+  issueKey,
+  issueSuccessor,
+  type KeyLimits,
+  type KeyMode,
+  type KeyRights,
+  keyState,
+  type LimitWindow,
+  unlimited,
+} from '../../accounts/account.ts'
+import { isNetwork } from '../../accounts/identity/network.ts'
+import { issueManagementKey, type ManagementKey } from '../../accounts/management-key.ts'
+import { formatUsd } from '../../credits/money.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../context.ts'
+import { amountOfUsd, duration, futureDate, oneOf } from '../values.ts'
+import { accountOf, type CommandStore, recordAct, withStore } from '../with-store.ts'
+
+/** Creates a key and prints it; it cannot be shown again. */
+export async function createKey(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management')) return createManagementKey(context, invocation)
+  const now = context.io.clock()
+  const mode: KeyMode = invocation.flag('test') ? 'test' : 'live'
+  const rights: Omit<KeyRights, 'account'> = {
+    mode,
+    sees: oneOf('--sees', invocation.option('sees') ?? 'own', ['own', 'all'] as const),
+    name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
+    ...limitsOf(invocation, unlimited, now),
+  }
+  const minted = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    const issued = await issueKey(store.accounts, { account: account.id, ...rights }, now)
+    await recordAct(context, store, 'key.create', account.id, null, keyView(issued.key, now))
+    return issued
+  })
+  printMinted(context, minted, {})
+}
+
+/** Changes the name or the limits of a key; without an option they stay. */
+export async function limitKey(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    const before = await keyOf(store, invocation.args[0] ?? '')
+    const state = keyState(before, now)
+    if (state !== 'active') throw new CommandFailure(`the key ${before.id} is ${state}: create a new one`)
+    const name = invocation.option('name') ?? before.name
+    const after = { ...before, name, ...limitsOf(invocation, before, now) }
+    await store.accounts.changeKey(after)
+    const [was, is] = [keyView(before, now), keyView(after, now)]
+    await recordAct(context, store, 'key.change', before.account, was, is)
+    return after
+  })
+  const view = keyView(key, now)
+  print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
+}
+
+export async function listKeys(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management')) return listManagementKeys(context, invocation)
+  const named = invocation.option('account')
+  const now = context.io.clock()
+  const keys = await withStore(context, async (store) => {
+    const accounts =
+      named === undefined ? await store.accounts.listAccounts() : [await accountOf(store, named)]
+    const lists = await Promise.all(accounts.map(({ id }) => store.accounts.listKeys(id)))
+    return lists.flat().map((key) => keyView(key, now))
+  })
+  print(context, { json: keys, text: renderKeys(keys) })
+}
+
+/** Revokes a key at once. Repeating it succeeds and changes nothing. */
+export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
+  const id = invocation.args[0] ?? ''
+  if (await revokeManagementKey(context, id)) return
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    const found = await keyOf(store, id)
+    if (keyState(found, now) === 'revoked') return found
+    await store.accounts.revokeKey(found.id, now)
+    const named = { key: found.id, name: found.name }
+    await recordAct(context, store, 'key.revoke', found.account, named, null)
+    return keyOf(store, id)
+  })
+  print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
+}
+
+/** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */
+export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
+  const overlapMs = duration('--overlap', invocation.option('overlap') ?? '0')
+  const now = context.io.clock()
+  const rotated = await withStore(context, async (store) => {
+    const old = await keyOf(store, invocation.args[0] ?? '')
+    const state = keyState(old, now)
+    if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
+    const made = await issueSuccessor(store.accounts, old, now)
+    if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
+    // If the key would expire sooner, it keeps its expiry.
+    const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
+    if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
+    else await store.accounts.expireKey(old.id, ends)
+    const [was, is] = [
+      { key: old.id, name: old.name },
+      { key: made.key.id, replaced_works_until: isoTime(ends) },
+    ]
+    await recordAct(context, store, 'key.rotate', old.account, was, is)
+    return { made, old, ends }
+  })
+  const { made, old, ends } = rotated
+  printMinted(context, made, { replaces: old.id, replaced_works_until: isoTime(ends) })
+}
+
+async function keyOf(store: CommandStore, id: string): Promise<ApiKey> {
+  const key = await store.accounts.findKey(id)
+  if (!key) throw new CommandFailure(`there is no key with the id ${JSON.stringify(id)} (weir keys list)`)
+  return key
+}
+
+function printMinted(
+  context: Context,
+  { key, text }: IssuedKey,
+  more: { replaces?: string; replaced_works_until?: string | null },
+): void {
+  const view = keyView(key, context.io.clock())
+  if (!context.json) {
+    context.io.err(
+      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
+    )
+    if (more.replaces)
+      context.io.err(`It replaces ${more.replaces}, which works until ${more.replaced_works_until}.\n`)
+  }
+  print(context, { json: { ...view, key: text, ...more }, text })
+}
+
+// An API key for display: everything but the secret.
+
+type KeyView = ReturnType<typeof keyView>
+
+export function keyView(key: ApiKey, now: number) {
+  return {
+    id: key.id,
+    account: key.account,
+    name: key.name,
+    mode: key.mode,
+    state: keyState(key, now),
+    last_four: key.lastFour,
+    created_at: isoTime(key.createdAt),
+    expires_at: isoTime(key.expiresAt),
+    revoked_at: isoTime(key.revokedAt),
+    limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
+    limit_window: key.limitWindow,
+    models: key.allowedModels,
+    requests_per_minute: key.requestsPerMinute,
+    tokens_per_minute: key.tokensPerMinute,
+    networks: key.networks,
+    sees: key.sees,
+    replaced_by: key.replacedBy,
+  }
+}
+
+export function renderKeys(keys: readonly KeyView[]): string {
+  if (keys.length === 0) return 'no keys'
+  const rows = keys.map((key) => [
+    key.id,
+    key.name,
+    key.mode,
+    key.sees,
+    key.state,
+    `…${key.last_four}`,
+    key.expires_at ?? 'never',
+  ])
+  return table(['KEY', 'NAME', 'MODE', 'SEES', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
+}
+
+// The limits of a key as options. `none` removes a limit; without an option it stays.
+
+const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
+
+/** `before` with the changes of the options. Throws CommandFailure for a wrong option. */
+function limitsOf(invocation: Invocation, before: KeyLimits, now: number): KeyLimits {
+  const option = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
+    const text = invocation.option(name)
+    if (text === undefined) return kept
+    return text === 'none' ? null : read(flag, text)
+  }
+  const spendLimit = option('limitUsd', '--limit-usd', amountOfUsd, before.spendLimit)
+  const window = invocation.option('limitWindow')
+  if (window !== undefined && spendLimit === null) throw usageFault('--limit-window needs --limit-usd')
+  const kept = spendLimit === null ? 'total' : before.limitWindow
+  const date = (flag: string, text: string) => futureDate(flag, text, now)
+  return {
+    expiresAt: option('expires', '--expires', date, before.expiresAt),
+    spendLimit,
+    limitWindow: window === undefined ? kept : oneOf('--limit-window', window, windows),
+    allowedModels: option('models', '--models', modelList, before.allowedModels),
+    requestsPerMinute: option('requestsPerMinute', '--requests-per-minute', rate, before.requestsPerMinute),
+    tokensPerMinute: option('tokensPerMinute', '--tokens-per-minute', rate, before.tokensPerMinute),
+    networks: option('networks', '--networks', networkList, before.networks),
+  }
+}
+
+function rate(flag: string, text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  throw usageFault(`${flag} takes a whole number from 1 to 999999999, or none, not ${JSON.stringify(text)}`)
+}
+
+function modelList(flag: string, text: string): readonly string[] {
+  const models = listOf(text)
+  const wrong = models.find((id) => id !== '*' && !/^[^/\s]+\/\S+$/.test(id))
+  if (wrong === undefined && models.length > 0) return models
+  throw usageFault(`${flag} takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`)
+}
+
+/** Comma-separated addresses and ranges. Throws CommandFailure for an invalid one. */
+function networkList(flag: string, text: string): readonly string[] {
+  const networks = listOf(text)
+  const wrong = networks.find((network) => !isNetwork(network))
+  if (wrong === undefined && networks.length > 0) return networks
+  throw usageFault(
+    `${flag} takes addresses or ranges such as 10.0.0.0/8, not ${JSON.stringify(wrong ?? text)}`,
+  )
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
+}
+
+// `weir keys … --management`: keys of the admin API, which cannot call models.
+
+const ofCalls = ['limitUsd', 'limitWindow', 'models', 'requestsPerMinute', 'tokensPerMinute'] as const
+
+/** Creates a key that acts for an operator and prints it; it cannot be shown again. */
+async function createManagementKey(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('test') || ofCalls.some((name) => invocation.option(name) !== undefined))
+    throw usageFault('a management key makes no calls: it takes --name, --expires and --networks')
+  const now = context.io.clock()
+  const [expires, networks] = [invocation.option('expires'), invocation.option('networks')]
+  const wanted = {
+    name: invocation.option('name') ?? 'management key',
+    expiresAt: expires === undefined ? null : futureDate('--expires', expires, now),
+    networks: networks === undefined ? null : networkList('--networks', networks),
+  }
+  const { key, text } = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    if (account.role !== 'operator')
+      throw new CommandFailure(
+        `${account.email} is no operator (weir accounts role ${account.email} operator)`,
+      )
+    const issued = await issueManagementKey(store.managementKeys, { account: account.id, ...wanted }, now)
+    await recordAct(context, store, 'management_key.create', account.id, null, { key: issued.key.id })
+    return issued
+  })
+  if (!context.json)
+    context.io.err(
+      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
+    )
+  print(context, { json: { ...view(key, now), key: text }, text })
+}
+
+async function listManagementKeys(context: Context, invocation: Invocation): Promise<void> {
+  const named = invocation.option('account')
+  const now = context.io.clock()
+  const keys = await withStore(context, async (store) =>
+    store.managementKeys.list(named === undefined ? undefined : (await accountOf(store, named)).id),
+  )
+  const views = keys.map((key) => view(key, now))
+  const rows = views.map((key) => [
+    key.id,
+    key.name,
+    key.state,
+    `…${key.last_four}`,
+    key.expires_at ?? 'never',
+  ])
+  const text = rows.length === 0 ? 'no keys' : table(['KEY', 'NAME', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
+  print(context, { json: views, text })
+}
+
+/** Revokes a management key; false if there is none with this id. */
+async function revokeManagementKey(context: Context, id: string): Promise<boolean> {
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    if (!(await store.managementKeys.revoke(id, now))) return undefined
+    const revoked = await store.managementKeys.find(id)
+    await recordAct(context, store, 'management_key.revoke', revoked!.account, null, { key: id })
+    return revoked
+  })
+  if (key) print(context, { json: view(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
+  return key !== undefined
+}
+
+function view(key: ManagementKey, now: number) {
+  return {
+    id: key.id,
+    account: key.account,
+    name: key.name,
+    management: true,
+    state: keyState(key, now),
+    last_four: key.lastFour,
+    created_at: isoTime(key.createdAt),
+    expires_at: isoTime(key.expiresAt),
+    revoked_at: isoTime(key.revokedAt),
+    networks: key.networks,
+  }
+}
