@@ -1,0 +1,49 @@
+// How many files of the source a reader opens to follow one call: those in whose lines coverage counts more with the
+// call than without it. A figure may only shrink.
+
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { tempDir } from './support/tmp.ts'
+
+/** What was counted last. A timer of the gateway's own that comes due meanwhile adds a file or two. */
+const most = { whole: 102, stream: 111, message: 44 }
+const byTimers = 2
+
+const root = resolve(import.meta.dir, '..')
+
+/** How often each line of the source runs in a gateway that takes one such call, or none: hits by `file:line`. */
+async function hitsWith(call: keyof typeof most | 'none'): Promise<ReadonlyMap<string, number>> {
+  using folder = tempDir()
+  const coverage = ['--coverage', '--coverage-reporter=lcov', `--coverage-dir=${folder.path}`]
+  const child = Bun.spawn([process.execPath, 'test', ...coverage, './test/support/plain-call.ts'], {
+    cwd: root,
+    env: { ...process.env, PLAIN_CALL: call },
+    stdout: 'ignore',
+    stderr: 'pipe',
+  })
+  const printed = await new Response(child.stderr).text()
+  if ((await child.exited) !== 0) throw new Error(printed)
+  const hits = new Map<string, number>()
+  let file = ''
+  for (const line of readFileSync(folder.join('lcov.info'), 'utf8').split('\n')) {
+    if (line.startsWith('SF:')) file = line.slice('SF:'.length)
+    const [at, count] = line.startsWith('DA:') ? line.slice('DA:'.length).split(',') : []
+    if (count !== undefined && file.startsWith('src/')) hits.set(`${file}:${at}`, Number(count))
+  }
+  return hits
+}
+
+test('a plain call runs in few files', async () => {
+  const none = await hitsWith('none')
+  const ran = async (call: keyof typeof most) => {
+    const more = [...(await hitsWith(call))].filter(([line, hits]) => hits > (none.get(line) ?? 0))
+    return [...new Set(more.map(([line]) => line.slice(0, line.indexOf(':'))))]
+  }
+  for (const call of ['whole', 'stream', 'message'] as const) {
+    const files = await ran(call)
+    expect(
+      files.length > 5 && files.length <= most[call] + byTimers ? [] : [call, files.length, ...files],
+    ).toEqual([])
+  }
+}, 60_000)
