@@ -6,7 +6,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { resolve } from 'node:path'
 import OpenAI from 'openai'
-import { freePort, type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { freePort, type ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 
 const readme = readFileSync(resolve(import.meta.dir, '../../README.md'), 'utf8')
@@ -50,9 +51,9 @@ const proxies: readonly Proxy[] = [
   },
 ]
 
-let weir: RunningWeir
+let weir: ServedWeir
 beforeAll(async () => {
-  weir = await startWeir({ config: 'server: { trusted_proxies: [127.0.0.1] }' })
+  weir = await serveWeir({ config: 'server: { trusted_proxies: [127.0.0.1] }' })
 }, 30_000)
 afterAll(() => weir?.stop())
 

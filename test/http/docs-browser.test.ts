@@ -3,16 +3,17 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Browser, chromium } from 'playwright-core'
-import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import type { ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 
 const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
 
 describe.skipIf(executablePath === null)('in a browser', () => {
-  let weir: RunningWeir
+  let weir: ServedWeir
   let browser: Browser
 
   beforeAll(async () => {
-    weir = await startWeir()
+    weir = await serveWeir()
     browser = await chromium.launch({
       executablePath: executablePath!,
       args: [

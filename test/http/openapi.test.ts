@@ -30,7 +30,8 @@ import {
   tokenCount,
 } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
-import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import type { ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 
 interface MediaType {
   readonly schema: object
@@ -208,11 +209,11 @@ describe('the examples', () => {
 })
 
 describe('the gateway', () => {
-  let weir: RunningWeir
+  let weir: ServedWeir
   let completed = ''
 
   beforeAll(async () => {
-    weir = await startWeir()
+    weir = await serveWeir()
     const response = await send('/v1/chat/completions', chatRequests['whole']!.value)
     completed = response.headers.get('x-request-id') ?? ''
     await response.arrayBuffer()

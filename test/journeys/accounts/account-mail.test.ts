@@ -3,15 +3,16 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { eventually } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
 
 const password = 'a river runs through it'
 let sink: SmtpSink
-let weir: RunningWeir
+let weir: ServedWeir
 beforeAll(async () => {
   sink = startSmtpSink()
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       accounts: { sign_up: 'open', unverified: 'deny', sign_ups_per_network: 100 },
@@ -219,7 +220,7 @@ test('S13 a mail server that refuses, or is not there, is told to the log, and t
     mail: { smtp_url: refusing.url, from: 'weir@example.org' },
     accounts: { sign_up: 'open' },
   })
-  const here = await startWeir({ config })
+  const here = await serveWeir({ config })
   try {
     const answer = await new ConsoleClient(here).post('sign-up', { email: 'emma@example.org', password })
     expect(answer).toMatchObject({ status: 202, json: { status: 'accepted', mail: true } })

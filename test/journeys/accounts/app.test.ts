@@ -2,9 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { json } from '../../cli/run.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 
 // A fee per request that is more than the free credit of a new account, which has 0.20 daily and 0.50 welcome.
 const config = `
@@ -18,7 +19,7 @@ models:
 `
 
 beforeAll(async () => {
-  weir = await startWeir({ config })
+  weir = await serveWeir({ config })
 }, 30_000)
 afterAll(() => weir?.stop())
 

@@ -4,16 +4,17 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { withAuthenticator } from '../../console/visitor.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
 
-let weir: RunningWeir
+let weir: ServedWeir
 let browser: Browser
 let page: Page
 
 beforeAll(async () => {
-  weir = await startWeir({ config: 'local_servers: { discover: false }' })
+  weir = await serveWeir({ config: 'local_servers: { discover: false }' })
   browser = await chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox'] })
   page = await browser.newPage()
   await page.goto(`http://localhost:${weir.port}/console`)
@@ -136,7 +137,7 @@ test('a signature for another challenge, origin or account proves nothing', asyn
 }, 30_000)
 
 test('there are none at a bare address', async () => {
-  const at = await startWeir({ config: 'server: { public_url: "http://127.0.0.1:8787" }' })
+  const at = await serveWeir({ config: 'server: { public_url: "http://127.0.0.1:8787" }' })
   try {
     const client = new ConsoleClient(at)
     expect((await client.session()).methods).toEqual(['password'])

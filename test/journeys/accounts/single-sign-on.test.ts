@@ -4,12 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eventually } from '../../support/call-gateway.ts'
 import { type ConsoleAnswer, ConsoleClient } from '../../support/console-client.ts'
 import { startIssuer } from '../../support/oidc-issuer.ts'
-import { freePort, type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { freePort, type ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const password = 'a river runs through it'
 const publicUrl = 'http://localhost:8787'
 const origin = publicUrl
-let weir: RunningWeir
+let weir: ServedWeir
 let issuer: string
 let listening: { close(): void }
 
@@ -17,7 +18,7 @@ beforeAll(async () => {
   const port = await freePort()
   issuer = `http://127.0.0.1:${port}`
   listening = startIssuer(issuer, `${publicUrl}/console/api/oidc/callback`)
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       server: { public_url: publicUrl },
@@ -44,7 +45,7 @@ afterAll(async () => {
 
 /** A browser between the gateway and the issuer: keeps the cookies of both, and fills the issuer's forms in. */
 class Browser {
-  readonly #weir: RunningWeir
+  readonly #weir: ServedWeir
   readonly client: ConsoleClient
   readonly #issuers = new Map<string, string>()
   /** The cookie that keeps the state. */
@@ -287,7 +288,7 @@ test('an issuer that is gone stops no start, and is tried again', async () => {
     local_servers: { discover: false },
     accounts: { oidc: { issuer: 'http://127.0.0.1:1', client_id: 'weir' } },
   })
-  const here = await startWeir({ config })
+  const here = await serveWeir({ config })
   try {
     for (let n = 0; n < 2; n++) {
       const answer = await fetch(`${here.origin}/console/api/oidc/start`, { redirect: 'manual' })
@@ -316,7 +317,7 @@ test('an issuer that is gone while somebody signs in is no wrong password, and t
   })
   const oidc = { issuer: dying.url.origin, client_id: 'weir' }
   const config = JSON.stringify({ local_servers: { discover: false }, accounts: { oidc } })
-  const here = await startWeir({ config })
+  const here = await serveWeir({ config })
   try {
     const start = await fetch(`${here.origin}/console/api/oidc/start`, { redirect: 'manual' })
     const state = new URL(start.headers.get('location')!).searchParams.get('state')!
@@ -342,7 +343,7 @@ describe.each(['user-info', 'address-only'] as const)(
   'an issuer that says in UserInfo what its ID token lacks (%s)',
   (says) => {
     let issuing: { close(): void }
-    let here: RunningWeir
+    let here: ServedWeir
 
     beforeAll(async () => {
       const address = `http://127.0.0.1:${await freePort()}`
@@ -355,7 +356,7 @@ describe.each(['user-info', 'address-only'] as const)(
         operator_claim: 'realm_access.roles=weir-operators',
         allowed_domains: ['example.org'],
       }
-      here = await startWeir({
+      here = await serveWeir({
         config: JSON.stringify({
           local_servers: { discover: false },
           server: { public_url: publicUrl },
@@ -435,7 +436,7 @@ describe('an issuer whose addresses count though it says nothing of them', () =>
   test('opens accounts, but not where it says that an address is unproven; a claim may have dots in its name', async () => {
     const address = `http://127.0.0.1:${await freePort()}`
     const issuing = startIssuer(address, `${publicUrl}/console/api/oidc/callback`)
-    const here = await startWeir({
+    const here = await serveWeir({
       env: {
         WEIR_ACCOUNTS_OIDC_SCOPES: 'email, roles',
         WEIR_ACCOUNTS_OIDC_ASSUME_VERIFIED: 'true',

@@ -4,7 +4,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { expectAudited, expectPrinted, post, receiptOf, restingCredits } from '../../support/call-gateway.ts'
 import { type Replay, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 /** 1,800 letters, about 400 tokens. */
 const text = 'The river runs to the weir and on to the sea. '.repeat(40).trim()
@@ -72,7 +73,7 @@ const counts: Readonly<Record<string, Counts>> = {
 }
 
 let provider: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
   provider = startReplayServer(({ path, json }): Replay => {
@@ -87,7 +88,7 @@ beforeAll(async () => {
     }
   })
   const protocols = Object.keys(answers)
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       providers: Object.fromEntries(

@@ -3,21 +3,22 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
 
 const start = (origins?: readonly string[]) =>
-  startWeir({
+  serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       ...(origins && { server: { cors_origins: origins } }),
     }),
   })
 
-let weir: RunningWeir
-let narrowed: RunningWeir
-let closed: RunningWeir
+let weir: ServedWeir
+let narrowed: ServedWeir
+let closed: ServedWeir
 
 beforeAll(async () => {
   weir = await start()
@@ -31,7 +32,7 @@ afterAll(async () => {
 
 const page = 'https://page.example'
 
-const preflight = (to: RunningWeir, path: string, origin = page, method = 'POST') =>
+const preflight = (to: ServedWeir, path: string, origin = page, method = 'POST') =>
   fetch(to.origin + path, {
     method: 'OPTIONS',
     headers: {
@@ -166,7 +167,7 @@ describe.skipIf(executablePath === null)('the official client in a browser', () 
   })
 
   /** Runs the client on a page of another origin than the gateway's. */
-  const ask = (to: RunningWeir) =>
+  const ask = (to: ServedWeir) =>
     opened.evaluate(
       async ({ baseURL, apiKey }) => {
         const { OpenAI } = globalThis as unknown as { OpenAI: typeof import('openai').default }

@@ -5,13 +5,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await serveWeir()
   client = clientWith(weir.key)
 }, 30_000)
 

@@ -9,7 +9,7 @@ import { until } from '../../chat/lab.ts'
 import { accountWith, post } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -17,7 +17,7 @@ type Json = Readonly<Record<string, unknown>>
 // Most tests run commands of their own, each a start of the program.
 setDefaultTimeout(30_000)
 
-let weir: RunningWeir
+let weir: ServedWeir
 let management: string
 let anna: { key: string; keyId: string }
 let annaId: string
@@ -57,7 +57,7 @@ const managementKey = async (...args: string[]) =>
 const chat = { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }
 
 beforeAll(async () => {
-  weir = await startWeir({ config: 'local_servers: { discover: false }' })
+  weir = await serveWeir({ config: 'local_servers: { discover: false }' })
   management = await managementKey()
   anna = await accountWith(weir, 'anna@example.org', { purchased: '1' })
   annaId = String((await command('accounts', 'show', 'anna@example.org'))['id'])

@@ -1,13 +1,14 @@
 // The conversations of the chat as the console asks for them: kept, continued, listed, and gone when they are deleted.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let cookie: string
 
 beforeAll(async () => {
-  weir = await startWeir({ config: 'server: { max_body_bytes: 60000 }' })
+  weir = await serveWeir({ config: 'server: { max_body_bytes: 60000 }' })
   cookie = await signedIn('owner@localhost')
 }, 30_000)
 afterAll(() => weir?.stop())

@@ -4,12 +4,13 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openStore } from '../../../src/store/open.ts'
 import { accountWith, eventually } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let client: ConsoleClient
 beforeAll(async () => {
-  weir = await startWeir({ config: 'local_servers: { discover: false }' })
+  weir = await serveWeir({ config: 'local_servers: { discover: false }' })
   await accountWith(weir, 'anna@example.org', { purchased: '5' })
   client = await signedIn('anna@example.org')
 })

@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { until } from '../../chat/lab.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 interface Row {
   readonly id: string
@@ -14,13 +15,13 @@ interface Row {
 
 const [alice, bob] = ['alice@example.org', 'bob@example.org']
 
-let weir: RunningWeir
+let weir: ServedWeir
 let management: string
 /** Keys of accounts, by what is the matter with them. */
 const keys: Record<string, string> = {}
 
 beforeAll(async () => {
-  weir = await startWeir({ config: JSON.stringify({ server: { max_body_bytes: 100_000 } }) })
+  weir = await serveWeir({ config: JSON.stringify({ server: { max_body_bytes: 100_000 } }) })
   for (const email of [alice, bob]) {
     await command('accounts', 'create', '--email', email)
     await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')

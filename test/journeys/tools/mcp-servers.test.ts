@@ -7,17 +7,18 @@ import { join } from 'node:path'
 import { accountWith, eventually } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { anySchema, mcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const token = 'token-that-is-nobodys-business'
 const masterKey = 'master-key-0123456789-abcdefghijklm'
 
 let server: TestMcpServer
-let weir: RunningWeir
+let weir: ServedWeir
 let anna: ConsoleClient
 beforeAll(async () => {
   server = mcpServer({ tools: [{ name: 'echo', inputSchema: anySchema }] })
-  weir = await startWeir({
+  weir = await serveWeir({
     config: `local_servers: { discover: false }\nsecrets: { master_key: ${masterKey} }\negress: { allow_hosts: ['${server.host}'] }\n`,
   })
   await accountWith(weir, 'anna@example.org', { purchased: '5' })
@@ -160,7 +161,7 @@ test('weir mcp add, list, test and remove do the same beside the server', async 
 }, 20_000)
 
 test('without a master key nothing secret is taken, and the error names the setting', async () => {
-  await using plain = await startWeir({ config: 'local_servers: { discover: false }' })
+  await using plain = await serveWeir({ config: 'local_servers: { discover: false }' })
   const add = (...more: string[]) =>
     plain.command('mcp', 'add', 'a', 'https://a.example', '--account', 'owner@localhost', ...more)
   const refused = await add('--token', token)
