@@ -16,7 +16,7 @@ const root = resolve(import.meta.dir, '..')
 async function hitsWith(call: keyof typeof most | 'none'): Promise<ReadonlyMap<string, number>> {
   using folder = tempDir()
   const coverage = ['--coverage', '--coverage-reporter=lcov', `--coverage-dir=${folder.path}`]
-  const child = Bun.spawn([process.execPath, 'test', ...coverage, './test/support/plain-call.ts'], {
+  const child = Bun.spawn([process.execPath, 'test', ...coverage, './test/support/plain-call-child.ts'], {
     cwd: root,
     env: { ...process.env, PLAIN_CALL: call },
     stdout: 'ignore',

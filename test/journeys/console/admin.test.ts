@@ -14,7 +14,6 @@ import { serveWeir } from '../../support/serve-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-// Most tests run commands of their own, each a start of the program.
 setDefaultTimeout(30_000)
 
 let weir: ServedWeir
