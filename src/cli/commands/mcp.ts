@@ -5,7 +5,7 @@ import { authorizationOf, type McpServerRecord, McpServers } from '../../account
 import { sealer } from '../../accounts/secrets.ts'
 import { reasonOf } from '../../config/config.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import type { GatewayApi } from '../../http/mcp/api.ts'
+import type { GatewayApi } from '../../http/mcp/server.ts'
 import { gatewayServer } from '../../http/mcp/server.ts'
 import type { Store } from '../../store/store.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'

@@ -12,9 +12,7 @@ import { getCredits } from '../v1/account.ts'
 import { createChatCompletion, estimateCall } from '../v1/chat.ts'
 import { listModels } from '../v1/models.ts'
 import { createResponse } from '../v1/responses-routes.ts'
-
-/** Calls the API: a path with query, and a body for POST. Rejects when the signal aborts or nobody answers. */
-export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>
+import type { GatewayApi } from './server.ts'
 
 const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
 

@@ -6,7 +6,8 @@ import { errorResponse } from '../intake/error-response.ts'
 import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
-import type { GatewayApi } from './api.ts'
+import { ownApi } from './api.ts'
+import type { GatewayApi } from './server.ts'
 import { sessionHeader, withSession } from './running-calls.ts'
 
 /** Serves every protocol version. Other methods are for sessions and server-initiated messages. */
@@ -35,7 +36,6 @@ async function serve(parts: HttpParts, call: Call): Promise<Response> {
   // Loaded with the first request: most gateways never get one.
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const { gatewayServer } = await import('./server.ts')
-  const { ownApi } = await import('./api.ts')
   const running = parts.mcpCalls.begin(json, {
     account: caller.account.id,
     line: caller.key === null ? '' : lineOf(caller.key),

@@ -6,7 +6,9 @@ import { z } from 'zod'
 import { searchModel } from '../../accounts/account.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { version } from '../../version.ts'
-import type { GatewayApi } from './api.ts'
+
+/** Calls the API: a path with query, and a body for POST. Rejects when the signal aborts or nobody answers. */
+export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>
 
 const conversation = {
   model: z.string().describe('The id of a model, such as openai/gpt-5: list_models has them all.'),
