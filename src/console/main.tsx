@@ -4,12 +4,12 @@ import { QueryClientProvider } from '@tanstack/react-query'
 import { Component, lazy, type ReactNode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter'
-import { queryClient, useLostSession, useSessionNow } from './api/queries.ts'
+import { queryClient, useLostSession, useSessionNow } from './api/call.ts'
 import type { SessionView } from './api/wire.ts'
 import { SignedOut, SignInAgain, TicketPage, Welcome } from './session/signed-out.tsx'
 import { Shell } from './shell.tsx'
 import { loadStrings, t } from './strings/text.ts'
-import { Button, Failure, Loading } from './ui/basics.tsx'
+import { Button, Failure, Loading } from './ui/kit.tsx'
 
 await loadStrings()
 createRoot(document.getElementById('root')!).render(

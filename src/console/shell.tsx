@@ -2,14 +2,11 @@
 
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { call } from './api/call.ts'
-import { takeSession, useCredits } from './api/queries.ts'
+import { call, takeSession, useCredits } from './api/call.ts'
 import type { SessionView } from './api/wire.ts'
-import { usdShort } from './strings/format.ts'
-import { t } from './strings/text.ts'
-import { Button, Logo } from './ui/basics.tsx'
-import { Dialog } from './ui/dialog.tsx'
-import { ElevationDialog } from './ui/elevate.tsx'
+import { t, usdShort } from './strings/text.ts'
+import { Button, Dialog, Logo } from './ui/kit.tsx'
+import { ElevationDialog } from './session/credentials.tsx'
 
 interface Place {
   readonly path: string

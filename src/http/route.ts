@@ -1,9 +1,15 @@
 // A route: its address, who may call it, its handler, and its documentation.
 
 import type { Caller } from '../accounts/account.ts'
-import type { RefusedCredential } from '../errors/errors.ts'
+import {
+  asGatewayError,
+  type GatewayError,
+  type RefusedCredential,
+  type RenderedError,
+  renderError,
+  retryHeaders,
+} from '../errors/errors.ts'
 import type { Operation } from './docs/operation.ts'
-import type { Refuse } from './intake/error-response.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 
 export interface Call {
@@ -36,4 +42,47 @@ export interface Route<Parts = HttpParts> {
   readonly skipsScheduler?: true
   /** Loaded with the first reader of the documentation; absent for pages. */
   readonly operation?: () => Promise<Operation>
+}
+
+// Turns any failure into the error response of the wire contract.
+
+/** The response for a thrown value. Anything but a GatewayError becomes `internal_error`, its cause only logged. */
+export type Refuse = (thrown: unknown, requestId: string, publicUrl: string) => Response
+
+/** Error responses in another shape, for routes whose clients expect it. */
+export function refusalIn(shape: (error: RenderedError) => object): Refuse {
+  return (thrown, requestId, publicUrl) => {
+    const error = asGatewayError(thrown)
+    return Response.json(shape(renderError(error, requestId, publicUrl)), {
+      status: error.status,
+      headers: {
+        'x-request-id': requestId,
+        ...servedBy(error),
+        ...allowHeader(error),
+        ...retryHeaders(error),
+      },
+    })
+  }
+}
+
+export const errorResponse: Refuse = refusalIn((error) => error)
+
+/** The failed provider, under the names that answers use. */
+function servedBy({ details }: GatewayError): Record<string, string> {
+  const model = details.metadata?.['model']
+  return {
+    ...(details.provider === undefined ? {} : { 'x-weir-provider': details.provider }),
+    ...(typeof model === 'string' && /^[\x21-\x7e]+$/.test(model) ? { 'x-weir-model': model } : {}),
+  }
+}
+
+/** The methods of the path, which a 405 must name. */
+function allowHeader({ code, details }: GatewayError): Record<string, string> {
+  const methods = details.metadata?.['allow']
+  return code === 'method_not_allowed' && Array.isArray(methods) ? { allow: methods.join(', ') } : {}
+}
+
+/** A new request id: ordered by time, so that rows of the same moment are stored together. */
+export function newRequestId(): string {
+  return `req_${Bun.randomUUIDv7('buffer').toHex()}`
 }

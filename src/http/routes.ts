@@ -3,11 +3,10 @@
 import { Elysia } from 'elysia'
 import { inApp, inAppOnly } from './app/in-app.ts'
 import { answerRoute } from './intake/answer.ts'
-import { freely } from './intake/free-reads.ts'
-import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
+import { freely } from './intake/paid/limits.ts'
+import { errorResponse, newRequestId, type Refuse, type Route } from './route.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
-import { clientMetadataDocument } from './mcp/client-metadata.ts'
-import { callMcp } from './mcp/mcp.ts'
+import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
 import {
   appleHook,
   razorpayCallback,
@@ -16,12 +15,18 @@ import {
   subscriptionHook,
 } from './payments/hooks.ts'
 import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
-import type { Route } from './route.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
-import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account.ts'
-import { getRequest, listRequests } from './v1/requests.ts'
+import {
+  getCredits,
+  getGeneration,
+  getKey,
+  getRequest,
+  getUsage,
+  getUsageCsv,
+  listRequests,
+} from './v1/account.ts'
 import { createChatCompletion, createCompletion, createEmbeddings, estimateCall } from './v1/chat.ts'
 import { refuseGemini } from './v1/gemini-errors.ts'
 import {

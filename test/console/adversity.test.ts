@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { after, newAnswer } from '../../src/console/chat/thread/thread.ts'
+import { after, newAnswer } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
 import { browserPath, clean, seen } from './visitor.ts'
 

@@ -1,8 +1,8 @@
 // The receipt is added up in the browser by itself, without rounding: what does not add up is found.
 
 import { describe, expect, test } from 'bun:test'
-import { addUp } from '../../src/console/pages/requests/request.tsx'
-import { decimal, exact, plus, sumOf, times } from '../../src/console/strings/format.ts'
+import { addUp } from '../../src/console/pages/requests.tsx'
+import { decimal, exact, plus, sumOf, times } from '../../src/console/strings/text.ts'
 import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 
 const receipt = {

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
 import { exchangeAt, parseMinor, parseRate } from '../../src/payments/news.ts'
-import { amountFault, creditOf, paiseOf } from '../../src/console/pages/payments/top-up.tsx'
+import { amountFault, creditOf, paiseOf } from '../../src/console/pages/top-up.tsx'
 
 test('an amount is worth the same in the console and in the gateway, to the picodollar', () => {
   for (const rate of ['89.015', '1', '0.5', '999999.999999', '83.333333'])

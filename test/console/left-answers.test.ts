@@ -2,8 +2,8 @@
 
 import { describe, expect, spyOn, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { conversationsNow } from '../../src/console/api/queries.ts'
-import { keptTurn, requestFor } from '../../src/console/chat/thread/thread.ts'
+import { conversationsNow } from '../../src/console/api/call.ts'
+import { keptTurn, requestFor } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
 import { browserPath, clean, seen } from './visitor.ts'
 

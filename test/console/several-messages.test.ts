@@ -1,7 +1,7 @@
 // An answer of several messages reads the same while it arrives and when the chat is opened again.
 
 import { expect, test } from 'bun:test'
-import { after, keptTurn, newAnswer, type StreamEvent } from '../../src/console/chat/thread/thread.ts'
+import { after, keptTurn, newAnswer, type StreamEvent } from '../../src/console/chat/thread.ts'
 
 test('messages of one answer are paragraphs of their own', () => {
   const said = (text: string) => ({ type: 'message', content: [{ type: 'output_text', text }] })

@@ -8,7 +8,7 @@ import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import { LargeBodies } from '../../src/http/intake/read-body.ts'
-import { FreeReads } from '../../src/http/intake/free-reads.ts'
+import { FreeReads } from '../../src/http/intake/paid/limits.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const source = resolve(import.meta.dir, '../../src')

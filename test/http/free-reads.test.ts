@@ -1,7 +1,7 @@
 // What costs nothing is bounded for each who reads it: strangers must not slow the calls that are paid for.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { FreeReads } from '../../src/http/intake/free-reads.ts'
+import { FreeReads } from '../../src/http/intake/paid/limits.ts'
 import { accountWith, post } from '../support/call-gateway.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'

@@ -4,7 +4,7 @@ import DOMPurify from 'dompurify'
 import { Marked } from 'marked'
 import { memo, useEffect, useRef, useSyncExternalStore } from 'react'
 import { t } from '../strings/text.ts'
-import { Copy } from '../ui/basics.tsx'
+import { Copy } from '../ui/kit.tsx'
 import { cut, definitionsFor, definitionsIn, formulas, mayHaveFormulas, noBlocks } from './blocks.ts'
 
 type Temml = (typeof import('temml'))['default']

@@ -1,18 +1,38 @@
 // All accounts, and the invitation of new ones.
 
-import { useInfiniteQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
-import { call } from '../api/call.ts'
-import type { Page } from '../api/wire.ts'
-import { moment } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, PageHead, Time } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { elevate } from '../ui/elevate.tsx'
-import { ActForm, Choice, TextField, textOf } from '../ui/form.tsx'
-import { QueryState, Table } from '../ui/table.tsx'
-import type { AccountRow, SignInLink } from './wire.ts'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { Link, useParams, useSearchParams } from 'wouter'
+import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
+import type { Credits, Key, Page, SessionRow } from '../api/wire.ts'
+import { KeyLimit, KeyName, KeySearch, KeyState } from '../pages/keys.tsx'
+import { Statements } from '../pages/payments.tsx'
+import { Access, SessionEntry } from '../pages/settings.tsx'
+import { poolNames } from '../pages/words.tsx'
+import { elevate } from '../session/credentials.tsx'
+import { moment, t, usd } from '../strings/text.ts'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Choice,
+  Code,
+  Dialog,
+  Empty,
+  Fact,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  RevokeButton,
+  Section,
+  TextField,
+  textOf,
+  Time,
+  useAct,
+} from '../ui/kit.tsx'
+import { Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import type { AccountRow, AccountWhole, SignInLink } from './wire.ts'
 
 export function Accounts() {
   const [query, setQuery] = useSearchParams()
@@ -87,7 +107,7 @@ export function Accounts() {
   )
 }
 
-export function AccountState({ account }: { account: AccountRow }) {
+function AccountState({ account }: { account: AccountRow }) {
   if (account.suspended) return <Badge tone="bad">{t('suspended')}</Badge>
   return account.email_verified ? (
     <Badge tone="good">{t('active')}</Badge>
@@ -125,7 +145,7 @@ function Invite({ onClose }: { onClose: () => void }) {
 }
 
 /** The link, which is shown only once. */
-export function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => void }) {
+function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => void }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <p>
@@ -140,5 +160,422 @@ export function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => 
         </Button>
       </div>
     </div>
+  )
+}
+
+// One account, for operators.
+
+export function AccountPage() {
+  const { id } = useParams<{ id: string }>()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'account', id],
+    queryFn: async () =>
+      (await call<{ data: AccountWhole }>('GET', `admin/accounts/${encodeURIComponent(id)}`)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/operator/accounts" className="text-accent underline">
+          {t('Accounts')}
+        </Link>
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <PageHead title={t('Account')} />
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Whole account={data} />}
+    </>
+  )
+}
+
+function Whole({ account }: { account: AccountWhole }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [link, setLink] = useState<SignInLink | null>(null)
+  const path = `admin/accounts/${encodeURIComponent(account.id)}`
+  const [promoting, setPromoting] = useState(false)
+  const onChanged = () => client.invalidateQueries({ queryKey: ['admin'] })
+  const change = (verb: string, body: object) =>
+    act(async () => {
+      await elevate(() => call('POST', `${path}/${verb}`, body))
+      await onChanged()
+    })
+  const promote = async () => {
+    const made = await elevate(() =>
+      call<{ link: SignInLink | null }>('POST', `${path}/role`, { role: 'operator' }),
+    )
+    setPromoting(false)
+    setLink(made.link)
+    await onChanged()
+  }
+  const makeLink = () =>
+    act(async () => setLink(await elevate(() => call<SignInLink>('POST', `${path}/link`, {}))))
+  return (
+    <>
+      <PageHead title={account.email}>
+        <AccountState account={account} />
+      </PageHead>
+      <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
+        <Fact name={t('Id')}>
+          <span className="font-mono text-[12.5px]">{account.id}</span>
+        </Fact>
+        <Fact name={t('Role')}>{t(account.role)}</Fact>
+        <Fact name={t('Opened')}>{moment(account.created_at)}</Fact>
+        <Fact name={t('Used in total')}>{usd(account.credits.total_used)}</Fact>
+        {account.credits.pools.map(({ type, remaining }) => (
+          <Fact key={type} name={t(poolNames[type])}>
+            <span className="tabular-nums">{usd(remaining)}</span>
+          </Fact>
+        ))}
+      </dl>
+      {error !== null && (
+        <div className="mt-4">
+          <Failure error={error} />
+        </div>
+      )}
+      <div className="mt-4 flex flex-wrap gap-2">
+        {account.suspended ? (
+          <Button busy={busy} onClick={() => void change('resume', {})}>
+            {t('Serve its calls again')}
+          </Button>
+        ) : (
+          <Button look="danger" busy={busy} onClick={() => void change('suspend', {})}>
+            {t('Suspend')}
+          </Button>
+        )}
+        {account.role === 'operator' ? (
+          <Button busy={busy} onClick={() => void change('role', { role: 'user' })}>
+            {t('Make it a user')}
+          </Button>
+        ) : (
+          <Button busy={busy} onClick={() => setPromoting(true)}>
+            {t('Make it an operator')}
+          </Button>
+        )}
+        <Button busy={busy} onClick={() => void makeLink()}>
+          {t('Make a sign-in link')}
+        </Button>
+        <Link
+          href={`/operator/accounts/${encodeURIComponent(account.id)}/statements`}
+          className="inline-flex h-9 items-center px-2 text-accent underline"
+        >
+          {t('Statements')}
+        </Link>
+      </div>
+      <Grant path={path} />
+      <CreditLine path={path} credits={account.credits} />
+      <AccountKeys path={path} />
+      <AccountSessions path={path} />
+      <Access counts={account.access} whose="another" />
+      {promoting && (
+        <Dialog title={t('Make it an operator')} onClose={() => setPromoting(false)}>
+          <ActForm onSubmit={promote} action={t('Make it an operator')}>
+            <p>
+              {t(
+                '{email} signs in anew, by a link that you get. Its password, passkeys, single sign-on and sessions end, because somebody else may have made them; its API keys stay.',
+                { email: account.email },
+              )}
+            </p>
+          </ActForm>
+        </Dialog>
+      )}
+      {link && (
+        <Dialog
+          title={t('A link for {email}', { email: account.email })}
+          onClose={() => setLink(null)}
+          firm
+          wide
+        >
+          <ShownLink link={link} onClose={() => setLink(null)} />
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Grant({ path }: { path: string }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  // If the answer was lost, the same grant is sent again with this id and booked once.
+  const [id, setId] = useState(() => newId())
+  const [done, setDone] = useState<{ amount: string; granted: boolean } | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = event.currentTarget
+    const given = new FormData(form)
+    const until = textOf(given, 'expires_at')
+    const note = textOf(given, 'note')
+    const amount = textOf(given, 'usd') ?? ''
+    const body = {
+      pool: textOf(given, 'pool'),
+      usd: amount,
+      id,
+      ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
+      ...(note === undefined ? {} : { note }),
+    }
+    void act(async () => {
+      try {
+        const { granted } = await elevate(() => call<{ granted: boolean }>('POST', `${path}/grant`, body))
+        setDone({ amount, granted })
+      } catch (thrown) {
+        // The id stands for a grant whose answer was lost. What the form has now is another one.
+        if (isConflict(thrown)) {
+          setId(newId())
+          void client.invalidateQueries({ queryKey: ['admin'] })
+        }
+        throw thrown
+      }
+      setId(newId())
+      form.reset()
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  }
+  return (
+    <Section title={t('Grant credit')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:grid-cols-2 lg:grid-cols-4">
+        <TextField
+          label={t('US dollars')}
+          name="usd"
+          inputMode="decimal"
+          pattern="\d{1,7}(\.\d{1,12})?"
+          required
+        />
+        <Choice
+          label={t('Pool')}
+          name="pool"
+          // Daily credit is granted by the gateway alone.
+          options={Object.entries(poolNames)
+            .filter(([pool]) => pool !== 'daily')
+            .map(([pool, name]) => [pool, t(name)])}
+        />
+        <TextField
+          label={t('Expires')}
+          name="expires_at"
+          type="date"
+          hint={t('Empty: as long as its pool lasts.')}
+        />
+        <TextField label={t('Note')} name="note" maxLength={500} />
+        <div className="grid gap-2 sm:col-span-2 lg:col-span-4">
+          {error !== null && <Failure error={error} />}
+          {isConflict(error) && (
+            <Note tone="warn" role="status">
+              {t(
+                'An earlier grant of this form was booked, though its answer was lost. Press again only if this one is to be booked as well.',
+              )}
+            </Note>
+          )}
+          {done && error === null && (
+            <Note tone="good" role="status">
+              {done.granted
+                ? t('{amount} granted.', { amount: usd(done.amount) })
+                : t('{amount} was granted before: the earlier answer was lost, and nothing is added now.', {
+                    amount: usd(done.amount),
+                  })}
+            </Note>
+          )}
+          <div>
+            <Button type="submit" busy={busy}>
+              {t('Grant')}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Section>
+  )
+}
+
+function isConflict(thrown: unknown): boolean {
+  return thrown instanceof CallError && thrown.fault.code === 'idempotency_conflict'
+}
+
+// The keys and sessions of an account, which an operator can end.
+
+/** A list below the account's path, with a function that removes an entry and rejects if that is refused. */
+function useEntries<Entry extends { readonly id: string }>(path: string) {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', path],
+    queryFn: async () => (await call<{ data: readonly Entry[] }>('GET', path)).data,
+  })
+  const remove = async ({ id }: Entry) => {
+    await call('DELETE', `${path}/${encodeURIComponent(id)}`)
+    await refetch()
+  }
+  const state = (
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading rows={1} />}
+    </>
+  )
+  return { rows: data ?? [], isPending, remove, state }
+}
+
+function AccountKeys({ path }: { path: string }) {
+  const [q, setQ] = useState('')
+  const list = useKeys(`${path}/keys`, { q })
+  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  const remove = async ({ id }: Key) => {
+    await call('DELETE', `${path}/keys/${encodeURIComponent(id)}`)
+    await list.refetch()
+  }
+  return (
+    <Section title={t('Keys')}>
+      {(q !== '' || list.hasNextPage) && <KeySearch q={q} onChange={setQ} />}
+      <QueryState query={list} rows={1} />
+      {list.data && rows.length === 0 && (
+        <p className="text-muted">{q === '' ? t('None.') : t('No key matches.')}</p>
+      )}
+      {rows.length > 0 && (
+        <Table
+          label={t('Keys')}
+          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Actions'))]}
+        >
+          {rows.map((key) => (
+            <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
+              <td className="min-w-40">
+                <KeyName keyRow={key} />
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyLimit keyRow={key} />
+              </td>
+              <td>
+                <Time at={key.last_used_at} none={t('never')} />
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyState keyRow={key} />
+              </td>
+              <td className="text-right">
+                {key.state === 'active' && (
+                  <RevokeButton
+                    name={key.name}
+                    consequence={t(
+                      'Calls with …{last4} are refused from then on, and nothing brings the key back.',
+                      { last4: key.last4 },
+                    )}
+                    revoke={() => remove(key)}
+                  />
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <Older list={list} />
+    </Section>
+  )
+}
+
+function AccountSessions({ path }: { path: string }) {
+  const { rows, isPending, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  const { error, busy, act } = useAct()
+  return (
+    <Section title={t('Sessions')}>
+      {state}
+      {error !== null && <Failure error={error} />}
+      {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {rows.length > 0 && (
+        <ul className="card divide-y divide-line">
+          {rows.map((session) => (
+            <SessionEntry
+              key={session.id}
+              session={session}
+              busy={busy}
+              onEnd={() => void act(() => remove(session))}
+            />
+          ))}
+        </ul>
+      )}
+    </Section>
+  )
+}
+
+// How much an account may owe.
+
+type Kind = 'none' | 'limited' | 'unlimited'
+
+function CreditLine({ path, credits }: { path: string; credits: Credits }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const { credit_line: line, debt } = credits
+  const [kind, setKind] = useState<Kind>(line === null ? 'none' : line === 'unlimited' ? line : 'limited')
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const amount = textOf(new FormData(event.currentTarget), 'credit_line') ?? ''
+    const wanted = kind === 'none' ? null : kind === 'unlimited' ? kind : amount
+    void act(async () => {
+      await elevate(() => call('POST', `${path}/credit-line`, { credit_line: wanted }))
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  }
+  const fault = error === null ? undefined : faultIn(error)
+  const ofField = fault?.param === 'credit_line'
+  return (
+    <Section title={t('Credit line')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:grid-cols-2 lg:grid-cols-4">
+        <p className="text-muted sm:col-span-2 lg:col-span-4">
+          {line === null
+            ? t('Its API calls need purchased credit. It owes {debt}.', { debt: usd(debt) })
+            : line === 'unlimited'
+              ? t('It may owe without limit, and owes {debt}; the next top-up pays that first.', {
+                  debt: usd(debt),
+                })
+              : t('It may owe up to {line}, and owes {debt}; the next top-up pays that first.', {
+                  line: usd(line),
+                  debt: usd(debt),
+                })}
+        </p>
+        <Choice
+          label={t('It may owe')}
+          value={kind}
+          onChange={(event) => setKind(event.target.value as Kind)}
+          options={[
+            ['none', t('nothing')],
+            ['limited', t('up to an amount')],
+            ['unlimited', t('without limit')],
+          ]}
+        />
+        {kind === 'limited' && (
+          <TextField
+            label={t('At most, US dollars')}
+            name="credit_line"
+            inputMode="decimal"
+            required
+            pattern="\d{1,7}(\.\d{1,12})?"
+            defaultValue={line === null || line === 'unlimited' ? '' : line}
+            error={ofField ? fault.message : undefined}
+          />
+        )}
+        <div className="grid gap-2 sm:col-span-2 lg:col-span-4">
+          {error !== null && !ofField && <Failure error={error} />}
+          <div>
+            <Button type="submit" busy={busy}>
+              {t('Set the line')}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Section>
+  )
+}
+
+// The statements of any account, for operators.
+
+export function AccountStatement() {
+  const { id } = useParams<{ id: string }>()
+  const account = `admin/accounts/${encodeURIComponent(id)}`
+  const { data } = useQuery({
+    queryKey: ['admin', 'account', id],
+    queryFn: async () => (await call<{ data: AccountWhole }>('GET', account)).data,
+  })
+  const page = `/operator/accounts/${encodeURIComponent(id)}`
+  return (
+    <Statements
+      path={`${account}/statements`}
+      page={`${page}/statements`}
+      back={{ href: page, name: data?.email ?? t('Account') }}
+      since={data?.created_at}
+    />
   )
 }

@@ -3,12 +3,21 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call, newId } from '../api/call.ts'
-import { day } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Badge, Button, Empty, PageHead, Time } from '../ui/basics.tsx'
-import { Dialog, RevokeButton, ShownOnce } from '../ui/dialog.tsx'
-import { elevate } from '../ui/elevate.tsx'
-import { ActForm, TextField, textOf } from '../ui/form.tsx'
+import { day, t } from '../strings/text.ts'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Dialog,
+  Empty,
+  PageHead,
+  RevokeButton,
+  ShownOnce,
+  TextField,
+  textOf,
+  Time,
+} from '../ui/kit.tsx'
+import { elevate } from '../session/credentials.tsx'
 import { QueryState, Table } from '../ui/table.tsx'
 import type { ManagementKey } from './wire.ts'
 

@@ -2,16 +2,11 @@
 
 import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
-import { PageHead } from '../ui/basics.tsx'
-import { AccountPage, AccountStatement } from './account.tsx'
-import { Accounts } from './accounts.tsx'
-import { CatalogPage } from './catalog.tsx'
+import { PageHead } from '../ui/kit.tsx'
+import { AccountPage, Accounts, AccountStatement } from './accounts.tsx'
+import { Acts, CatalogPage, Ledger, OperatorSettings, Overview, Providers } from './installation.tsx'
 import { ManagementKeys } from './management-keys.tsx'
-import { Acts, Ledger, Overview, Providers } from './installation.tsx'
-import { AllPayments, Messages, PaymentPage } from './payments/payments.tsx'
-import { Subscriptions } from './payments/subscriptions.tsx'
-import { Vouchers } from './payments/vouchers.tsx'
-import { OperatorSettings } from './settings.tsx'
+import { AllPayments, Messages, PaymentPage, Subscriptions, Vouchers } from './payments.tsx'
 
 export default function OperatorPages() {
   return (

@@ -2,14 +2,13 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { call } from '../api/call.ts'
-import { useModels } from '../api/queries.ts'
+import { call, useModels } from '../api/call.ts'
 import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Button, Code, Copy, PageHead } from '../ui/basics.tsx'
+import { Button, Code, Copy, PageHead } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 import { firstModel } from './models.tsx'
-import { KeyForm } from './key-form.tsx'
+import { KeyForm } from './keys.tsx'
 
 export function Connect() {
   const { data, error, isPending, refetch } = useQuery({

@@ -2,14 +2,12 @@
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
-import { call } from '../api/call.ts'
-import { useCredits } from '../api/queries.ts'
+import { call, useCredits } from '../api/call.ts'
 import type { Credits as CreditsOf, HistoryRow, Lot, Page, Pool } from '../api/wire.ts'
-import { ago, day, usd, usdShort } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/basics.tsx'
+import { ago, day, t, usd, usdShort } from '../strings/text.ts'
+import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
-import { Payments } from './payments/payments.tsx'
+import { Payments } from './payments.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './words.tsx'
 
 export function Credits() {

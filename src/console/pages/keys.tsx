@@ -1,18 +1,28 @@
 // The account's keys: listed, made, changed, replaced and revoked.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useState } from 'react'
-import { call } from '../api/call.ts'
-import { useKeys } from '../api/queries.ts'
+import { type FormEvent, type ReactNode, useState } from 'react'
+import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
 import type { Key, MadeKey, Page, RequestRow } from '../api/wire.ts'
-import { milliseconds, moment, usd } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Button, Code, Copy, Empty, Failure, Note, PageHead, TimeIn } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { useAct } from '../ui/form.tsx'
-import { Older, QueryState } from '../ui/table.tsx'
-import { KeyForm } from './key-form.tsx'
-import { type KeyAct, KeyTable } from './key-table.tsx'
+import { countOf, decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
+import {
+  Badge,
+  Button,
+  Choice,
+  Code,
+  Copy,
+  Dialog,
+  Empty,
+  Failure,
+  Note,
+  PageHead,
+  TextField,
+  textOf,
+  Time,
+  TimeIn,
+  useAct,
+} from '../ui/kit.tsx'
+import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
 
 type Open =
   | { readonly kind: 'create' }
@@ -345,5 +355,415 @@ function Ends({ onClose, children }: { onClose: () => void; children: ReactNode 
       <Button onClick={onClose}>{t('Cancel')}</Button>
       {children}
     </div>
+  )
+}
+
+// The form for a new key, and for changes of a key.
+
+interface KeyFormProps {
+  readonly existing?: Key
+  readonly onClose: () => void
+  readonly onMade: (made: MadeKey) => void
+}
+
+export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
+  const { error, busy, act } = useAct()
+  // If the answer was lost, the same request is sent again with this id and makes no second key.
+  const [id] = useState(() => newId())
+  const [more, setMore] = useState(existing !== undefined && hasBounds(existing))
+  const fault = error === null ? undefined : faultIn(error)
+  const wrong = (param: string) => (fault?.param === param ? fault.message : undefined)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const rights = rightsIn(new FormData(event.currentTarget))
+    void act(async () => {
+      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...withoutUnset(rights), id }))
+      else {
+        const { mode: _, sees: __, ...changes } = rights
+        const shown = more ? changes : { name: changes.name }
+        await call<Key>('PATCH', `keys/${encodeURIComponent(existing.id)}`, shown)
+        onClose()
+      }
+    })
+  }
+  return (
+    <Dialog
+      title={existing ? t('Change {name}', { name: existing.name }) : t('Create a key')}
+      onClose={onClose}
+    >
+      <form onSubmit={submit} className="grid gap-3.5">
+        <TextField
+          label={t('Name')}
+          name="name"
+          defaultValue={existing?.name}
+          placeholder={t('for example: laptop, CI, search service')}
+          required
+          maxLength={100}
+          autoFocus
+          error={wrong('name')}
+        />
+        {existing === undefined && (
+          <Choice
+            label={t('Mode')}
+            name="mode"
+            defaultValue="live"
+            options={[
+              ['live', t('live: real models, charged')],
+              ['test', t('test: simulated answers, free')],
+            ]}
+          />
+        )}
+        <Button
+          small
+          look="quiet"
+          className="justify-self-start"
+          aria-expanded={more}
+          onClick={() => setMore(!more)}
+        >
+          {more ? t('Fewer options') : t('Limits, models, expiry')}
+        </Button>
+        {more && existing === undefined && (
+          <Choice
+            label={t('What it may read')}
+            name="sees"
+            defaultValue="own"
+            options={[
+              ['own', t('its own calls and responses')],
+              ['all', t('those of all keys and of the chat')],
+            ]}
+          />
+        )}
+        {more && <Bounds existing={existing} wrong={wrong} />}
+        {fault && <Failure error={error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>{t('Cancel')}</Button>
+          <Button type="submit" look="primary" busy={busy}>
+            {existing ? t('Save') : t('Create the key')}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+interface BoundsProps {
+  readonly existing: Key | undefined
+  readonly wrong: (param: string) => string | undefined
+}
+
+function RateField({
+  label,
+  name,
+  existing,
+  wrong,
+}: BoundsProps & { label: string; name: 'requests_per_minute' | 'tokens_per_minute' }) {
+  return (
+    <TextField
+      label={label}
+      name={name}
+      inputMode="numeric"
+      pattern="\d+"
+      placeholder={t('none')}
+      defaultValue={existing?.[name] ?? ''}
+      error={wrong(name)}
+    />
+  )
+}
+
+function Bounds({ existing, wrong }: BoundsProps) {
+  return (
+    <>
+      <div className="grid grid-cols-2 gap-3">
+        <TextField
+          label={t('Limit in US dollars')}
+          name="limit_usd"
+          inputMode="decimal"
+          pattern="\d+(\.\d{1,12})?"
+          placeholder={t('none')}
+          defaultValue={existing?.limit_usd ?? ''}
+          error={wrong('limit_usd')}
+        />
+        <Choice
+          label={t('Counted')}
+          name="limit_window"
+          defaultValue={existing?.limit_window ?? 'month'}
+          options={[
+            ['day', t('each day')],
+            ['week', t('each week')],
+            ['month', t('each month')],
+            ['total', t('in all')],
+          ]}
+        />
+        <RateField
+          label={t('Requests per minute')}
+          name="requests_per_minute"
+          existing={existing}
+          wrong={wrong}
+        />
+        <RateField
+          label={t('Tokens per minute')}
+          name="tokens_per_minute"
+          existing={existing}
+          wrong={wrong}
+        />
+      </div>
+      <TextField
+        label={t('Models it may call')}
+        name="models"
+        placeholder={t('all')}
+        hint={t('Ids with commas between them; * stands for any end: anthropic/*')}
+        defaultValue={existing?.models?.join(', ') ?? ''}
+        error={wrong('models')}
+      />
+      <TextField
+        label={t('Networks it may come from')}
+        name="networks"
+        placeholder={t('all')}
+        hint={t('Addresses or prefixes with commas between them: 203.0.113.0/24')}
+        defaultValue={existing?.networks?.join(', ') ?? ''}
+        error={wrong('networks')}
+      />
+      <TextField
+        label={t('Expires')}
+        name="expires_at"
+        type="date"
+        defaultValue={existing?.expires_at?.slice(0, 10) ?? ''}
+        hint={t('At the end of that day in UTC; empty: never.')}
+        error={wrong('expires_at')}
+      />
+    </>
+  )
+}
+
+function hasBounds(key: Key): boolean {
+  const { limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at } = key
+  return [limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at].some(
+    (bound) => bound !== null,
+  )
+}
+
+/** The rights for the API; null removes a limit. */
+function rightsIn(form: FormData) {
+  const list = (name: string) => {
+    const items = (textOf(form, name) ?? '').split(/[\s,]+/).filter((item) => item !== '')
+    return items.length === 0 ? null : items
+  }
+  const whole = (name: string) => {
+    const text = textOf(form, name)
+    return text === undefined ? null : Number(text)
+  }
+  const date = textOf(form, 'expires_at')
+  const limit = textOf(form, 'limit_usd') ?? null
+  return {
+    name: textOf(form, 'name') ?? '',
+    mode: textOf(form, 'mode') ?? 'live',
+    sees: textOf(form, 'sees') ?? 'own',
+    limit_usd: limit,
+    ...(limit === null ? {} : { limit_window: textOf(form, 'limit_window') }),
+    requests_per_minute: whole('requests_per_minute'),
+    tokens_per_minute: whole('tokens_per_minute'),
+    models: list('models'),
+    networks: list('networks'),
+    expires_at: date === undefined ? null : `${date}T23:59:59Z`,
+  }
+}
+
+function withoutUnset(rights: object): object {
+  return Object.fromEntries(Object.entries(rights).filter(([, value]) => value !== null))
+}
+
+// The table of an account's keys: their state, their limits and what each may spend now.
+
+interface KeyAct {
+  readonly kind: 'edit' | 'rotate' | 'revoke'
+  readonly key: Key
+}
+
+function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: KeyAct) => void }) {
+  return (
+    <Table
+      label={t('Keys')}
+      columns={[
+        t('Key'),
+        numeric(t('Can spend now')),
+        t('Limit'),
+        t('Last used'),
+        t('State'),
+        rightAligned(t('Actions')),
+      ]}
+    >
+      {rows.map((key) => (
+        <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
+          <td className="min-w-40">
+            <KeyName keyRow={key} />
+          </td>
+          <td className="num">
+            <CanSpend keyRow={key} />
+          </td>
+          <td className="whitespace-nowrap">
+            <KeyLimit keyRow={key} />
+          </td>
+          <td>
+            <Time at={key.last_used_at} none={t('never')} />
+          </td>
+          <td className="whitespace-nowrap">
+            <KeyState keyRow={key} />
+          </td>
+          <td>
+            {key.state === 'active' && (
+              <div className="flex justify-end gap-1">
+                {actsOn(key).map((kind) => (
+                  <Button
+                    key={kind}
+                    small
+                    look="quiet"
+                    aria-label={t(actsOnKey[kind], { name: key.name })}
+                    onClick={() => onOpen({ kind, key })}
+                  >
+                    {t(actNames[kind])}
+                  </Button>
+                ))}
+              </div>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+/** A replaced key cannot be replaced again; its successor can. */
+function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | 'revoke')[] {
+  return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
+}
+
+const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
+/** The same with the key, for screen readers. */
+const actsOnKey = { edit: 'Change {name}', rotate: 'Replace {name}', revoke: 'Revoke {name}' } as const
+
+/** What the next call could spend, and whether the key's limit or the credit bounds it. */
+function CanSpend({ keyRow }: { keyRow: Key }) {
+  const { data: credits } = useCredits()
+  if (keyRow.state !== 'active') return <span>–</span>
+  const { spendable_usd: spendable } = keyRow
+  // Test calls cost nothing.
+  if (spendable === null) return <span title={t('Test calls are free.')}>{t('free')}</span>
+  const left = leftOf(keyRow)
+  return (
+    <>
+      <span className="font-medium" title={usd(spendable)}>
+        {usdShort(spendable)}
+      </span>
+      <span className="block text-[12px] text-muted">
+        {left !== null && `${t('limit {amount}', { amount: usdShort(left) })} · `}
+        {credits && t('credit {amount}', { amount: usdShort(credits.spendable.api) })}
+      </span>
+    </>
+  )
+}
+
+/** What is left of the key's limit in the current window; null without a limit. */
+function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
+  if (limit === null) return null
+  const left = sumOf([limit, `-${spent}`])
+  return left.units > 0n ? decimal(left) : '0'
+}
+
+const spentOf = {
+  day: '{spent} / {limit} a day',
+  week: '{spent} / {limit} a week',
+  month: '{spent} / {limit} a month',
+  total: '{spent} / {limit} in all',
+} as const
+
+export function KeyName({ keyRow }: { keyRow: Key }) {
+  return (
+    <>
+      <span className="font-medium">{keyRow.name}</span>{' '}
+      {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+      {keyRow.sees === 'all' && (
+        <>
+          {' '}
+          <Badge tone="warn">{t('reads all calls')}</Badge>
+        </>
+      )}
+      <span className="block font-mono text-[12px] text-muted">…{keyRow.last4}</span>
+    </>
+  )
+}
+
+export function KeyLimit({ keyRow }: { keyRow: Key }) {
+  const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
+  const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
+  const bounds: readonly (readonly [string, string?])[] = [
+    ...(models === null
+      ? []
+      : [[countOf(models.length, '{count} model', '{count} models'), models.join(', ')] as const]),
+    ...(requests === null
+      ? []
+      : [[countOf(requests, '{count} request a minute', '{count} requests a minute')] as const]),
+    ...(tokens === null
+      ? []
+      : [[countOf(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
+    ...(networks === null
+      ? []
+      : [[countOf(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),
+  ]
+  return (
+    <>
+      {limit === null ? (
+        <span className="text-muted">{t('none')}</span>
+      ) : (
+        <span className="tabular-nums" title={`${usd(spent)} / ${usd(limit)}`}>
+          {t(spentOf[window], { spent: usdShort(spent), limit: usdShort(limit) })}
+        </span>
+      )}
+      {bounds.map(([text, whole]) => (
+        <span key={text} className="block text-[12px] text-muted" title={whole}>
+          {text}
+        </span>
+      ))}
+    </>
+  )
+}
+
+export function KeyState({ keyRow }: { keyRow: Key }) {
+  const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
+  if (state === 'revoked') {
+    return (
+      <span title={revoked === null ? undefined : moment(revoked)}>
+        <Badge tone="bad">{t('revoked')}</Badge> <Time at={revoked} />
+      </span>
+    )
+  }
+  if (state === 'expired') {
+    return (
+      <>
+        <Badge>{t('expired')}</Badge> <Time at={expires} />
+      </>
+    )
+  }
+  // A replaced key works until its overlap ends.
+  if (replaced !== null) {
+    return (
+      <>
+        <Badge tone="warn">{t('replaced')}</Badge>
+        {expires !== null && (
+          <span className="block text-[12px] text-muted">
+            <TimeIn sentence={t('works until {time}')} at={expires} />
+          </span>
+        )}
+      </>
+    )
+  }
+  return (
+    <>
+      <Badge tone="good">{t('active')}</Badge>
+      {expires !== null && (
+        <span className="block text-[12px] text-muted">
+          <TimeIn sentence={t('until {time}')} at={expires} />
+        </span>
+      )}
+    </>
   )
 }

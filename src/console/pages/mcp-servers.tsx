@@ -3,13 +3,27 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
-import { call, relayedAnswerWithinMs } from '../api/call.ts'
-import { useMcpServers } from '../api/queries.ts'
+import { call, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
 import type { McpServer } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, Time } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { ActForm, Choice, TextField, textOf, useAct } from '../ui/form.tsx'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Choice,
+  Code,
+  Dialog,
+  Empty,
+  Fact,
+  Failure,
+  Note,
+  PageHead,
+  Section,
+  TextField,
+  textOf,
+  Time,
+  useAct,
+} from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 
 interface Probe {

@@ -2,12 +2,10 @@
 
 import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 'react'
 import { useSearchParams } from 'wouter'
-import { useModels } from '../api/queries.ts'
+import { useModels } from '../api/call.ts'
 import type { ModelRow, NotCallable } from '../api/wire.ts'
-import { compact, count } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Badge, Copy, Empty, Fact, PageHead } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { compact, count, t } from '../strings/text.ts'
+import { Badge, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
 import { QueryState, useWindow } from '../ui/table.tsx'
 import { poolNames } from './words.tsx'
 

@@ -1,15 +1,14 @@
 // The account at a glance: what can be spent, what happened lately, and the next step where nothing has.
 
 import { Link } from 'wouter'
-import { useCredits, useKeys, useRecentRequests } from '../api/queries.ts'
+import { useCredits, useKeys, useRecentRequests } from '../api/call.ts'
 import type { Credits } from '../api/wire.ts'
-import { usd, usdShort } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Empty, Failure, Loading, PageHead, Section } from '../ui/basics.tsx'
+import { t, usd, usdShort } from '../strings/text.ts'
+import { Empty, Failure, Loading, PageHead, Section } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 import { Notices } from './credits.tsx'
 import { poolNames } from './words.tsx'
-import { RequestTable } from './requests/request.tsx'
+import { RequestTable } from './requests.tsx'
 
 export function Overview() {
   const credits = useCredits()

@@ -3,17 +3,24 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link } from 'wouter'
-import { call, relayedAnswerWithinMs } from '../api/call.ts'
-import { takeSession, useSession } from '../api/queries.ts'
+import { call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
 import type { Identity, Passkey, SessionRow, SessionView } from '../api/wire.ts'
-import { canUsePasskeys, newPasskey, PasswordField } from '../session/credentials.tsx'
-import { day, moment } from '../strings/format.ts'
-import { chooseLanguage, language, languages, t } from '../strings/text.ts'
-import { Badge, Button, Failure, Loading, Note, PageHead, Section, TimeIn } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { elevate } from '../ui/elevate.tsx'
-import { ActForm, TextField, useAct } from '../ui/form.tsx'
-import { Access } from './access.tsx'
+import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/credentials.tsx'
+import { chooseLanguage, day, language, languages, moment, t } from '../strings/text.ts'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Dialog,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  Section,
+  TextField,
+  TimeIn,
+  useAct,
+} from '../ui/kit.tsx'
 
 type Account = NonNullable<SessionView['account']>
 
@@ -405,4 +412,57 @@ const refusals: Readonly<Record<string, string>> = {
   invalid_ticket: 'Linking took too long, or was begun in another browser. Try again.',
   overloaded: 'The single sign-on cannot be reached. Try again later.',
   wrong_credentials: 'The single sign-on did not confirm who you are, so nothing was linked.',
+}
+
+// What lets somebody into an account or acts for it, counted: what a stranger may have left behind.
+
+type Counts = NonNullable<SessionView['account']>['access']
+
+const accessNames: Readonly<Record<keyof Counts, string>> = {
+  password: 'Password',
+  passkeys: 'Passkeys',
+  identities: 'Single sign-on',
+  sessions: 'Sessions',
+  links: 'Unused sign-in links',
+  keys: 'Keys',
+  management_keys: 'Management keys',
+  webhooks: 'Webhooks',
+  mcp_servers: 'MCP servers',
+  conversations: 'Conversations',
+}
+
+/** Where its owner can end it, beside the settings themselves. */
+const pages: Partial<Record<keyof Counts, string>> = {
+  keys: '/keys',
+  management_keys: '/operator/keys',
+  webhooks: '/settings/webhooks',
+  mcp_servers: '/mcp',
+  conversations: '/chat',
+}
+
+export function Access({ counts, whose }: { counts: Counts; whose: 'own' | 'another' }) {
+  const some = Object.entries(counts).filter(([, count]) => count > 0) as [keyof Counts, number][]
+  return (
+    <Section title={t('What acts for the account')}>
+      {whose === 'own' && (
+        <p className="mb-3 text-muted">
+          {t('A new password ends sessions and unused links, and nothing else. Remove what is not yours.')}
+        </p>
+      )}
+      <ul className="card divide-y divide-line">
+        {some.map(([kind, count]) => (
+          <li key={kind} className="flex justify-between gap-3 px-4 py-2">
+            {whose === 'own' && pages[kind] !== undefined ? (
+              <Link href={pages[kind]} className="text-accent underline">
+                {t(accessNames[kind])}
+              </Link>
+            ) : (
+              <span>{t(accessNames[kind])}</span>
+            )}
+            <span className="tabular-nums">{count}</span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
 }

@@ -4,9 +4,8 @@ import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
 import { call } from '../api/call.ts'
 import type { Usage as UsageOf, UsageGroup } from '../api/wire.ts'
-import { compact, count, countOf, day, decimal, sumOf, usd, usdShort } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Empty, PageHead, Section } from '../ui/basics.tsx'
+import { compact, count, countOf, day, decimal, sumOf, t, usd, usdShort } from '../strings/text.ts'
+import { Empty, PageHead, Section } from '../ui/kit.tsx'
 import { numeric, QueryState, Table } from '../ui/table.tsx'
 
 const groups: readonly (readonly [UsageGroup, string])[] = [

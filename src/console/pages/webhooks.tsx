@@ -5,11 +5,22 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import type { EventType } from '../api/wire.ts'
-import { milliseconds } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
-import { Badge, Button, Empty, Failure, Note, PageHead, Time } from '../ui/basics.tsx'
-import { Dialog, ShownOnce } from '../ui/dialog.tsx'
-import { ActForm, TextField, textOf, useAct } from '../ui/form.tsx'
+import { milliseconds, t } from '../strings/text.ts'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Dialog,
+  Empty,
+  Failure,
+  Note,
+  PageHead,
+  ShownOnce,
+  TextField,
+  textOf,
+  Time,
+  useAct,
+} from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 
 interface Webhook {

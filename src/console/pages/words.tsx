@@ -1,7 +1,7 @@
 import type { ProcessorId, TopUp, TopUpState } from '../api/payments.ts'
 import type { Pool } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Badge } from '../ui/basics.tsx'
+import { Badge } from '../ui/kit.tsx'
 
 export const poolNames: Readonly<Record<Pool, string>> = {
   purchased: 'Purchased',

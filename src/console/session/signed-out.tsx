@@ -2,13 +2,10 @@
 
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import { Link, Route, Switch, useLocation } from 'wouter'
-import { call, faultIn } from '../api/call.ts'
-import { takeSession } from '../api/queries.ts'
+import { call, faultIn, takeSession } from '../api/call.ts'
 import type { SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Logo, Note } from '../ui/basics.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { TextField, useAct } from '../ui/form.tsx'
+import { Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
 import { canUsePasskeys, passkeyProof, PasswordField } from './credentials.tsx'
 
 export function SignedOut({ session }: { session: SessionView }) {

@@ -39,3 +39,141 @@ export function t(english: string, values: Readonly<Record<string, string | numb
   const text = translations[english] ?? english
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole))
 }
+
+// Formats amounts, counts and times for people, with Intl. Decimal strings stay exact.
+
+const locale = () => (language() === 'hi' ? 'hi-IN' : 'en-IN')
+
+type Decimal = Intl.StringNumericLiteral
+
+const dollarForms = new Map<number, Intl.NumberFormat>()
+
+/** US dollars with all of their decimals, at least two, at most `most` if given. */
+export function usd(amount: string, most = 20): string {
+  let form = dollarForms.get(most)
+  if (!form) {
+    const digits = { minimumFractionDigits: Math.min(2, most), maximumFractionDigits: most }
+    form = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', ...digits })
+    dollarForms.set(most, form)
+  }
+  return form.format(amount as Decimal)
+}
+
+/** Dollars short enough for a column: four decimals, or up to the second significant one. */
+export function usdShort(amount: string): string {
+  const value = Math.abs(Number(amount))
+  if (value === 0) return usd('0')
+  if (value >= 0.01) return usd(amount, 4)
+  return usd(amount, Math.min(20, 1 - Math.floor(Math.log10(value))))
+}
+
+let counts: Intl.NumberFormat | undefined
+export function count(value: number): string {
+  counts ??= new Intl.NumberFormat(locale())
+  return counts.format(value)
+}
+
+/** One of two strings by a number, which is their `{count}`. */
+export function countOf(
+  value: number,
+  one: string,
+  many: string,
+  values: Readonly<Record<string, string>> = {},
+): string {
+  return t(value === 1 ? one : many, { ...values, count: count(value) })
+}
+
+let compacts: Intl.NumberFormat | undefined
+export function compact(value: number): string {
+  compacts ??= new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+  return compacts.format(value)
+}
+
+let moments: Intl.DateTimeFormat | undefined
+/** Date and time, to the second. */
+export function moment(iso: string): string {
+  moments ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' })
+  return moments.format(new Date(iso))
+}
+
+let days: Intl.DateTimeFormat | undefined
+export function day(iso: string): string {
+  days ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium' })
+  return days.format(new Date(iso))
+}
+
+let months: Intl.DateTimeFormat | undefined
+/** `November 2026`, of `2026-11`. */
+export function monthName(month: string): string {
+  months ??= new Intl.DateTimeFormat(locale(), { month: 'long', year: 'numeric', timeZone: 'UTC' })
+  const at = Date.parse(`${month}-01`)
+  return Number.isNaN(at) ? month : months.format(at)
+}
+
+const steps = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const
+
+let relatives: Intl.RelativeTimeFormat | undefined
+/** `5 minutes ago`, `in 3 days`. */
+export function ago(iso: string, now = Date.now()): string {
+  relatives ??= new Intl.RelativeTimeFormat(locale(), { numeric: 'auto', style: 'short' })
+  const seconds = (Date.parse(iso) - now) / 1000
+  for (const [unit, length] of steps) {
+    if (Math.abs(seconds) >= length) return relatives.format(Math.trunc(seconds / length), unit)
+  }
+  return relatives.format(Math.trunc(seconds / 10) * 10, 'second')
+}
+
+export function milliseconds(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`
+}
+
+// Arithmetic on decimal strings without rounding: a BigInt and the number of its decimals.
+
+interface Exact {
+  readonly units: bigint
+  readonly scale: number
+}
+
+/** Throws for text other than a plain decimal number. */
+export function exact(text: string): Exact {
+  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? []
+  if (whole === undefined) throw new Error(`${text} is no decimal number`)
+  const units = BigInt(whole + fraction)
+  return { units: sign === '-' ? -units : units, scale: fraction.length }
+}
+
+export function plus(a: Exact, b: Exact): Exact {
+  const scale = Math.max(a.scale, b.scale)
+  return { units: at(a, scale) + at(b, scale), scale }
+}
+
+export function times(a: Exact, b: Exact): Exact {
+  return { units: a.units * b.units, scale: a.scale + b.scale }
+}
+
+export function equal(a: Exact, b: Exact): boolean {
+  const scale = Math.max(a.scale, b.scale)
+  return at(a, scale) === at(b, scale)
+}
+
+export function sumOf(texts: readonly string[]): Exact {
+  return texts.map(exact).reduce(plus, { units: 0n, scale: 0 })
+}
+
+/** Without trailing zeros. */
+export function decimal({ units, scale }: Exact): string {
+  const digits = (units < 0n ? -units : units).toString().padStart(scale + 1, '0')
+  const whole = digits.slice(0, digits.length - scale)
+  const fraction = digits.slice(digits.length - scale).replace(/0+$/, '')
+  return `${units < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`
+}
+
+function at({ units, scale }: Exact, wanted: number): bigint {
+  return units * 10n ** BigInt(wanted - scale)
+}

@@ -3,7 +3,7 @@
 import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, type RefObject, useEffect, useState } from 'react'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Loading } from './basics.tsx'
+import { Button, Failure, Loading } from './kit.tsx'
 
 /** The name of a column, which also identifies it within its table. */
 type Column = string | { readonly name: string; readonly className: string }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { clientMetadataUrl, mcpCallback } from '../mcp/client-metadata.ts'
+import { clientMetadataUrl, mcpCallback } from '../mcp/mcp.ts'
 import { type Asked, type AskedBy, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
 import type { McpServerView } from './views.ts'
 

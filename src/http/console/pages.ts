@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { brotliDecompress } from 'node:zlib'
 import { etagMatches } from '../../catalog/wire.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import type { FreeAnswer } from '../intake/free-reads.ts'
+import type { FreeAnswer } from '../intake/paid/limits.ts'
 
 const decompress = promisify(brotliDecompress)
 

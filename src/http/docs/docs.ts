@@ -9,7 +9,7 @@ import scalarPath from '../../../node_modules/@scalar/api-reference/dist/browser
 import { etagMatches } from '../../catalog/wire.ts'
 import { errorReference, GatewayError, renderError } from '../../errors/errors.ts'
 import { version } from '../../version.ts'
-import type { FreeAnswer } from '../intake/free-reads.ts'
+import type { FreeAnswer } from '../intake/paid/limits.ts'
 import { takesGzip } from '../intake/read-body.ts'
 import { type DocumentedRoute, openApiDocument, type OpenApiDocument } from './openapi.ts'
 

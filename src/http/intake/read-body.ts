@@ -21,7 +21,7 @@ import {
 } from '../../json/json.ts'
 import { Shares } from '../../limits/shares.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
-import type { FreeAnswer } from './free-reads.ts'
+import type { FreeAnswer } from './paid/limits.ts'
 
 interface ConnectionParts {
   /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */

@@ -1,14 +1,18 @@
 // /mcp: the gateway as an MCP server over Streamable HTTP. Each request carries its key; a session is a name alone.
 
-import { lineOf } from '../../accounts/account.ts'
+import { type Caller, lineOf } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { errorResponse } from '../intake/error-response.ts'
+import { credentialOf, logOwnFault, noteRefusal } from '../intake/answer.ts'
 import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
+import type { Site } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
-import type { Call, Route } from '../route.ts'
-import { ownApi } from './api.ts'
-import type { GatewayApi } from './server.ts'
+import { type Call, errorResponse, newRequestId, type Route } from '../route.ts'
+import { getCredits } from '../v1/account.ts'
+import { createChatCompletion, estimateCall } from '../v1/chat.ts'
+import { listModels } from '../v1/models.ts'
+import { createResponse } from '../v1/responses-routes.ts'
 import { sessionHeader, withSession } from './running-calls.ts'
+import type { GatewayApi } from './server.ts'
 
 /** Serves every protocol version. Other methods are for sessions and server-initiated messages. */
 export const callMcp: Route = {
@@ -21,7 +25,7 @@ export const callMcp: Route = {
     if (response.status === 401) response.headers.set('www-authenticate', 'Bearer realm="weir"')
     return response
   },
-  operation: async () => (await import('./documentation.ts')).mcp,
+  operation: async () => (await import('../service/documentation.ts')).mcp,
 }
 
 async function serve(parts: HttpParts, call: Call): Promise<Response> {
@@ -64,4 +68,67 @@ function refuseForeignPage({ site }: HttpParts, { headers }: Request): void {
 /** Programs on the caller's own machine may serve pages too. */
 function isLocal(origin: string): boolean {
   return ['localhost', '127.0.0.1', '[::1]'].includes(URL.parse(origin)?.hostname ?? '')
+}
+
+// The gateway's own API for the tools of its MCP server: called in process through the public routes, so that a call
+// is admitted, limited, charged and logged like any other.
+
+const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
+
+/** The API as `caller`, for a request to the gateway's address `base`; `gone` aborts when nobody waits any more. */
+export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: AbortSignal): GatewayApi {
+  // The outer request has its idle timeout lifted already.
+  const within: HttpParts = { ...parts, keepOpen: () => undefined, closeWhenIdle: () => undefined }
+  return async (path, body, signal) => {
+    const url = new URL(path, base)
+    const route = routes.find((each) => each.path === url.pathname)!
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const headers = { 'content-type': 'application/json' }
+    const request = new Request(url, {
+      method: route.method,
+      headers,
+      // The library may report a disconnected client late, or never.
+      signal: AbortSignal.any([signal, gone]),
+      ...(text === undefined ? {} : { body: text }),
+    })
+    const requestId = newRequestId()
+    const arrivedAt = performance.now()
+    try {
+      const call = { request, requestId, params: {}, caller: () => caller, askedBy: () => undefined }
+      return await route.handle(within, call)
+    } catch (thrown) {
+      logOwnFault(parts, thrown, requestId)
+      if (thrown instanceof GatewayError) {
+        const known = credentialOf(caller)
+        noteRefusal(parts, { request, requestId, arrivedAt, known, identify: () => caller }, thrown)
+      }
+      return errorResponse(thrown, requestId, parts.publicUrl())
+    } finally {
+      parts.largeBodies.leave(requestId)
+    }
+  }
+}
+
+// Describes the gateway as an OAuth client, for authorisation servers that read this instead of registering it
+// (draft-ietf-oauth-client-id-metadata-document).
+
+const path = '/client-metadata.json'
+
+/** Below the console's API: where authorisation servers redirect browsers to. */
+export const mcpCallback = 'mcp-servers/callback'
+
+/** The client id of this gateway; undefined if authorisation servers could not read its document. */
+export function clientMetadataUrl(site: Pick<Site, 'url'>): string | undefined {
+  const url = site.url()
+  return url.startsWith('https://') ? `${url}${path}` : undefined
+}
+
+export const clientMetadataDocument: Route<Pick<HttpParts, 'site' | 'mcpAuthorization'>> = {
+  method: 'GET',
+  path,
+  handle: ({ site, mcpAuthorization }) => {
+    const url = site.url()
+    const described = mcpAuthorization.clientMetadata(`${url}/console/api/${mcpCallback}`)
+    return Response.json({ client_id: `${url}${path}`, ...described })
+  },
 }

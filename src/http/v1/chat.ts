@@ -10,7 +10,7 @@ import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 import { embeddingAddresses } from '../../protocols/openai-chat/inbound/read.ts'
 import { inbound as textCompletions } from '../../protocols/openai-completions/inbound.ts'
 import type { Inbound, InboundRequest } from '../../protocols/protocol.ts'
-import type { Refuse } from '../intake/error-response.ts'
+import type { Call, Refuse, Route } from '../route.ts'
 import {
   kindOfCaller,
   type PaidRun,
@@ -21,7 +21,6 @@ import {
 } from '../intake/paid/serve-paid.ts'
 import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
 import type { PaidParts, ResponseParts, ServingParts } from '../parts.ts'
-import type { Call, Route } from '../route.ts'
 
 export const createChatCompletion: Route<ServingParts> = {
   method: 'POST',

@@ -1,7 +1,7 @@
 // Gemini's protocol. Its handlers and schemas are loaded with their first caller.
 
 import { authenticateEither } from '../intake/authenticate.ts'
-import type { FreeReadParts } from '../intake/free-reads.ts'
+import type { FreeReadParts } from '../intake/paid/limits.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
 import type { Identify, Route } from '../route.ts'
 import { refuseGemini } from './gemini-errors.ts'

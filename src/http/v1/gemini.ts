@@ -14,8 +14,8 @@ import {
   withModel,
 } from '../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../protocols/lenient.ts'
-import { type FreeAnswer, freely, type FreeReadParts } from '../intake/free-reads.ts'
-import { refusedLater } from '../intake/note-refusal.ts'
+import { type FreeAnswer, freely, type FreeReadParts } from '../intake/paid/limits.ts'
+import { refusedLater } from '../intake/answer.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'

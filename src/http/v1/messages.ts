@@ -5,12 +5,11 @@ import type { JsonObject } from '../../conversation/request.ts'
 import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../intake/authenticate.ts'
-import { refusalIn, type Refuse } from '../intake/error-response.ts'
-import { refusedLater } from '../intake/note-refusal.ts'
+import { type Call, type Identify, refusalIn, type Refuse, type Route } from '../route.ts'
+import { refusedLater } from '../intake/answer.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { PaidParts, ServingParts } from '../parts.ts'
-import type { Call, Identify, Route } from '../route.ts'
 
 const inShape = refusalIn(inbound.error)
 

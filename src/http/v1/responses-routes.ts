@@ -3,7 +3,7 @@
 import { asCaller } from '../intake/answer.ts'
 import type { ServingParts } from '../parts.ts'
 import type { Route } from '../route.ts'
-import type { StoredParts } from './stored-responses.ts'
+import type { StoredParts } from './responses.ts'
 
 // To import it again for each call would cost more than reading the call.
 let create: typeof import('./responses.ts') | undefined
@@ -26,7 +26,7 @@ export const getResponse: Route<StoredParts> = {
   method: 'GET',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, call) =>
-    (await import('./stored-responses.ts')).showResponse(parts, caller, call),
+    (await import('./responses.ts')).showResponse(parts, caller, call),
   ),
   operation: async () => (await import('./responses-documentation.ts')).getResponse,
 }
@@ -35,7 +35,7 @@ export const deleteResponse: Route<StoredParts> = {
   method: 'DELETE',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, { params }) =>
-    (await import('./stored-responses.ts')).deleteResponse(parts, caller, params['id']!),
+    (await import('./responses.ts')).deleteResponse(parts, caller, params['id']!),
   ),
   operation: async () => (await import('./responses-documentation.ts')).deleteResponse,
 }
@@ -44,7 +44,7 @@ export const listInputItems: Route<StoredParts> = {
   method: 'GET',
   path: '/v1/responses/:id/input_items',
   handle: asCaller(async (parts, caller, call) =>
-    (await import('./stored-responses.ts')).listInputItems(parts, caller, call),
+    (await import('./responses.ts')).listInputItems(parts, caller, call),
   ),
   operation: async () => (await import('./responses-documentation.ts')).listInputItems,
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import type { Caller } from '../../../src/accounts/account.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
-import { ownApi } from '../../../src/http/mcp/api.ts'
+import { ownApi } from '../../../src/http/mcp/mcp.ts'
 import type { HttpParts } from '../../../src/http/parts.ts'
 import { CallLog } from '../../../src/observe/call-log.ts'
 

@@ -2,11 +2,15 @@
 
 import { LRUCache } from 'lru-cache'
 import { type ApiKey, lineOf } from '../../../accounts/account.ts'
+import { networkOf } from '../../../accounts/identity/network.ts'
+import { WindowLimit } from '../../../accounts/identity/sign-in-limits.ts'
 import type { Awaitable } from '../../../async/async.ts'
 import type { InFlight, Kind } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../lru.ts'
 import { plural } from '../../../text/csv.ts'
+import { authenticateEither, type Authentication } from '../authenticate.ts'
+import type { Site } from '../site.ts'
 
 /** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {
@@ -37,7 +41,7 @@ const roundingMs = 0.001
 const manyBuckets = 10_000
 
 /** Rates of one kind by name. Times are milliseconds of the given clock. */
-export class Rates {
+class Rates {
   readonly #clock: () => number
   readonly #buckets = new Map<string, Bucket>()
   /** Of how many buckets the full ones are dropped next. */
@@ -231,4 +235,124 @@ export function isRateLimited(limits: RequestLimits, { key }: LimitedCaller): bo
 function lower(general: number, own: number | null): number {
   if (own === null || own <= 0) return general
   return general > 0 ? Math.min(general, own) : own
+}
+
+// Limits what one reads of what is large and costs nothing: lists of models, and the documentation.
+
+/** What an answer counts at least: it has been looked for. */
+const leastBytes = 16_384
+
+export class FreeReads {
+  readonly #perMinute: number
+  readonly #rates: Rates
+
+  /** `bytesPerMinute` of one reader; 0 for no limit. `clock` gives milliseconds. */
+  constructor(bytesPerMinute: number, clock: () => number) {
+    this.#perMinute = bytesPerMinute
+    this.#rates = new Rates(clock)
+  }
+
+  /** Throws `rate_limit_exceeded` if the reader has had its share. To be asked before anything is made. */
+  require(reader: string): void {
+    if (this.#perMinute === 0) return
+    const retryAfterMs = this.#rates.waitMs(reader, this.#perMinute, leastBytes)
+    if (retryAfterMs === 0) return
+    const message = `More than ${plural(this.#perMinute, 'byte')} of lists and pages were read in a minute.`
+    throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
+  }
+
+  /** Counts what was made and sent for the reader; may overdraw its share. */
+  count(reader: string, bytes: number): void {
+    this.#rates.spend(reader, Math.max(leastBytes, bytes))
+  }
+}
+
+/** An answer, and how many bytes were made and sent for it. */
+export interface FreeAnswer {
+  readonly response: Response
+  readonly bytes: number
+}
+
+/** What `read` answers, counted for whoever asks. Rejects with `rate_limit_exceeded`, and as `read` does. */
+export async function freely(
+  parts: FreeReadParts,
+  request: Request,
+  read: () => FreeAnswer | Promise<FreeAnswer>,
+  header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
+): Promise<Response> {
+  const reader = await readerOf(parts, request, header)
+  parts.freeReads.require(reader)
+  let bytes = 0
+  try {
+    const answer = await read()
+    bytes = answer.bytes
+    return answer.response
+  } finally {
+    // What there is not has been looked for as well.
+    parts.freeReads.count(reader, bytes)
+  }
+}
+
+export interface FreeReadParts extends Authentication {
+  readonly freeReads: FreeReads
+  readonly site: Pick<Site, 'addressOf'>
+}
+
+/** Whose share a request is read from: the account's whose key it brings, else its network's. */
+async function readerOf(
+  parts: FreeReadParts,
+  request: Request,
+  header: 'x-api-key' | 'x-goog-api-key',
+): Promise<string> {
+  const { headers } = request
+  try {
+    if (headers.has('authorization') || headers.has(header))
+      return `account ${(await authenticateEither(headers, parts, header)).account.id}`
+  } catch (error) {
+    // Nobody needs a key here: one that is not valid is as good as none.
+    if (!(error instanceof GatewayError)) throw error
+  }
+  return networkOf(parts.site.addressOf(request))
+}
+
+// Limits unsigned messages per network. Signed ones are never counted and always accepted, whoever else uses the same
+// address: thousands of payments may be reported at once.
+
+/** Messages of processors have a few kilobytes. */
+const mostBytes = 256 * 1024
+/** What is read of a message of a network that has sent too many: its signature costs next to nothing to compare. */
+const fewBytes = 32 * 1024
+
+export class HookLimit {
+  readonly #refused: WindowLimit
+
+  /** `most` refused messages in a minute from one network; `clock` gives milliseconds. */
+  constructor(most: number, clock: () => number) {
+    this.#refused = new WindowLimit(most, minuteMs, clock)
+  }
+
+  /**
+   * Reads and verifies a message that came from `address` by `verified`, which is given how many bytes it may read. What
+   * that refuses is counted. Rejects as it does, and with `rate_limit_exceeded` instead when its network has sent too
+   * many: then a message is read when it is short, or, where verifying costs more than reading, not at all.
+   */
+  async check<Message>(
+    address: string,
+    beyond: 'short' | 'unread',
+    verified: (mostBytes: number) => Promise<Message>,
+  ): Promise<Message> {
+    const network = networkOf(address)
+    const retryAfterMs = this.#refused.waitMs(network)
+    const tooMany = (cause?: unknown) => {
+      const message = 'Too many messages without a valid signature came from this network.'
+      return new GatewayError('rate_limit_exceeded', { message, retryAfterMs, cause })
+    }
+    if (retryAfterMs > 0 && beyond === 'unread') throw tooMany()
+    try {
+      return await verified(retryAfterMs > 0 ? fewBytes : mostBytes)
+    } catch (error) {
+      this.#refused.take(network)
+      throw retryAfterMs > 0 ? tooMany(error) : error
+    }
+  }
 }

@@ -20,7 +20,7 @@ import { type ErrorCode, GatewayError } from '../../../errors/errors.ts'
 import type { Warning } from '../../../protocols/lowering.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../../protocols/protocol.ts'
 import type { PaidParts } from '../../parts.ts'
-import { errorResponse, type Refuse } from '../error-response.ts'
+import { errorResponse, type Refuse } from '../../route.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */

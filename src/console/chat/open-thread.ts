@@ -4,10 +4,9 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import { useLocation } from 'wouter'
-import { call, CallError, newId, send } from '../../api/call.ts'
-import { conversationsNow, queryClient, useConversations } from '../../api/queries.ts'
-import type { Conversation, ListedConversation, Receipt, SessionView } from '../../api/wire.ts'
-import { t } from '../../strings/text.ts'
+import { call, CallError, conversationsNow, newId, queryClient, send, useConversations } from '../api/call.ts'
+import type { Conversation, ListedConversation, Receipt, SessionView } from '../api/wire.ts'
+import { t } from '../strings/text.ts'
 import {
   after,
   type Answer,

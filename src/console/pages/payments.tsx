@@ -1,16 +1,218 @@
-// The statement of a month, to read, print or save: for the account's holder and for operators.
+// The payments of the account, the newest first.
 
 import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
-import { call } from '../../api/call.ts'
-import type { MonthlyStatement, MovementKind } from '../../api/payments.ts'
-import { useSession } from '../../api/queries.ts'
-import { day, decimal, exact, monthName, plus, sumOf, usd } from '../../strings/format.ts'
-import { t } from '../../strings/text.ts'
-import { Button, Failure, Loading, Note, Section } from '../../ui/basics.tsx'
-import { Choice } from '../../ui/form.tsx'
-import { numeric, Table } from '../../ui/table.tsx'
-import { inr, poolNames } from '../words.tsx'
+import { call, useSession } from '../api/call.ts'
+import {
+  type MonthlyStatement,
+  type MovementKind,
+  type PaymentReceipt,
+  type TopUp,
+  useTopUps,
+} from '../api/payments.ts'
+import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
+import { Button, Choice, Failure, Loading, Note, Section, TextField, Time } from '../ui/kit.tsx'
+import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { rateDay } from './top-up.tsx'
+import { inr, poolNames, processorName, TopUpBadges } from './words.tsx'
+
+export function Payments() {
+  const topUps = useTopUps()
+  const rows = topUps.data?.pages.flatMap(({ data }) => data) ?? []
+  return (
+    <Section title={t('Payments')}>
+      <QueryState query={topUps} rows={2} />
+      {topUps.data && rows.length === 0 && <p className="text-muted">{t('Nothing was topped up yet.')}</p>}
+      {rows.length > 0 && (
+        <TopUpTable
+          label={t('Payments')}
+          rows={rows}
+          address={({ id }) => `/credits/top-ups/${id}`}
+          receipt={receiptLink}
+        />
+      )}
+      <Older list={topUps} />
+    </Section>
+  )
+}
+
+function receiptLink({ id, receipt }: TopUp) {
+  return (
+    <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
+      {receipt}
+    </Link>
+  )
+}
+
+// Top-ups in a table, for the account that paid and for an operator.
+
+/** `address` is the page of a top-up; `account` adds a column. */
+export function TopUpTable<Row extends TopUp>({
+  label,
+  rows,
+  address,
+  receipt,
+  account,
+}: {
+  label: string
+  rows: readonly Row[]
+  address: (topUp: Row) => string
+  receipt: (topUp: Row) => ReactNode
+  account?: (topUp: Row) => ReactNode
+}) {
+  return (
+    <Table
+      label={label}
+      columns={[
+        t('When'),
+        t('State'),
+        ...(account ? [t('Account')] : []),
+        t('Paid with'),
+        numeric(t('Amount')),
+        numeric(t('Credit')),
+        t('Receipt'),
+      ]}
+    >
+      {rows.map((topUp) => (
+        <tr key={topUp.id}>
+          <td>
+            <Link href={address(topUp)} className="text-accent underline">
+              <Time at={topUp.created_at} />
+            </Link>
+          </td>
+          <td>
+            <TopUpBadges topUp={topUp} />
+          </td>
+          {account && <td>{account(topUp)}</td>}
+          <td className="whitespace-nowrap">{processorName(topUp.processor)}</td>
+          <td className="num">{inr(topUp.amount)}</td>
+          <td className="num">{usd(topUp.credit_usd)}</td>
+          <td className="whitespace-nowrap">{topUp.receipt === null ? '–' : receipt(topUp)}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+// The receipt of a payment, for printing: payer, payee, amount and credit. It is not a tax invoice.
+
+export function ReceiptPage() {
+  const { id } = useParams<{ id: string }>()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['top-ups', id, 'receipt'],
+    queryFn: () => call<PaymentReceipt>('GET', `top-ups/${encodeURIComponent(id)}/receipt`),
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px] print:hidden">
+        <Link href={`/credits/top-ups/${id}`} className="text-accent underline">
+          {t('Top-up')}
+        </Link>
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <h1 className="mb-4 text-xl font-semibold">{t('Payment receipt')}</h1>
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Receipt receipt={data} />}
+    </>
+  )
+}
+
+function Receipt({ receipt }: { receipt: PaymentReceipt }) {
+  // Only the payer's e-mail address is stored; other details are typed in for printing.
+  const [name, setName] = useState('')
+  const [gstin, setGstin] = useState('')
+  const { seller } = receipt
+  return (
+    <>
+      <div className="card mb-4 flex flex-wrap items-end gap-3 p-4 print:hidden">
+        <div className="min-w-48 flex-1">
+          <TextField
+            label={t('Your name on it')}
+            value={name}
+            maxLength={200}
+            onChange={(event) => setName(event.target.value)}
+          />
+        </div>
+        <div className="min-w-48 flex-1">
+          <TextField
+            label={t('Your GSTIN on it')}
+            value={gstin}
+            maxLength={15}
+            onChange={(event) => setGstin(event.target.value)}
+          />
+        </div>
+        <Button look="primary" onClick={() => print()}>
+          {t('Print')}
+        </Button>
+      </div>
+      <article className="card max-w-2xl p-6 print:max-w-none print:border-0 print:p-0">
+        <header className="flex flex-wrap justify-between gap-4">
+          <div>
+            <h1 className="text-xl font-semibold">{t('Payment receipt')}</h1>
+            <p className="font-mono">{receipt.receipt}</p>
+          </div>
+          <address className="text-right not-italic">
+            <span className="block font-semibold">{seller.name ?? t('The operator of this gateway')}</span>
+            {seller.address !== null && <span className="block whitespace-pre-line">{seller.address}</span>}
+            {seller.gstin !== null && <span className="block">GSTIN {seller.gstin}</span>}
+          </address>
+        </header>
+        <dl className="mt-6 border-t border-line">
+          <Line name={t('Received from')}>
+            {name !== '' && <span className="block">{name}</span>}
+            <span className="block">{receipt.payer}</span>
+            {gstin !== '' && <span className="block">GSTIN {gstin}</span>}
+          </Line>
+          <Line name={t('Amount received')}>
+            <strong>{inr(receipt.amount)}</strong>
+          </Line>
+          <Line name={t('Paid on')}>{receipt.paid_at === null ? '–' : moment(receipt.paid_at)}</Line>
+          <Line name={t('Paid with')}>
+            {processorName(receipt.processor)}
+            {receipt.method !== null && `, ${receipt.method}`}
+          </Line>
+          <Line name={t('Payment')}>
+            <span className="font-mono break-all">{receipt.payment_id}</span>
+          </Line>
+          <Line name={t('For')}>
+            {t('{credit} of prepaid credit for model usage', { credit: usd(receipt.credit_usd) })}
+          </Line>
+          <Line name={t('Rate')}>
+            {t('₹{rate} for $1: {source}, {day}', {
+              rate: receipt.rate,
+              source: receipt.rate_source,
+              day: rateDay(receipt.rate_as_of),
+            })}
+          </Line>
+          <Line name={t('Credit usable until')}>{day(receipt.credit_expires_at)}</Line>
+          {Number(receipt.refunded) > 0 && <Line name={t('Paid back since')}>{inr(receipt.refunded)}</Line>}
+          <Line name={t('Top-up')}>
+            <span className="font-mono break-all">{receipt.id}</span>
+          </Line>
+        </dl>
+        <p className="mt-4 text-[12.5px] text-muted">
+          {t('This is a receipt of a payment and no tax invoice.')}
+        </p>
+      </article>
+    </>
+  )
+}
+
+function Line({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className="grid grid-cols-[9rem_1fr] gap-3 border-b border-line py-2">
+      <dt className="text-muted">{name}</dt>
+      <dd className="min-w-0">{children}</dd>
+    </div>
+  )
+}
+
+// The statement of a month, to read, print or save: for the account's holder and for operators.
 
 interface Place {
   /** The path of the account's statements below `/console/api/`. */

@@ -1,9 +1,19 @@
 // Basic components of all pages.
 
-import { type ButtonHTMLAttributes, type MouseEvent, type ReactNode, useState } from 'react'
+import {
+  type ButtonHTMLAttributes,
+  type FormEvent,
+  type InputHTMLAttributes,
+  type MouseEvent,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from 'react'
 import { faultIn } from '../api/call.ts'
-import { ago, moment, usd, usdShort } from '../strings/format.ts'
-import { t } from '../strings/text.ts'
+import { ago, moment, t, usd, usdShort } from '../strings/text.ts'
 
 type Look = 'primary' | 'plain' | 'danger' | 'quiet'
 
@@ -275,4 +285,242 @@ export function saveFile(name: string, type: string, text: string): void {
   link.download = name
   link.click()
   URL.revokeObjectURL(link.href)
+}
+
+// Fields of forms, each with a label, a hint and its error.
+
+interface FieldProps {
+  readonly label: string
+  readonly hint?: ReactNode
+  readonly error?: string | undefined
+}
+
+export function TextField({
+  label,
+  hint,
+  error,
+  ...input
+}: FieldProps & InputHTMLAttributes<HTMLInputElement>) {
+  const id = useId()
+  return (
+    <Framed id={id} label={label} hint={hint} error={error}>
+      <input
+        id={id}
+        className="control"
+        aria-invalid={error !== undefined || undefined}
+        aria-describedby={describedBy(id, hint, error)}
+        {...input}
+      />
+    </Framed>
+  )
+}
+
+export function Choice({
+  label,
+  hint,
+  error,
+  options,
+  ...select
+}: FieldProps &
+  SelectHTMLAttributes<HTMLSelectElement> & { options: readonly (readonly [string, string])[] }) {
+  const id = useId()
+  return (
+    <Framed id={id} label={label} hint={hint} error={error}>
+      <select id={id} className="control" aria-describedby={describedBy(id, hint, error)} {...select}>
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </Framed>
+  )
+}
+
+function Framed({ id, label, hint, error, children }: FieldProps & { id: string; children: ReactNode }) {
+  return (
+    <div>
+      <label htmlFor={id} className="mb-1 block text-[13px] font-medium">
+        {label}
+      </label>
+      {children}
+      {hint !== undefined && (
+        <p id={`${id}-hint`} className="mt-1 text-[12.5px] text-muted">
+          {hint}
+        </p>
+      )}
+      {error !== undefined && (
+        <p id={`${id}-error`} className="mt-1 text-[12.5px] text-bad">
+          {error}
+        </p>
+      )}
+    </div>
+  )
+}
+
+function describedBy(id: string, hint: ReactNode, error: string | undefined): string | undefined {
+  const ids = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-error`])]
+  return ids.length === 0 ? undefined : ids.join(' ')
+}
+
+/** The text of a field; undefined if it is empty. */
+export function textOf(form: FormData, name: string): string | undefined {
+  const value = form.get(name)
+  const text = typeof value === 'string' ? value.trim() : ''
+  return text === '' ? undefined : text
+}
+
+// A form in a dialog that sends one act: it shows why it was refused, and cannot be sent twice at once.
+
+interface ActFormProps {
+  /** Runs the act. What it throws is shown. */
+  readonly onSubmit: (given: FormData) => Promise<void>
+  /** The text of its button. */
+  readonly action: string
+  readonly look?: 'primary' | 'danger'
+  /** Names of fields that show their own faults, by the function that `children` gets. */
+  readonly fields?: readonly string[]
+  readonly children: ReactNode | ((faultOf: (field: string) => string | undefined) => ReactNode)
+}
+
+export function ActForm({ onSubmit, action, look = 'primary', fields = [], children }: ActFormProps) {
+  const { error, busy, act } = useAct()
+  const fault = error === null ? undefined : faultIn(error)
+  const faultOf = (field: string) => (fault?.param === field ? fault.message : undefined)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const given = new FormData(event.currentTarget)
+    void act(() => onSubmit(given))
+  }
+  return (
+    <form onSubmit={submit} className="grid gap-3.5">
+      {typeof children === 'function' ? children(faultOf) : children}
+      {fault && !fields.includes(fault.param ?? '') && <Failure error={error} />}
+      <div>
+        <Button type="submit" look={look} busy={busy}>
+          {action}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+/** Runs an act: `busy` while it runs, `error` if it was refused. */
+export function useAct() {
+  const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+  const act = async (work: () => Promise<void>) => {
+    setBusy(true)
+    setError(null)
+    try {
+      await work()
+    } catch (thrown) {
+      setError(thrown)
+    } finally {
+      setBusy(false)
+    }
+  }
+  return { error, busy, act }
+}
+
+// A modal dialog: the browser's own, which keeps the focus, closes on Escape and makes the page behind it inert.
+
+interface DialogProps {
+  readonly title: string
+  readonly onClose: () => void
+  readonly children: ReactNode
+  readonly wide?: boolean
+  /** Not closed by Escape, for content that is shown only once. */
+  readonly firm?: boolean
+}
+
+/** Shown as long as it is rendered. */
+export function Dialog({ title, onClose, children, wide = false, firm = false }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const titleId = useId()
+  useEffect(() => {
+    const element = dialog.current!
+    element.showModal()
+    return () => element.close()
+  }, [])
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={titleId}
+      onCancel={(event) => {
+        event.preventDefault()
+        if (!firm) onClose()
+      }}
+      className={`card m-auto max-h-[92dvh] w-[calc(100vw-1.5rem)] overflow-y-auto p-5 text-start shadow-xl ${wide ? 'max-w-2xl' : 'max-w-md'}`}
+    >
+      <div className="mb-4 flex items-start gap-3">
+        <h2 id={titleId} className="flex-1 text-base font-semibold">
+          {title}
+        </h2>
+        {!firm && (
+          <Button small look="quiet" aria-label={t('Close')} onClick={onClose}>
+            ✕
+          </Button>
+        )}
+      </div>
+      {children}
+    </dialog>
+  )
+}
+
+/** Revokes a row of a table, once that is confirmed: nothing brings it back. Screen readers hear which row. */
+export function RevokeButton({
+  name,
+  consequence,
+  revoke,
+}: {
+  name: string
+  consequence: string
+  /** Rejects with what the gateway refuses it for, which is shown. */
+  revoke: () => Promise<void>
+}) {
+  const [asking, setAsking] = useState(false)
+  const close = () => setAsking(false)
+  return (
+    <>
+      <Button small look="danger" aria-label={t('Revoke {name}', { name })} onClick={() => setAsking(true)}>
+        {t('Revoke')}
+      </Button>
+      {asking && (
+        <Dialog title={t('Revoke {name}', { name })} onClose={close}>
+          <ActForm onSubmit={revoke} action={t('Revoke')} look="danger">
+            <p>{consequence}</p>
+          </ActForm>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+interface ShownOnceProps {
+  readonly title: string
+  readonly warning: string
+  readonly secret: string
+  /** What the secret is, for screen readers. */
+  readonly label: string
+  /** The button that closes the dialog. */
+  readonly done: string
+  readonly onClose: () => void
+}
+
+/** A secret, the only time that it is shown: Escape does not close the dialog. */
+export function ShownOnce({ title, warning, secret, label, done, onClose }: ShownOnceProps) {
+  return (
+    <Dialog title={title} onClose={onClose} firm>
+      <div className="grid gap-3">
+        <Note tone="warn">{warning}</Note>
+        <Code text={secret} label={label} />
+        <div>
+          <Button look="primary" onClick={onClose}>
+            {done}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
 }

@@ -3,7 +3,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
-import { call, faultIn, newId, relayedAnswerWithinMs } from '../../api/call.ts'
+import { call, faultIn, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import {
   isWaiting,
   type ProcessorId,
@@ -11,12 +11,22 @@ import {
   type TopUpTerms,
   useTopUp,
   useTopUpTerms,
-} from '../../api/payments.ts'
-import { day, moment, usd } from '../../strings/format.ts'
-import { t } from '../../strings/text.ts'
-import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../../ui/basics.tsx'
-import { Choice, TextField, textOf, useAct } from '../../ui/form.tsx'
-import { inr, problems, processorName, TopUpBadges } from '../words.tsx'
+} from '../api/payments.ts'
+import { day, moment, t, usd } from '../strings/text.ts'
+import {
+  Button,
+  Choice,
+  Fact,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  Section,
+  TextField,
+  textOf,
+  useAct,
+} from '../ui/kit.tsx'
+import { inr, problems, processorName, TopUpBadges } from './words.tsx'
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()

@@ -1,0 +1,753 @@
+// The payments of all accounts, and the messages of their processors.
+
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { Link, useLocation, useParams } from 'wouter'
+import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
+import type { ProcessorId, TopUp } from '../api/payments.ts'
+import type { Page } from '../api/wire.ts'
+import { TopUpTable } from '../pages/payments.tsx'
+import { inr, problems, processorName, TopUpBadges } from '../pages/words.tsx'
+import { elevate } from '../session/credentials.tsx'
+import { countOf, day, decimal, exact, moment, plus, t, usd } from '../strings/text.ts'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Choice,
+  Dialog,
+  Empty,
+  Fact,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  RevokeButton,
+  Section,
+  ShownOnce,
+  TextField,
+  textOf,
+  Time,
+  useAct,
+} from '../ui/kit.tsx'
+import { numeric, Older, QueryState, screenReaderOnly, Table } from '../ui/table.tsx'
+import type { AccountRow } from './wire.ts'
+
+const parts = [
+  ['/operator/payments', 'Top-ups'],
+  ['/operator/payments/messages', 'Messages'],
+  ['/operator/payments/vouchers', 'Vouchers'],
+  ['/operator/payments/subscriptions', 'Subscriptions'],
+] as const
+
+/** The head of each page about payments, with links to the others. */
+function PaymentsHead({ children }: { children?: ReactNode }) {
+  const [path] = useLocation()
+  return (
+    <>
+      <PageHead title={t('Payments')}>{children}</PageHead>
+      <nav aria-label={t('Payments')} className="mb-4 flex flex-wrap gap-1">
+        {parts.map(([address, name]) => (
+          <Link
+            key={address}
+            href={address}
+            aria-current={path === address ? 'page' : undefined}
+            className={`rounded-md px-3 py-1.5 ${path === address ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-panel'}`}
+          >
+            {t(name)}
+          </Link>
+        ))}
+      </nav>
+    </>
+  )
+}
+
+export function AllPayments() {
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'top-ups'],
+    queryFn: ({ pageParam }) =>
+      call<Page<AnyTopUp>>('GET', `admin/top-ups${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  return (
+    <>
+      <PaymentsHead />
+      <QueryState query={list} />
+      {list.data && rows.length === 0 && <Empty title={t('Nothing was topped up yet.')} />}
+      {rows.length > 0 && (
+        <TopUpTable
+          label={t('Top-ups')}
+          rows={rows}
+          address={({ id }) => `/operator/payments/${id}`}
+          receipt={receiptOf}
+          account={accountOf}
+        />
+      )}
+      <Older list={list} />
+    </>
+  )
+}
+
+function receiptOf({ receipt }: AnyTopUp) {
+  return receipt
+}
+
+function accountOf({ account }: AnyTopUp) {
+  return <AccountLink id={account} />
+}
+
+function AccountLink({ id }: { id: string }) {
+  return (
+    <Link href={`/operator/accounts/${id}`} className="font-mono text-[12px] text-accent underline">
+      {id}
+    </Link>
+  )
+}
+
+export function Messages() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'payment-events'],
+    queryFn: () => call<{ data: readonly PaymentEvent[] }>('GET', 'admin/payment-events'),
+  })
+  return (
+    <>
+      <PaymentsHead />
+      <QueryState query={{ error, isPending, refetch }} />
+      {data?.data.length === 0 && <Empty title={t('No processor has sent a message yet.')} />}
+      {data && data.data.length > 0 && <EventTable events={data.data} />}
+    </>
+  )
+}
+
+const outcomes: Readonly<Record<PaymentEvent['outcome'], 'good' | 'warn' | 'bad' | 'plain'>> = {
+  received: 'warn',
+  waiting: 'warn',
+  unmatched: 'bad',
+  applied: 'good',
+  ignored: 'plain',
+  refused: 'bad',
+}
+
+function EventTable({ events }: { events: readonly PaymentEvent[] }) {
+  return (
+    <Table
+      label={t('Messages')}
+      columns={[t('When'), t('Type'), t('Outcome'), t('Top-up'), t('Payment'), t('Id')]}
+    >
+      {events.map((event) => (
+        <tr key={`${event.processor} ${event.id}`}>
+          <td>
+            <Time at={event.at} />
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">
+            {event.processor} {event.type}
+          </td>
+          <td>
+            <Badge tone={outcomes[event.outcome]}>{t(event.outcome)}</Badge>
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">
+            {event.top_up === null ? (
+              '–'
+            ) : (
+              <Link href={`/operator/payments/${event.top_up}`} className="text-accent underline">
+                {event.top_up}
+              </Link>
+            )}
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">{event.payment_id ?? '–'}</td>
+          <td className="font-mono text-[12px] whitespace-nowrap">{event.id}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+// One top-up, for operators: its messages, its refunds, and what can be done.
+
+export function PaymentPage() {
+  const { id } = useParams<{ id: string }>()
+  const path = `admin/top-ups/${encodeURIComponent(id)}`
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'top-up', id],
+    queryFn: async () => (await call<{ data: TopUpWhole }>('GET', path)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/operator/payments" className="text-accent underline">
+          {t('Payments')}
+        </Link>
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <PageHead title={t('Top-up')} />
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Whole topUp={data} path={path} />}
+    </>
+  )
+}
+
+function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [refunding, setRefunding] = useState(false)
+  const reconcile = () =>
+    act(async () => {
+      await call('POST', `${path}/reconcile`, undefined, { withinMs: relayedAnswerWithinMs })
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  const canRefund = ['credited', 'refunded_part', 'disputed'].includes(topUp.state)
+  return (
+    <>
+      <PageHead title={t('Top-up of {amount}', { amount: inr(topUp.amount) })}>
+        <TopUpBadges topUp={topUp} />
+      </PageHead>
+      {topUp.problem !== null && (
+        <div className="mb-4">
+          <Note tone="bad">{t(problems[topUp.problem] ?? topUp.problem)}</Note>
+        </div>
+      )}
+      <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
+        <Fact name={t('Id')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.id}</span>
+        </Fact>
+        <Fact name={t('Account')}>
+          <span className="break-all">
+            <AccountLink id={topUp.account} />
+          </span>
+        </Fact>
+        <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>
+        <Fact name={t('Rate')}>{`₹${topUp.rate}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
+        <Fact name={t('Processor')}>{processorName(topUp.processor)}</Fact>
+        <Fact name={t('Page')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
+        </Fact>
+        <Fact name={t('Payment')}>
+          <span className="font-mono text-[12.5px] break-all">{topUp.payment_id ?? '–'}</span>
+        </Fact>
+        <Fact name={t('Receipt')}>{topUp.receipt ?? '–'}</Fact>
+        <Fact name={t('Opened')}>{moment(topUp.created_at)}</Fact>
+        <Fact name={t('Paid')}>{topUp.paid_at === null ? '–' : moment(topUp.paid_at)}</Fact>
+        <Fact name={t('Last asked')}>
+          <Time at={topUp.checked_at} none={t('never')} />
+        </Fact>
+      </dl>
+      <div className="mt-4 flex flex-wrap gap-2">
+        <Button busy={busy} onClick={() => void reconcile()}>
+          {t('Ask the processor now')}
+        </Button>
+        {canRefund && (
+          <Button look="danger" onClick={() => setRefunding(true)}>
+            {t('Refund')}
+          </Button>
+        )}
+      </div>
+      {error !== null && (
+        <div className="mt-3">
+          <Failure error={error} />
+        </div>
+      )}
+      <Section title={t('Messages')}>
+        {topUp.events.length === 0 ? (
+          <p className="text-muted">{t('None came; what is known was asked for.')}</p>
+        ) : (
+          <EventTable events={topUp.events} />
+        )}
+      </Section>
+      {topUp.reversals.length > 0 && <Reversals topUp={topUp} />}
+      {refunding && <Refund topUp={topUp} path={path} onClose={() => setRefunding(false)} />}
+    </>
+  )
+}
+
+function Reversals({ topUp }: { topUp: TopUpWhole }) {
+  return (
+    <Section title={t('Taken back')}>
+      <Table
+        label={t('Taken back')}
+        columns={[t('When'), t('What'), t('Id'), numeric(t('Amount')), numeric(t('Credit')), t('Ledger')]}
+      >
+        {topUp.reversals.map((reversal) => (
+          <tr key={reversal.id}>
+            <td>
+              <Time at={reversal.at} />
+            </td>
+            <td>
+              <Badge tone="warn">{t(reversal.kind.replace('_', ' '))}</Badge>
+            </td>
+            <td className="font-mono text-[12px]">{reversal.id}</td>
+            <td className="num">{inr(reversal.amount)}</td>
+            <td className="num">{usd(reversal.credit_usd)}</td>
+            <td>{reversal.booked ? t('booked') : t('to be booked')}</td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  )
+}
+
+function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
+  const client = useQueryClient()
+  // If the answer was lost, the same refund is sent again with this id and made once.
+  const [id] = useState(() => newId())
+  const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
+  const refund = async (given: FormData) => {
+    const amount = textOf(given, 'amount') ?? rest
+    await elevate(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
+  }
+  return (
+    <Dialog title={t('Refund')} onClose={onClose}>
+      <ActForm onSubmit={refund} action={t('Give it back')} look="danger" fields={['amount']}>
+        {(faultOf) => (
+          <>
+            <p className="text-muted">
+              {t(
+                'The money goes back through {name}; its credit is taken at the rate of the payment. What is spent already becomes a debt.',
+                {
+                  name: processorName(topUp.processor),
+                },
+              )}
+            </p>
+            <TextField
+              label={t('Rupees')}
+              name="amount"
+              inputMode="decimal"
+              hint={t('Empty: all that is left, {amount}.', { amount: inr(rest) })}
+              error={faultOf('amount')}
+            />
+          </>
+        )}
+      </ActForm>
+    </Dialog>
+  )
+}
+
+// Answers of the API for operators about payments.
+
+type AnyTopUp = TopUp & { readonly account: string }
+
+interface PaymentEvent {
+  readonly processor: ProcessorId
+  readonly id: string
+  readonly type: string
+  readonly at: string
+  readonly outcome: 'received' | 'waiting' | 'unmatched' | 'applied' | 'ignored' | 'refused'
+  readonly top_up: string | null
+  readonly payment_id: string | null
+}
+
+type TopUpWhole = AnyTopUp & {
+  readonly reference: string | null
+  readonly checked_at: string | null
+  readonly events: readonly PaymentEvent[]
+  readonly reversals: readonly {
+    readonly id: string
+    readonly kind: string
+    readonly amount: string
+    readonly credit_usd: string
+    readonly held_usd: string
+    readonly booked: boolean
+    readonly at: string
+  }[]
+}
+
+interface Voucher {
+  readonly id: string
+  readonly credit_usd: string
+  readonly state: 'valid' | 'redeemed' | 'revoked' | 'expired'
+  readonly note: string
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly account: string | null
+}
+
+type MadeVoucher = Voucher & { readonly code: string }
+
+interface Product {
+  readonly id: string
+  readonly credit_usd: string
+  readonly months: number
+}
+
+interface Period {
+  readonly subscription: string
+  readonly source: string
+  readonly account: string
+  readonly product: string
+  readonly state: 'active' | 'grace' | 'ended' | 'refunded' | 'refund_reversed'
+  readonly from: string
+  readonly to: string
+  readonly credit_usd: string
+  readonly lot: string | null
+}
+
+// Periods of subscriptions that are sold elsewhere: granted and ended by hand.
+
+const subscriptionTones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>> = {
+  active: 'good',
+  grace: 'warn',
+  ended: 'plain',
+  refunded: 'bad',
+  refund_reversed: 'good',
+}
+
+interface Listed {
+  readonly data: readonly Period[]
+  readonly products: readonly Product[]
+}
+
+export function Subscriptions() {
+  const [granting, setGranting] = useState(false)
+  const [ending, setEnding] = useState<Period | null>(null)
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'subscriptions'],
+    queryFn: () => call<Listed>('GET', 'admin/subscriptions'),
+  })
+  const periods = data?.data
+  return (
+    <>
+      <PaymentsHead>
+        <Button look="primary" onClick={() => setGranting(true)}>
+          {t('Grant a period')}
+        </Button>
+      </PaymentsHead>
+      <QueryState query={{ error, isPending, refetch }} />
+      {periods?.length === 0 && (
+        <Empty title={t('There are no subscriptions.')}>
+          <p>
+            {t('Their seller sends signed messages to /hooks/subscriptions, or a period is granted here.')}
+          </p>
+        </Empty>
+      )}
+      {periods && periods.length > 0 && (
+        <Table
+          label={t('Subscriptions')}
+          columns={[
+            t('Subscription'),
+            t('State'),
+            t('Account'),
+            t('Product'),
+            t('From'),
+            t('To'),
+            numeric(t('Credit')),
+            screenReaderOnly(t('Actions')),
+          ]}
+        >
+          {periods.map((period) => (
+            <tr key={`${period.source} ${period.subscription} ${period.product} ${period.from} ${period.to}`}>
+              <td className="font-mono text-[12px]">
+                {period.source} {period.subscription}
+              </td>
+              <td>
+                <Badge tone={subscriptionTones[period.state]}>{t(period.state.replace('_', ' '))}</Badge>
+              </td>
+              <td>
+                <AccountLink id={period.account} />
+              </td>
+              <td>{period.product}</td>
+              <td className="whitespace-nowrap">{day(period.from)}</td>
+              <td className="whitespace-nowrap">{day(period.to)}</td>
+              <td className="num">{usd(period.credit_usd)}</td>
+              <td className="text-right">
+                {(period.state === 'active' || period.state === 'grace') && (
+                  <Button
+                    small
+                    look="danger"
+                    aria-label={t('End {name}', { name: period.subscription })}
+                    onClick={() => setEnding(period)}
+                  >
+                    {t('End')}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {granting && <Granting products={data?.products ?? []} onClose={() => setGranting(false)} />}
+      {ending && <Ending period={ending} onClose={() => setEnding(null)} />}
+    </>
+  )
+}
+
+const tenYearsMs = 3_650 * 86_400_000
+
+function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
+  const client = useQueryClient()
+  // If the answer was lost, the same period is sent again and granted once: these two name it.
+  const [{ subscription, begins }] = useState(() => ({
+    subscription: `sub_${newId().slice(0, 18)}`,
+    begins: Date.now(),
+  }))
+  const [typed, setTyped] = useState('')
+  const accounts = useAccountsLike(typed)
+  const grant = async (given: FormData) => {
+    const until = textOf(given, 'to')
+    const body = {
+      subscription,
+      source: 'manual',
+      account: await accountIdOf(typed),
+      product: textOf(given, 'product'),
+      period: {
+        from: new Date(begins).toISOString(),
+        // The gateway cuts it to the length of the product.
+        to: until === undefined ? new Date(begins + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
+      },
+      state: 'active',
+    }
+    await elevate(() => call('POST', 'admin/subscriptions', body))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
+  }
+  if (products.length === 0)
+    return (
+      <Dialog title={t('Grant a period')} onClose={onClose}>
+        <p>{t('No product is set: subscriptions.products in the configuration says what is sold.')}</p>
+      </Dialog>
+    )
+  return (
+    <Dialog title={t('Grant a period')} onClose={onClose}>
+      <ActForm onSubmit={grant} action={t('Grant')} fields={['account']}>
+        {(faultOf) => (
+          <>
+            <TextField
+              label={t('Account')}
+              name="account"
+              list={accountList}
+              value={typed}
+              onChange={(event) => setTyped(event.target.value)}
+              autoComplete="off"
+              required
+              maxLength={254}
+              hint={t('Its e-mail address or id.')}
+              error={faultOf('account')}
+            />
+            <datalist id={accountList}>
+              {accounts.map(({ id, email }) => (
+                <option key={id} value={email}>
+                  {id}
+                </option>
+              ))}
+            </datalist>
+            <Choice
+              label={t('Product')}
+              name="product"
+              options={products.map(({ id, credit_usd: credit, months }) => [
+                id,
+                countOf(months, '{name}, a month: {credit}', '{name}, {count} months: {credit}', {
+                  name: id,
+                  credit: usd(credit),
+                }),
+              ])}
+            />
+            <TextField
+              label={t('Ends')}
+              name="to"
+              type="date"
+              hint={t('Empty: as long as the product says.')}
+            />
+          </>
+        )}
+      </ActForm>
+    </Dialog>
+  )
+}
+
+const accountList = 'accounts-like'
+
+function useAccountsLike(typed: string): readonly AccountRow[] {
+  const { data } = useQuery({
+    queryKey: ['admin', 'accounts-like', typed],
+    queryFn: () => accountsLike(typed),
+    placeholderData: (before) => before,
+  })
+  return data ?? []
+}
+
+async function accountsLike(text: string): Promise<readonly AccountRow[]> {
+  const asked = new URLSearchParams({ limit: '20', ...(text === '' ? {} : { q: text }) })
+  return (await call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)).data
+}
+
+/** The id of the account with this address or id. If there is none, throws an error for the field. */
+async function accountIdOf(typed: string): Promise<string> {
+  const text = typed.trim().toLowerCase()
+  const found = (await accountsLike(text)).find(
+    ({ id, email }) => email.toLowerCase() === text || id.toLowerCase() === text,
+  )
+  if (found) return found.id
+  const message = t('There is no account of this address.')
+  throw new CallError({ status: 404, code: 'not_found', message, param: 'account', metadata: {} })
+}
+
+function Ending({ period, onClose }: { period: Period; onClose: () => void }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const { source, subscription } = period
+  const end = (state: 'ended' | 'refunded') =>
+    act(async () => {
+      const body = { source, subscription, state }
+      await elevate(() => call('POST', 'admin/subscriptions/end', body))
+      await client.invalidateQueries({ queryKey: ['admin'] })
+      onClose()
+    })
+  return (
+    <Dialog title={t('End {name}', { name: subscription })} onClose={onClose}>
+      <div className="grid gap-3.5">
+        <p className="text-muted">
+          {t('Ended, its credit lasts until {day}; refunded, what is left of it is taken now.', {
+            day: day(period.to),
+          })}
+        </p>
+        {error !== null && <Failure error={error} />}
+        <div className="flex flex-wrap gap-2">
+          <Button busy={busy} onClick={() => void end('ended')}>
+            {t('End it')}
+          </Button>
+          <Button look="danger" busy={busy} onClick={() => void end('refunded')}>
+            {t('Take it back')}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}
+
+// Vouchers: made, shown once, revoked.
+
+const queryKey = ['admin', 'vouchers']
+
+const voucherTones: Readonly<Record<Voucher['state'], 'good' | 'plain' | 'warn'>> = {
+  valid: 'good',
+  redeemed: 'plain',
+  revoked: 'warn',
+  expired: 'warn',
+}
+
+export function Vouchers() {
+  const client = useQueryClient()
+  const [making, setMaking] = useState(false)
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey,
+    queryFn: async () => (await call<{ data: readonly Voucher[] }>('GET', 'admin/vouchers')).data,
+  })
+  const revoke = async (id: string) => {
+    await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
+    await client.invalidateQueries({ queryKey })
+  }
+  return (
+    <>
+      <PaymentsHead>
+        <Button look="primary" onClick={() => setMaking(true)}>
+          {t('Make vouchers')}
+        </Button>
+      </PaymentsHead>
+      <QueryState query={{ error, isPending, refetch }} />
+      {data?.length === 0 && (
+        <Empty title={t('There are no vouchers.')}>
+          <p>{t('A voucher is a code that becomes purchased credit once, without any processor.')}</p>
+        </Empty>
+      )}
+      {data && data.length > 0 && (
+        <Table
+          label={t('Vouchers')}
+          columns={[
+            t('Voucher'),
+            t('State'),
+            numeric(t('Credit')),
+            t('Expires'),
+            t('Redeemed by'),
+            t('Note'),
+            screenReaderOnly(t('Actions')),
+          ]}
+        >
+          {data.map((voucher) => (
+            <tr key={voucher.id}>
+              <td className="font-mono text-[12px]">{voucher.id}</td>
+              <td>
+                <Badge tone={voucherTones[voucher.state]}>{t(voucher.state)}</Badge>
+              </td>
+              <td className="num">{usd(voucher.credit_usd)}</td>
+              <td className="whitespace-nowrap">
+                {voucher.expires_at === null ? t('never') : day(voucher.expires_at)}
+              </td>
+              <td>{voucher.account === null ? '–' : <AccountLink id={voucher.account} />}</td>
+              <td>{voucher.note}</td>
+              <td className="text-right">
+                {voucher.state === 'valid' && (
+                  <RevokeButton
+                    name={voucher.id}
+                    consequence={t('Nobody can redeem it from then on, and nothing brings the voucher back.')}
+                    revoke={() => revoke(voucher.id)}
+                  />
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {making && <Making onClose={() => setMaking(false)} />}
+    </>
+  )
+}
+
+/** The codes are only in this dialog's state and are lost when it closes. */
+function Making({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient()
+  // If the answer was lost, the same request is sent again with this id and makes no second batch.
+  const [id] = useState(() => newId())
+  const [codes, setCodes] = useState<readonly string[] | null>(null)
+  const make = async (given: FormData) => {
+    const until = textOf(given, 'expires_at')
+    const body = {
+      id,
+      usd: textOf(given, 'usd') ?? '',
+      count: Number(textOf(given, 'count') ?? '1'),
+      note: textOf(given, 'note') ?? '',
+      ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
+    }
+    try {
+      const { data } = await elevate(() =>
+        call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
+      )
+      setCodes(data.map(({ code }) => code))
+    } finally {
+      // Also after an error: they may have been made, and only the answer was lost.
+      void client.invalidateQueries({ queryKey })
+    }
+  }
+  if (codes !== null)
+    return (
+      <ShownOnce
+        title={t('Vouchers')}
+        warning={t('This is the only time that the codes are shown.')}
+        secret={codes.join('\n')}
+        label={t('Codes')}
+        done={t('I have stored the codes')}
+        onClose={onClose}
+      />
+    )
+  return (
+    <Dialog title={t('Make vouchers')} onClose={onClose}>
+      <ActForm onSubmit={make} action={t('Make them')}>
+        <TextField
+          label={t('US dollars each')}
+          name="usd"
+          inputMode="decimal"
+          pattern="\d{1,7}(\.\d{1,12})?"
+          required
+        />
+        <TextField label={t('How many')} name="count" type="number" min={1} max={1000} defaultValue={1} />
+        <TextField label={t('Expires')} name="expires_at" type="date" hint={t('Empty: never.')} />
+        <TextField label={t('Note')} name="note" maxLength={500} />
+      </ActForm>
+    </Dialog>
+  )
+}
