@@ -1,4 +1,4 @@
-// Builds faults, and says what an HTTP status means if the body does not.
+// Faults: built, told from a status whose body says nothing, from Amazon's errors, and how long to wait before a retry.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import { OversizedFrame } from './framing/sse.ts'

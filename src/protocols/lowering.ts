@@ -1,4 +1,4 @@
-// A request in a provider's protocol, with warnings for what was left out.
+// What lowering a request to a provider's protocol shares: its result, its warnings, and the provider's own search.
 
 import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type {

@@ -11,8 +11,18 @@ import type {
   Message,
   ReasoningDetail,
 } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors/errors.ts'
-import { answerTool, continuation, reasoningFormat, thinkingOf, traitsOf } from '../claude/models.ts'
+import {
+  answeredCallId,
+  type BlockWriter,
+  endTurns,
+  missingResult,
+  type Pending,
+  type Turn,
+  turnsOf,
+  turnToContinue,
+  unansweredIds,
+} from '../claude/content-blocks.ts'
+import { answerTool, reasoningFormat, thinkingOf, traitsOf } from '../claude/models.ts'
 import { argumentsSchema, closedSchema, warnOfDescribed } from '../claude/tool-schemas.ts'
 import { ToolIds } from '../claude/tools.ts'
 import { entryOf, isObject } from '../lenient.ts'
@@ -33,7 +43,6 @@ import {
   type Warning,
   warnInto,
   warnOfForeignReasoning,
-  warnOfName,
   warnOfUnknown,
 } from '../lowering.ts'
 import { FreeNames, type NameRule, toolNamesOf, type WireNames } from '../names.ts'
@@ -256,19 +265,6 @@ function samplingOf(
 // Arranges a conversation for Converse: separate system prompt, alternating user and assistant turns, a result for
 // every call.
 
-interface Turn {
-  readonly role: 'user' | 'assistant'
-  readonly content: JsonObject[]
-}
-
-interface Conversation {
-  readonly system: readonly JsonObject[]
-  readonly turns: readonly Turn[]
-}
-
-/** Unanswered calls of the last assistant turn: client id to wire id. */
-type Pending = ReadonlyMap<string, string>
-
 interface Context {
   readonly names: WireNames
   readonly documents: DocumentNames
@@ -280,42 +276,20 @@ interface Context {
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
  * `unsupported_parameter` for parts that Bedrock cannot take.
  */
-function conversationOf(request: ChatRequest, names: WireNames, model: string, warn: Warn): Conversation {
+function conversationOf(
+  request: ChatRequest,
+  names: WireNames,
+  model: string,
+  warn: Warn,
+): ReturnType<typeof turnsOf> {
   const context: Context = { names, documents: new DocumentNames(), model, warn }
+  const writer: BlockWriter = {
+    system: (parts, param) => systemBlocks(parts, param, context),
+    user: (said, pending) => userContent(said, pending, context),
+    assistant: (message, ids, param) => assistantContent(message, ids, param, context),
+  }
   const ids = new ToolIds(request.messages, longestName)
-  const system: JsonObject[] = []
-  const turns: Turn[] = []
-  let pending: Pending = new Map()
-  let said: { message: Message; param: string }[] = []
-
-  const closeUserTurn = () => {
-    append(turns, 'user', userContent(said, pending, context))
-    said = []
-    pending = new Map()
-  }
-  for (const [index, message] of request.messages.entries()) {
-    const param = `messages[${index}]`
-    warnOfName(message, param, warn)
-    if (message.role === 'system' || message.role === 'developer') {
-      system.push(...systemBlocks(message.content, `${param}.content`, context))
-    } else if (message.role === 'assistant') {
-      closeUserTurn()
-      pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
-      append(turns, 'assistant', assistantContent(message, pending, param, context))
-    } else said.push({ message, param })
-  }
-  closeUserTurn()
-  return finishConversation(system, turns, model, warn)
-}
-
-function finishConversation(system: JsonObject[], turns: Turn[], model: string, warn: Warn): Conversation {
-  if (turns.length === 0) {
-    if (system.length === 0) {
-      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
-    }
-    warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
-    return { system: [], turns: [{ role: 'user', content: system }] }
-  }
+  const { system, turns } = turnsOf(request.messages, ids, writer, warn)
   if (turns[0]!.role === 'assistant') {
     warn(
       'messages',
@@ -323,32 +297,13 @@ function finishConversation(system: JsonObject[], turns: Turn[], model: string, 
     )
     turns.unshift({ role: 'user', content: [{ text: opening }] })
   }
-  if (turns.at(-1)!.role === 'assistant' && isClaude(model) && !traitsOf(model, false, {}).prefill) {
-    warn(
-      'messages',
-      `This model does not go on with its own message: the user says "${continuation}" after it.`,
-    )
-    turns.push({ role: 'user', content: [{ text: continuation }] })
-  }
-  return { system, turns: turns.map(withoutTrailingSpace) }
+  const asked = isClaude(model) && !traitsOf(model, false, {}).prefill
+  endTurns(turns, asked ? 'must-be-asked' : 'continues', (text) => ({ text }), warn)
+  return { system, turns }
 }
 
 /** The user message inserted before an assistant that speaks first. Blank text would be refused. */
 const opening = '.'
-
-function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
-  if (content.length === 0) return
-  const last = turns.at(-1)
-  if (last?.role === role) last.content.push(...content)
-  else turns.push({ role, content })
-}
-
-/** A prefilled answer may not end in white space. */
-function withoutTrailingSpace(turn: Turn, index: number, all: readonly Turn[]): Turn {
-  const end = turn.content.at(-1)
-  if (turn.role !== 'assistant' || index < all.length - 1 || typeof end?.text !== 'string') return turn
-  return { ...turn, content: [...turn.content.slice(0, -1), { text: end.text.trimEnd() }] }
-}
 
 function systemBlocks(parts: readonly ContentPart[], param: string, context: Context): JsonObject[] {
   const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
@@ -372,33 +327,26 @@ function userContent(
       words.push(...blocksOf(message.content, `${param}.content`, documents))
       continue
     }
-    if (!pending.has(message.toolCallId)) {
-      throw new GatewayError('invalid_request', {
-        message: `No tool call with the id ${JSON.stringify(message.toolCallId)} precedes this result.`,
-        param: `${param}.tool_call_id`,
-      })
-    }
+    const id = answeredCallId(message, pending, param)
     const blocks = blocksOf(message.content, `${param}.content`, documents)
-    const known = results.get(message.toolCallId)
+    const known = results.get(id)
     const content = known?.content ?? []
     // Appended in place: copying the list for every result of a call would be quadratic.
     for (const block of blocks) if (!('cachePoint' in block)) content.push(block)
-    results.set(message.toolCallId, {
+    results.set(id, {
       content,
       failed: message.isError || known?.failed === true,
       // Only blocks of the message itself can carry a cache mark, so one inside the result is moved to its block.
       mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),
     })
   }
-  for (const id of pending.keys()) {
-    if (results.has(id)) continue
-    warn('messages', `The tool call ${JSON.stringify(id)} has no result; the model is told so.`)
-    results.set(id, { content: [{ text: 'This call was not answered.' }], failed: true, mark: [] })
+  for (const id of unansweredIds(pending, results, warn)) {
+    results.set(id, { content: [{ text: missingResult }], failed: true, mark: [] })
   }
   const blocks = [...results].flatMap(([id, { content, failed, mark }]): JsonObject[] => [
     {
       toolResult: {
-        toolUseId: pending.get(id)!,
+        toolUseId: id,
         // Blank text is refused here too.
         content: content.length === 0 ? [{ text: '(no output)' }] : content,
         ...(failed ? { status: 'error' } : {}),
@@ -463,16 +411,10 @@ function reasoningBlock({ type, format, text, signature, data }: ReasoningDetail
   return []
 }
 
-/**
- * Whether Claude would refuse thinking: the assistant turn to continue (the last one, if it has calls or is prefilled)
- * does not begin with its original thinking.
- */
+/** Whether Claude would refuse thinking: the assistant turn to continue does not begin with its original thinking. */
 function lostItsThinking(turns: readonly Turn[]): boolean {
-  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
-  const turn = turns[at]
-  if (turn === undefined) return false
-  const continued = at === turns.length - 1 || turn.content.some((block) => 'toolUse' in block)
-  return continued && !('reasoningContent' in (turn.content[0] ?? {}))
+  const turn = turnToContinue(turns, (block) => 'toolUse' in block)
+  return turn !== undefined && !('reasoningContent' in (turn.content[0] ?? {}))
 }
 
 /** Whether any turn contains a tool call or result, which requires tool declarations. */

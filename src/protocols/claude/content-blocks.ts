@@ -1,11 +1,152 @@
-// Shared by parsers of answers made of content blocks: Claude's, and those that Bedrock wraps alike.
+// Shared by the protocols whose messages are made of content blocks: Claude's, and Bedrock's, which wraps them alike.
 
 import { z } from 'zod'
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
-import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import type {
+  AssistantMessage,
+  ContentPart,
+  JsonObject,
+  Message,
+  ReasoningDetail,
+  ToolMessage,
+} from '../../conversation/request.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import { parseJson } from '../lenient.ts'
+import { type Warn, warnOfName } from '../lowering.ts'
 import { callIdOf, mintedId } from '../names.ts'
-import { compactionId, reasoningFormat } from './models.ts'
+import { compactionId, continuation, reasoningFormat } from './models.ts'
+import type { ToolIds } from './tools.ts'
+
+// The conversation as both take it: turns of user and assistant by turns, a result for every call.
+
+export interface Turn {
+  readonly role: 'user' | 'assistant'
+  readonly content: JsonObject[]
+}
+
+/** Unanswered calls of the last assistant turn: client id to wire id. */
+export type Pending = ReadonlyMap<string, string>
+
+/** A message with its path in errors and warnings. */
+interface PlacedMessage {
+  readonly message: Message
+  readonly param: string
+}
+
+/** How a protocol writes the blocks of each role. */
+export interface BlockWriter {
+  system(parts: readonly ContentPart[], param: string): JsonObject[]
+  /** What the user said, and the results of the calls before it. */
+  user(said: readonly PlacedMessage[], pending: Pending): JsonObject[]
+  assistant(message: AssistantMessage, ids: Pending, param: string): JsonObject[]
+}
+
+/**
+ * The messages as turns, and the blocks of the system prompt. A system prompt alone becomes the user's. Throws
+ * GatewayError `invalid_request` for a conversation without content.
+ */
+export function turnsOf(
+  messages: readonly Message[],
+  ids: ToolIds,
+  writer: BlockWriter,
+  warn: Warn,
+): { system: JsonObject[]; turns: Turn[] } {
+  const system: JsonObject[] = []
+  const turns: Turn[] = []
+  let pending: Pending = new Map()
+  let said: PlacedMessage[] = []
+  const add = (role: Turn['role'], content: JsonObject[]) => {
+    if (content.length === 0) return
+    const last = turns.at(-1)
+    if (last?.role === role) last.content.push(...content)
+    else turns.push({ role, content })
+  }
+  const endUserTurn = () => {
+    add('user', writer.user(said, pending))
+    said = []
+    pending = new Map()
+  }
+  for (const [index, message] of messages.entries()) {
+    const param = `messages[${index}]`
+    warnOfName(message, param, warn)
+    if (message.role === 'system' || message.role === 'developer') {
+      system.push(...writer.system(message.content, `${param}.content`))
+    } else if (message.role === 'assistant') {
+      endUserTurn()
+      pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
+      add('assistant', writer.assistant(message, pending, param))
+    } else said.push({ message, param })
+  }
+  endUserTurn()
+  if (turns.length > 0) return { system, turns }
+  if (system.length === 0) {
+    throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
+  }
+  warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
+  return { system: [], turns: [{ role: 'user', content: system }] }
+}
+
+/**
+ * Ends the conversation as the API demands: an answer to be continued has no white space at its end, and a model that
+ * continues none is asked to by the user. `textBlock`: how the protocol writes a text.
+ */
+export function endTurns(
+  turns: Turn[],
+  continues: 'continues' | 'must-be-asked',
+  textBlock: (text: string) => JsonObject,
+  warn: Warn,
+): void {
+  const last = turns.at(-1)!
+  if (last.role !== 'assistant') return
+  if (continues === 'must-be-asked') {
+    warn(
+      'messages',
+      `This model does not go on with its own message: the user says "${continuation}" after it.`,
+    )
+    turns.push({ role: 'user', content: [textBlock(continuation)] })
+    return
+  }
+  const end = last.content.at(-1)!
+  if (typeof end.text === 'string')
+    last.content[last.content.length - 1] = { ...end, text: end.text.trimEnd() }
+}
+
+/** The wire id of the call that a result is for. Throws GatewayError `invalid_request` if there is none. */
+export function answeredCallId({ toolCallId }: ToolMessage, pending: Pending, param: string): string {
+  const id = pending.get(toolCallId)
+  if (id !== undefined) return id
+  throw new GatewayError('invalid_request', {
+    message: `No tool call with the id ${JSON.stringify(toolCallId)} precedes this result.`,
+    param: `${param}.tool_call_id`,
+  })
+}
+
+/** What the model reads in place of a result that is missing. */
+export const missingResult = 'This call was not answered.'
+
+/** The wire ids of the calls without a result, each with a warning. */
+export function unansweredIds(
+  pending: Pending,
+  answered: { has(id: string): boolean },
+  warn: Warn,
+): string[] {
+  return [...pending].flatMap(([given, id]) => {
+    if (answered.has(id)) return []
+    warn('messages', `The tool call ${JSON.stringify(given)} has no result; the model is told so.`)
+    return [id]
+  })
+}
+
+/** The assistant turn that the model is to continue: the last one, if it has calls or is prefilled. */
+export function turnToContinue(
+  turns: readonly Turn[],
+  isCall: (block: JsonObject) => boolean,
+): Turn | undefined {
+  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
+  return at === turns.length - 1 || turns[at]?.content.some(isCall) ? turns[at] : undefined
+}
+
+// The answer: what a parser of blocks keeps.
 
 /** The part of a parser's state that these rules need. */
 export interface BlockState<Block extends { readonly kind: string }> {

@@ -1,4 +1,4 @@
-// Makes tool call ids that Claude's APIs accept, the same on call and result.
+// Claude's tools: ids of calls that its APIs accept, and the search that Anthropic runs itself.
 
 import type { WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
 import type {

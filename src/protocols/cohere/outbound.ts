@@ -1,4 +1,4 @@
-// Embeddings of Cohere (version 2): POST …/embed.
+// Cohere's protocol (version 2), spoken to a provider: its parts put together, and its embeddings.
 
 import { count, disjoint } from '../../conversation/usage.ts'
 import {
@@ -14,6 +14,8 @@ import type { Outbound } from '../protocol.ts'
 import { lower } from './lower.ts'
 import { faultOf, parseWhole, streamParser } from './parse.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
+
+// Embeddings: POST …/embed.
 
 /** Cohere's own parameters, passed on unchanged. */
 const known: ReadonlySet<string> = new Set(['input_type', 'truncate', 'max_tokens', 'priority'])
@@ -60,7 +62,7 @@ function read(body: unknown): EmbeddingAnswer {
   return { kind: 'vectors', vectors, usage, id: nonEmpty(body['id']) }
 }
 
-// Cohere's chat protocol (version 2), spoken to a provider.
+// The protocol.
 
 export const outbound: Outbound<CohereQuirks> = {
   id: 'cohere',

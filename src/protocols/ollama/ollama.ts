@@ -1,4 +1,5 @@
-// The wire schemas of Ollama's chat API. Lenient: a missing or invalid field must not lose the rest of the answer.
+// Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint has no context size parameter and
+// silently truncates long conversations; this one takes the context size.
 
 import { z } from 'zod'
 import type { ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
@@ -48,6 +49,8 @@ export interface OllamaQuirks {
 }
 
 export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: undefined }
+
+// The wire schemas. Lenient: a missing or invalid field must not lose the rest of the answer.
 
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)
@@ -463,8 +466,7 @@ function messageIn(body: unknown): string | undefined {
   )
 }
 
-// Ollama's own chat protocol. Its chat-completions endpoint has no context size parameter and silently truncates long
-// conversations; this one takes the context size.
+// The protocol.
 
 export const outbound: Outbound<OllamaQuirks> = {
   id: 'ollama',

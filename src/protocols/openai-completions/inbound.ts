@@ -1,4 +1,5 @@
-// What a chat request may hold and a text completion may not.
+// Legacy text completions for clients (OpenAI's POST /v1/completions): the prompt becomes a chat message, and only the
+// answer's text is returned.
 
 import { z } from 'zod'
 import type { ChatEvent, ChatResult, Choice, FinishReason } from '../../conversation/event.ts'
@@ -64,7 +65,7 @@ export const textCompletion = z.looseObject({
   usage: chatCompletion.shape.usage.nullish(),
 })
 
-// Legacy text completions for clients: the prompt becomes a chat message, and only the answer's text is returned.
+// Reading and encoding.
 
 export const inbound: Inbound = {
   id: 'openai-completions',

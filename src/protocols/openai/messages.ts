@@ -1,4 +1,4 @@
-// The wire format of what whole answers and stream chunks share.
+// Messages, media and tool calls as OpenAI's protocols write them: in requests, in whole answers, in stream chunks.
 
 import type { Annotation, AudioDelta, ChatEvent } from '../../conversation/event.ts'
 import type { GatewayRun, ToolOrigin } from '../../conversation/gateway-tools.ts'

@@ -1,4 +1,4 @@
-// What providers that speak one of OpenAI's protocols do differently in any of them, as data.
+// The parameters of a request by the names that OpenAI's protocols share, and which providers take which.
 
 import { z } from 'zod'
 import type {

@@ -1,4 +1,4 @@
-// Our usage as clients of chat completions read it: inclusive totals, their parts, and the cost.
+// Usage and finish reasons in the words of chat completions: as clients read them, and as providers count.
 
 import type { FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
@@ -15,6 +15,8 @@ import {
 import { isObject, nonEmpty } from '../lenient.ts'
 import type { Bill } from '../protocol.ts'
 import type { UsageQuirks } from './parameters.ts'
+
+// For clients: inclusive totals, their parts, and the cost.
 
 /**
  * The `usage` object of an answer. Cached and written tokens lie inside `prompt_tokens`, reasoning inside

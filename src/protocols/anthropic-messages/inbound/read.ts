@@ -326,7 +326,7 @@ function markedAtTheEnd(parts: readonly ContentPart[], cache: CacheMark): Conten
   return [...parts.slice(0, -1), { ...last, cache }]
 }
 
-interface BlocksTurn {
+interface ReadBlocks {
   readonly content: ContentPart[]
   readonly reasoning: ReasoningDetail[]
   readonly toolCalls: ToolCall[]
@@ -351,9 +351,9 @@ interface PlacedContent {
  */
 export function readAssistant(contents: readonly PlacedContent[], runs: 'read' | 'left-out'): Message[] {
   const blocks = contents.flatMap(blocksOf)
-  const turns: BlocksTurn[] = []
-  const begin = (): BlocksTurn => {
-    const turn: BlocksTurn = { content: [], reasoning: [], toolCalls: [], ran: new Set(), results: [] }
+  const turns: ReadBlocks[] = []
+  const begin = (): ReadBlocks => {
+    const turn: ReadBlocks = { content: [], reasoning: [], toolCalls: [], ran: new Set(), results: [] }
     turns.push(turn)
     return turn
   }
@@ -382,7 +382,7 @@ function blocksOf({ content, param }: PlacedContent): { block: ClientBlock; at: 
   return blocks.map((block, index) => ({ block, at: `${param}.${index}` }))
 }
 
-function readRun(block: JsonObject, { toolCalls, ran, results }: BlocksTurn): void {
+function readRun(block: JsonObject, { toolCalls, ran, results }: ReadBlocks): void {
   if (typeof block['tool_use_id'] === 'string') {
     if (ran.has(block['tool_use_id'])) results.push(readGatewayResult(block))
     return
@@ -396,7 +396,7 @@ function readRun(block: JsonObject, { toolCalls, ran, results }: BlocksTurn): vo
 function readAssistantBlock(
   block: ClientBlock,
   at: string,
-  { content, reasoning, toolCalls }: BlocksTurn,
+  { content, reasoning, toolCalls }: ReadBlocks,
 ): void {
   switch (block.type) {
     case 'thinking':

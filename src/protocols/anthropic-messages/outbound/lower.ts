@@ -2,6 +2,7 @@
 
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
+import type { Turn } from '../../claude/content-blocks.ts'
 import { answerTool, type ModelTraits, type Thinking, thinkingOf, traitsOf } from '../../claude/models.ts'
 import { argumentsSchema, closedSchema, rootObjectOf, warnOfDescribed } from '../../claude/tool-schemas.ts'
 import { searchTools } from '../../claude/tools.ts'
@@ -20,7 +21,7 @@ import {
   withoutUndefined,
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
-import { conversationOf, lostItsThinking, type Turn } from './messages.ts'
+import { conversationOf, lostItsThinking } from './messages.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 import { cacheControl } from './schema.ts'
 

@@ -12,24 +12,27 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { compactionId, continuation, type ModelTraits, reasoningFormat } from '../../claude/models.ts'
+import {
+  answeredCallId,
+  type BlockWriter,
+  endTurns,
+  missingResult,
+  type Pending,
+  type Turn,
+  turnsOf,
+  turnToContinue,
+  unansweredIds,
+} from '../../claude/content-blocks.ts'
+import { compactionId, type ModelTraits, reasoningFormat } from '../../claude/models.ts'
 import { begunWork, isWork, ToolIds, workBlocks } from '../../claude/tools.ts'
 import { isObject, parseToolJson } from '../../lenient.ts'
-import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
+import { isBlank, type Warn } from '../../lowering.ts'
 import { cacheControl } from './schema.ts'
-
-export interface Turn {
-  readonly role: 'user' | 'assistant'
-  readonly content: JsonObject[]
-}
 
 interface Conversation {
   readonly system: Json | undefined
   readonly turns: readonly Turn[]
 }
-
-/** Unanswered calls of the last assistant turn: client id to wire id. */
-type Pending = ReadonlyMap<string, string>
 
 /**
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
@@ -42,77 +45,16 @@ export function conversationOf(
   { prefill }: Pick<ModelTraits, 'prefill'>,
   warn: Warn,
 ): Conversation {
-  const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
-  const system: JsonObject[] = []
-  const turns: Turn[] = []
-  let pending: Pending = new Map()
-  let said: { message: Message; param: string }[] = []
-
-  const closeUserTurn = () => {
-    const content = userContent(said, pending, warn)
-    if (content.length > 0) append(turns, 'user', content)
-    said = []
-    pending = new Map()
+  const writer: BlockWriter = {
+    system: textBlocksOf,
+    user: (said, pending) => userContent(said, pending, warn),
+    assistant: (message, ids, param) => assistantContent(message, ids, { param, compaction, searches, warn }),
   }
-  messages.forEach((message, index) => {
-    const param = `messages[${index}]`
-    warnOfName(message, param, warn)
-    switch (message.role) {
-      case 'system':
-      case 'developer':
-        system.push(...textBlocksOf(message.content, `${param}.content`))
-        return
-      case 'user':
-      case 'tool':
-        said.push({ message, param })
-        return
-      case 'assistant': {
-        closeUserTurn()
-        pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
-        const content = assistantContent(message, pending, { param, compaction, searches, warn })
-        if (content.length > 0) append(turns, 'assistant', content)
-        return
-      }
-      default:
-        message satisfies never
-    }
-  })
-  closeUserTurn()
+  const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
+  const { system, turns } = turnsOf(messages, ids, writer, warn)
   const last = messages.at(-1)
   const paused = last?.role === 'assistant' && last.paused === true
-  return finishConversation(system, turns, prefill || paused, warn)
-}
-
-function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
-  const last = turns.at(-1)
-  if (last?.role === role) last.content.push(...content)
-  else turns.push({ role, content })
-}
-
-function finishConversation(system: JsonObject[], turns: Turn[], prefill: boolean, warn: Warn): Conversation {
-  if (turns.length === 0) {
-    if (system.length === 0) {
-      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
-    }
-    warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
-    return { system: undefined, turns: [{ role: 'user', content: system }] }
-  }
-  const last = turns.at(-1)!
-  if (last.role === 'assistant' && !prefill) {
-    warn(
-      'messages',
-      `This model does not go on with its own message: the user says "${continuation}" after it.`,
-    )
-    return {
-      system: systemOf(system),
-      turns: [...turns, { role: 'user', content: [{ type: 'text', text: continuation }] }],
-    }
-  }
-  const end = last.content.at(-1)!
-  // The API refuses a prefilled answer that ends in white space.
-  if (last.role === 'assistant' && typeof end.text === 'string') {
-    last.content[last.content.length - 1] = { ...end, text: end.text.trimEnd() }
-  }
+  endTurns(turns, prefill || paused ? 'continues' : 'must-be-asked', (text) => ({ type: 'text', text }), warn)
   return { system: systemOf(system), turns }
 }
 
@@ -138,24 +80,11 @@ function userContent(
       words.push(...blocksOf(message.content, `${param}.content`))
       continue
     }
-    const id = pending.get(message.toolCallId)
-    if (id === undefined) {
-      throw new GatewayError('invalid_request', {
-        message: `No tool call with the id ${JSON.stringify(message.toolCallId)} precedes this result.`,
-        param: `${param}.tool_call_id`,
-      })
-    }
+    const id = answeredCallId(message, pending, param)
     results.set(id, resultBlock(message, id, results.get(id), `${param}.content`))
   }
-  for (const [given, id] of pending) {
-    if (results.has(id)) continue
-    warn('messages', `The tool call ${JSON.stringify(given)} has no result; the model is told so.`)
-    results.set(id, {
-      type: 'tool_result',
-      tool_use_id: id,
-      content: 'This call was not answered.',
-      is_error: true,
-    })
+  for (const id of unansweredIds(pending, results, warn)) {
+    results.set(id, { type: 'tool_result', tool_use_id: id, content: missingResult, is_error: true })
   }
   return [...results.values(), ...words]
 }
@@ -268,17 +197,12 @@ function inputOf(text: string, param: string, warn: Warn): JsonObject {
   return { invalid_arguments: text }
 }
 
-/**
- * Whether the API would refuse thinking: the assistant turn to continue (the last one, if it has calls or is
- * prefilled) does not begin with its original thinking.
- */
+/** Whether the API would refuse thinking: the assistant turn to continue does not begin with its original thinking. */
 export function lostItsThinking(turns: readonly Turn[]): boolean {
-  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
-  const turn = turns[at]
+  const turn = turnToContinue(turns, ({ type }) => type === 'tool_use')
   if (turn === undefined) return false
-  const continued = at === turns.length - 1 || turn.content.some((block) => block.type === 'tool_use')
   const first = turn.content.find((block) => block.type !== 'compaction')?.type
-  return continued && first !== 'thinking' && first !== 'redacted_thinking'
+  return first !== 'thinking' && first !== 'redacted_thinking'
 }
 
 // Translates parts of a message to content blocks.

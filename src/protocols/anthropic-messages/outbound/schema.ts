@@ -1,4 +1,4 @@
-// The wire schemas of Anthropic's Messages protocol.
+// The wire schemas of Anthropic's Messages protocol, and what its counters mean.
 
 import { z } from 'zod'
 import type { CacheMark, JsonObject } from '../../../conversation/request.ts'

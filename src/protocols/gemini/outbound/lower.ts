@@ -1,4 +1,4 @@
-// The request of generateContent for a chat request.
+// Translates a chat request to Gemini's generateContent.
 
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {

@@ -1,4 +1,4 @@
-// Embeddings of Gemini: POST …:batchEmbedContents, one request for each input.
+// Gemini's protocol, spoken to Google and Vertex: its parts put together, and its embeddings.
 
 import type { JsonObject } from '../../../conversation/request.ts'
 import {
@@ -16,6 +16,8 @@ import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
+
+// Embeddings: POST …:batchEmbedContents, one request for each input.
 
 /** Parameters of a text, by Google's names. */
 const known: ReadonlySet<string> = new Set(['taskType', 'title'])
@@ -60,7 +62,7 @@ function read(body: unknown): EmbeddingAnswer {
   return { kind: 'vectors', vectors, usage, id: undefined }
 }
 
-// Speaking generateContent to Gemini and Vertex.
+// The protocol.
 
 export const outbound: Outbound<GeminiQuirks> = {
   id: 'gemini',

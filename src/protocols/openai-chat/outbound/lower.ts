@@ -1,4 +1,4 @@
-// Builds the request for a provider of chat completions, in the dialect of its row.
+// Translates a chat request to chat completions, in the dialect of the provider's row.
 
 import { createHash } from 'node:crypto'
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'

@@ -1,4 +1,4 @@
-// An output item while it is being streamed.
+// The output items of the Responses protocol while they are being streamed.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'

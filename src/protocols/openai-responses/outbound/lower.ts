@@ -1,4 +1,4 @@
-// The request of a provider that speaks the Responses protocol.
+// Translates a chat request to OpenAI's Responses protocol.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'

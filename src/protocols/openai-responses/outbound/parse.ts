@@ -1,4 +1,4 @@
-// A response as events: the stream parser, over typed events, and the same for a whole body.
+// Parses responses: streams of typed events, and whole bodies.
 
 import type { ChatEvent, Fault, FaultKind } from '../../../conversation/event.ts'
 import type { Json, JsonObject, TurnMessage } from '../../../conversation/request.ts'
