@@ -1,10 +1,34 @@
-// Work on large JSON in steps: it pauses often, so that the caller can run other work in between.
+// JSON: large texts are read and written in steps, with pauses in which the caller can run other work; long integers
+// stay exact; a shape that is not safe to parse is found before.
 
 /** Work that pauses after no more than about a millisecond each time, and gives its result at the end. */
 export type Steps<Result> = Generator<void, Result, void>
 
+// ---- how much is too much --------------------------------------------------------------------------------
+
 /** Characters that are handled between two pauses. */
 export const stepCharacters = 65_536
+/** How deep JSON may nest that comes in: deeper, it can be parsed, but no answer can be written of it again. */
+const maxDepth = 128
+/** How deep a value may nest that is written: deeper than any that has come in. */
+const maxWrittenDepth = 512
+/** More objects, arrays, members and items than this would hold up every other call while they are read. */
+const maxElements = 200_000
+/** What a text this short can hold, in characters, does no harm. */
+const harmlessLength = 4_096
+/** Integers that a double may not hold exactly; longer than a step, the writer would not know them. */
+const longInteger = /^-?\d{16,999}$/
+
+const quote = 0x22
+const backslash = 0x5c
+const comma = 0x2c
+const colon = 0x3a
+const openBracket = 0x5b
+const closeBracket = 0x5d
+const openBrace = 0x7b
+const closeBrace = 0x7d
+
+// ---- steps -----------------------------------------------------------------------------------------------
 
 /** Work that is done, or the steps of what is too much to do at once. */
 export type DoneOrSteps<Result> = Result | Steps<Result>
@@ -72,9 +96,6 @@ export function hasLongInteger(text: string): boolean {
   return /[:[,\s-]\d{16}/.test(text)
 }
 
-/** The writer in steps knows no raw integer that is longer than a step; nor does anybody use one. */
-const longInteger = /^-?\d{16,999}$/
-
 function parseRaw(text: string): unknown {
   const reviver = (_: string, value: unknown, context?: { readonly source?: string }) => {
     if (typeof value !== 'number' || Number.isSafeInteger(value)) return value
@@ -125,13 +146,6 @@ export function* decodeSteps(chunks: readonly Uint8Array[], { fatal = false } = 
 
 // What a JSON text is made of, before it is parsed.
 
-/** How deep JSON may nest: deeper, it can be parsed, but no answer can be written of it again. */
-const maxDepth = 128
-/** More objects, arrays, members and items than this would hold up every other call while they are read. */
-const maxElements = 200_000
-/** What a text this short can hold, in characters, does no harm. */
-const harmlessLength = 4_096
-
 /**
  * Why the JSON in a text must not be parsed: it nests too deep, or is made of more than `mostElements`. Reads the text
  * once, without recursion; whether it is JSON at all is not checked.
@@ -146,20 +160,20 @@ export function* shapeFaultSteps(text: string, mostElements = maxElements): Step
   let elements = 0
   for (let at = 0, pause = stepCharacters; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
-      case 0x22: // "
+      case quote:
         at = plainStringEnd(text, at + 1) ?? (yield* stringEndSteps(text, at + 1))
         if (at < 0) return undefined
         break
-      case 0x5b: // [
-      case 0x7b: // {
+      case openBracket:
+      case openBrace:
         if (++depth > maxDepth) return `nests deeper than ${maxDepth} levels`
         elements++
         break
-      case 0x5d: // ]
-      case 0x7d: // }
+      case closeBracket:
+      case closeBrace:
         depth--
         break
-      case 0x2c: // ,
+      case comma:
         if (++elements > mostElements) return `holds more than ${mostElements} values`
         break
     }
@@ -170,8 +184,6 @@ export function* shapeFaultSteps(text: string, mostElements = maxElements): Step
   }
   return undefined
 }
-
-const backslash = 0x5c
 
 /** Where the JSON string that begins at `start` ends: at the first unescaped quote; -1 without one. */
 export function stringEnd(text: string, start: number): number {
@@ -184,6 +196,13 @@ function plainStringEnd(text: string, start: number): number | undefined {
   return at >= 0 && text.charCodeAt(at - 1) === backslash ? undefined : at
 }
 
+/** Whether an odd number of backslashes stands before `at`, none of them before `from`. */
+export function isEscaped(text: string, at: number, from = 0): boolean {
+  let before = at
+  while (before > from && text.charCodeAt(before - 1) === backslash) before--
+  return (at - before) % 2 === 1
+}
+
 /** As `stringEnd`, in steps: a string of megabytes may hold nothing but escaped quotes. */
 function* stringEndSteps(text: string, start: number): Steps<number> {
   for (
@@ -191,9 +210,7 @@ function* stringEndSteps(text: string, start: number): Steps<number> {
     at !== -1;
     at = text.indexOf('"', at + 1)
   ) {
-    let slashes = 0
-    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
-    if (slashes % 2 === 0) return at
+    if (!isEscaped(text, at)) return at
     if (at < pause) continue
     pause = at + stepCharacters
     yield
@@ -226,14 +243,6 @@ interface Open {
   /** Whether it is, or is in, an opaque object. */
   readonly isOpaque: boolean
 }
-
-const quote = 0x22
-const comma = 0x2c
-const colon = 0x3a
-const openBracket = 0x5b
-const closeBracket = 0x5d
-const openBrace = 0x7b
-const closeBrace = 0x7d
 
 class Parser {
   readonly #text: string
@@ -364,9 +373,7 @@ class Parser {
   #closingQuote(from: number, limit: number): number | undefined {
     let at = this.#quoteFrom(from)
     while (at < limit) {
-      let slashes = 0
-      while (at - 1 - slashes >= from && this.#text.charCodeAt(at - 1 - slashes) === backslash) slashes++
-      if (slashes % 2 === 0) return at
+      if (!isEscaped(this.#text, at, from)) return at
       at = this.#quoteFrom(at + 1)
     }
     return undefined
@@ -452,9 +459,7 @@ function stringEndBefore(text: string, start: number, limit: number): number {
 function behindEscape(text: string, from: number, to: number): number {
   const last = text.lastIndexOf('\\', to - 1)
   if (last < from || last < to - 5) return to
-  let slashes = 1
-  while (last - slashes >= from && text.charCodeAt(last - slashes) === backslash) slashes++
-  if (slashes % 2 === 0) return to
+  if (isEscaped(text, last, from)) return to
   return Math.max(to, last + (text[last + 1] === 'u' ? 6 : 2))
 }
 
@@ -497,11 +502,8 @@ export function* textSteps(value: unknown): Steps<string> {
   return pieces.join('')
 }
 
-/** No JSON that has come in nests as deep: its shape is bounded before it is parsed. */
-const mostLevels = 512
-
 function* write(value: unknown, pieces: string[], level: number): Steps<void> {
-  if (level > mostLevels) throw new RangeError('The value nests too deep to be written.')
+  if (level > maxWrittenDepth) throw new RangeError('The value nests too deep to be written.')
   if (roomAfter(value, stepCharacters) >= 0) pieces.push(JSON.stringify(value))
   else if (typeof value === 'string') yield* writeString(value, pieces)
   else if (Array.isArray(value)) yield* writeItems(value, pieces, level)
@@ -606,7 +608,7 @@ function inside(text: string): string {
 
 /** What is left of so many characters when a value has been written, about; less than nothing when it is too long. */
 function roomAfter(value: unknown, room: number, level = 0): number {
-  if (level > mostLevels) throw new RangeError('The value nests too deep to be written.')
+  if (level > maxWrittenDepth) throw new RangeError('The value nests too deep to be written.')
   if (typeof value === 'string') return room - value.length - 2
   if (typeof value !== 'object' || value === null) return room - 8
   let left = room - 2

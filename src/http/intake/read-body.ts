@@ -10,6 +10,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import {
   atOnce,
   decodeSteps,
+  isEscaped,
   type DoneOrSteps,
   isRaw,
   isSteps,
@@ -238,7 +239,6 @@ function* rest(scan: Scan): Steps<number> {
 }
 
 const quote = 0x22
-const backslash = 0x5c
 const anyBlanks = /[ \t\r\n]+/y
 
 class Scan {
@@ -310,13 +310,6 @@ class Scan {
     this.#at = at
     return at < text.length ? undefined : this.#colons
   }
-}
-
-/** Whether the quote at `at` belongs to the string that it stands in. */
-function isEscaped(text: string, at: number): boolean {
-  let slashes = 0
-  while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
-  return slashes % 2 === 1
 }
 
 /** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
