@@ -2,11 +2,22 @@
 
 import type { Json, JsonObject } from './json.ts'
 
+/**
+ * The gateway's own tools: the name a model is offered, the action that a client is shown (as in
+ * `web_search_call.action`), and the argument that the action names.
+ */
+export const webTools = {
+  'web-search': { name: 'web_search', action: 'search', argument: 'query' },
+  'open-page': { name: 'open_page', action: 'open_page', argument: 'url' },
+} as const
+
+export type WebToolKind = keyof typeof webTools
+export const webToolKinds = Object.keys(webTools) as readonly WebToolKind[]
+export type WebToolOrigin = { readonly [Kind in WebToolKind]: { readonly kind: Kind } }[WebToolKind]
+
 /** What runs a call: shown to the client with the call, and what tells two tools of the same name apart. */
 export type ToolOrigin =
-  | { readonly kind: 'web-search' }
-  | { readonly kind: 'open-page' }
-  | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool: string }
+  WebToolOrigin | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool: string }
 
 /** `web_search` of a request, by whatever name the client's protocol has for it. */
 export interface WebSearchDeclaration {

@@ -6,6 +6,7 @@ import { GatewayError } from '../errors/errors.ts'
 import {
   type GatewayTool,
   type OfferedTool,
+  type Opener,
   offerTools,
   type ToolCaller,
   type ToolSource,
@@ -195,27 +196,13 @@ function sourceOrWarning(
   caller: ToolCaller,
 ): ToolSource | { readonly param: string; readonly message: string } {
   try {
-    return sourceOf(sources, declaration, declared, caller)
+    // The compiler does not see that a declaration and its opener are of one kind.
+    const open = sources[declaration.kind] as Opener<ToolDeclaration>
+    return open(declaration, declared, caller)
   } catch (error) {
     const isOptional = declaration.kind === 'web-search' && declaration.optional === true
     if (!isOptional || !(error instanceof GatewayError)) throw error
     return { param: declaration.param, message: `It was left out: ${error.message}` }
-  }
-}
-
-function sourceOf(
-  sources: ToolSources,
-  declaration: ToolDeclaration,
-  declared: DeclaredTools,
-  caller: ToolCaller,
-): ToolSource {
-  switch (declaration.kind) {
-    case 'web-search':
-      return sources.webSearch(declaration, declared, caller)
-    case 'mcp':
-      return sources.mcp(declaration, declared, caller)
-    default:
-      return declaration satisfies never
   }
 }
 

@@ -3,10 +3,9 @@
 import type {
   ApprovedCall,
   DeclaredTools,
-  McpDeclaration,
+  ToolDeclaration,
   ToolOrigin,
   ToolResult,
-  WebSearchDeclaration,
 } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
 
@@ -72,16 +71,15 @@ export interface ToolCaller {
   readonly deadlineAt: number
 }
 
-type Opener<Declaration> = (
+export type Opener<Declaration> = (
   declaration: Declaration,
   declared: DeclaredTools,
   caller: ToolCaller,
 ) => ToolSource
 
 /** Who serves which kind of declaration. Throws GatewayError for what this gateway cannot serve at all. */
-export interface ToolSources {
-  readonly webSearch: Opener<WebSearchDeclaration>
-  readonly mcp: Opener<McpDeclaration>
+export type ToolSources = {
+  readonly [Declaration in ToolDeclaration as Declaration['kind']]: Opener<Declaration>
 }
 
 // Names under which tools of the gateway are offered to a model.

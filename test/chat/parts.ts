@@ -78,7 +78,7 @@ export function partsOf(
     counter,
     buffered: new Buffered(1e9),
     limits: { ...limits, ...more },
-    toolSources: { webSearch: noTools, mcp: noTools },
+    toolSources: { 'web-search': noTools, mcp: noTools },
     owner: 'me',
     now: Date.now,
     media: media({ allowHosts: [], limits: { fileBytes: 1, requestBytes: 1, timeoutMs: 1 } }),

@@ -58,7 +58,7 @@ function sourcesWith(b: () => ReturnType<ToolSource['open']>) {
     open: serverLabel === 'b' ? b : opened,
     close: async () => void closed.push(serverLabel),
   })
-  return { closed, sources: { mcp, webSearch: mcp as never } satisfies ToolSources }
+  return { closed, sources: { mcp, 'web-search': mcp as never } satisfies ToolSources }
 }
 
 test('tools of several servers are told apart, beside the functions of the client', async () => {

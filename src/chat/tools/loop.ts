@@ -2,14 +2,15 @@
 // client's own functions are called. One hold and one settle for all rounds.
 
 import type { ChatEvent } from '../../conversation/event.ts'
-import type {
-  ApprovedCall,
-  DeclaredTools,
-  GatewayCall,
-  Source,
-  ToolImage,
-  ToolOrigin,
-  ToolResult,
+import {
+  type ApprovedCall,
+  type DeclaredTools,
+  type GatewayCall,
+  type Source,
+  type ToolImage,
+  type ToolOrigin,
+  type ToolResult,
+  webTools,
 } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/request.ts'
@@ -418,14 +419,5 @@ function imagePart({ mediaType, data }: ToolImage): ContentPart {
 }
 
 function feeName(origin: ToolOrigin): string {
-  switch (origin.kind) {
-    case 'web-search':
-      return 'web_search'
-    case 'open-page':
-      return 'open_page'
-    case 'mcp':
-      return `mcp:${origin.serverLabel}.${origin.tool}`
-    default:
-      return origin satisfies never
-  }
+  return origin.kind === 'mcp' ? `mcp:${origin.serverLabel}.${origin.tool}` : webTools[origin.kind].name
 }

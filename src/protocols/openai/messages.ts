@@ -1,7 +1,13 @@
 // Messages, media and tool calls as OpenAI's protocols write them: in requests, in whole answers, in stream chunks.
 
 import type { Annotation, AudioDelta, ChatEvent } from '../../conversation/event.ts'
-import type { GatewayRun, ToolOrigin } from '../../conversation/gateway-tools.ts'
+import {
+  type GatewayRun,
+  type ToolOrigin,
+  type WebToolOrigin,
+  webToolKinds,
+  webTools,
+} from '../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
   Json,
@@ -340,19 +346,22 @@ export function wireRun({ call, result }: GatewayRun): JsonObject {
   return {
     type: 'web_search_call',
     status: failed ? 'failed' : 'completed',
-    action: actionOf(call.origin, call.arguments, result.action),
+    action: actionOf(origin, call.arguments, result.action),
     output: result.text,
   }
 }
 
 /** The action of a search or page call: as the tool reports it, or else from the model's arguments. */
-export function actionOf(origin: ToolOrigin, json: string, action: JsonObject | undefined): JsonObject {
-  if (action !== undefined) return action
+export function actionOf(
+  { kind }: WebToolOrigin,
+  json: string,
+  reported: JsonObject | undefined,
+): JsonObject {
+  if (reported !== undefined) return reported
+  const { action, argument } = webTools[kind]
   const args = parseJson(json)
-  const text = (name: string) => (isObject(args) && typeof args[name] === 'string' ? String(args[name]) : '')
-  return origin.kind === 'open-page'
-    ? { type: 'open_page', url: text('url') }
-    : { type: 'search', query: text('query'), sources: [] }
+  const about = isObject(args) && typeof args[argument] === 'string' ? args[argument] : ''
+  return { type: action, [argument]: about, ...(kind === 'web-search' && { sources: [] }) }
 }
 
 /** A call that came back, with its result. */
@@ -383,16 +392,10 @@ function calledTool(item: JsonObject): { origin: ToolOrigin; name: string; json:
   }
   // Without its result it is no run of ours: a provider has searched, and its answer says what it found.
   if (type !== 'web_search_call' || !isObject(action) || typeof item.output !== 'string') return undefined
-  if (action.type === 'open_page') {
-    const json = JSON.stringify({ url: action.url ?? '' })
-    return { origin: { kind: 'open-page' }, name: 'open_page', json }
-  }
-  if (action.type !== 'search') return undefined
-  return {
-    origin: { kind: 'web-search' },
-    name: 'web_search',
-    json: JSON.stringify({ query: action.query ?? '' }),
-  }
+  const kind = webToolKinds.find((each) => webTools[each].action === action.type)
+  if (kind === undefined) return undefined
+  const { name, argument } = webTools[kind]
+  return { origin: { kind }, name, json: JSON.stringify({ [argument]: action[argument] ?? '' }) }
 }
 
 function outputOf(item: JsonObject, failed: boolean): string {

@@ -153,7 +153,7 @@ export function toolSourcesOf(
   const search = webSearchOf(config, clock, ({ code, detail }) =>
     log.warn('a web search failed', { code, detail }),
   )
-  return { webSearch: search.open, mcp: mcp.open }
+  return { 'web-search': search.open, mcp: mcp.open }
 }
 
 // The configured web search.

@@ -1,7 +1,7 @@
 // The configured web search, opened once for each call that declares it.
 
 import { z } from 'zod'
-import type { ToolResult, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
+import { type ToolResult, type WebSearchDeclaration, webTools } from '../../conversation/gateway-tools.ts'
 import type { Pico } from '../../credits/money.ts'
 import { type EgressOptions, type Fetched, fetchPublic } from '../../egress/egress.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -47,7 +47,7 @@ export interface WebSearch {
    * `unsupported_parameter` if no backend is configured or another one is requested, and `invalid_request` for an
    * invalid domain or recency.
    */
-  open: ToolSources['webSearch']
+  open: ToolSources['web-search']
   /** The configured backend; undefined without one. */
   readonly backend: SearchBackend | undefined
 }
@@ -162,7 +162,7 @@ const argumentsSchema = z.object({ url: z.string().trim().min(1).max(2_048) })
 
 function openPageTool(options: OpenPageOptions): GatewayTool {
   return {
-    preferredName: 'open_page',
+    preferredName: webTools['open-page'].name,
     description:
       'Opens a page of the web and returns its content as markdown. Use it to read a source that a search has found, ' +
       'or an address that the user has given.',

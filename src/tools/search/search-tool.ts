@@ -1,7 +1,7 @@
 // The web search as a tool of the model: reads its arguments, asks the backend, and returns numbered sources.
 
 import { z } from 'zod'
-import type { ToolResult, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
+import { type ToolResult, type WebSearchDeclaration, webTools } from '../../conversation/gateway-tools.ts'
 import type { GatewayTool, ToolContext } from '../tool.ts'
 import {
   failedResult,
@@ -38,7 +38,7 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
   const { request } = options
   let uses = 0
   return {
-    preferredName: 'web_search',
+    preferredName: webTools['web-search'].name,
     description: descriptionOf(request),
     parameters: {
       type: 'object',

@@ -30,7 +30,7 @@ async function toolsOf() {
     close: () => Promise.resolve(),
   })
   const { gatewayTools } = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] }).request
-  return CallTools.open({ webSearch: source, mcp: source }, gatewayTools!, caller, ['level'])
+  return CallTools.open({ 'web-search': source, mcp: source }, gatewayTools!, caller, ['level'])
 }
 
 /** The second request of a call, whose first round had these events, as the protocol lowers it. */

@@ -79,7 +79,7 @@ describe.each(cases)('a %s answer', (_, how) => {
     const client = new AbortController()
     lab.parts.toolSources = {
       ...lab.parts.toolSources,
-      webSearch: (_, __, { signal }) => ({
+      'web-search': (_, __, { signal }) => ({
         open: () => {
           client.abort()
           return Promise.reject(signal.reason)

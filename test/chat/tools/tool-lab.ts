@@ -151,7 +151,7 @@ export async function toolLab({
   const parts: { -readonly [Part in keyof typeof bare]: (typeof bare)[Part] } = {
     ...bare,
     catalog: { resolve: models },
-    toolSources: { webSearch: sources, mcp: sources },
+    toolSources: { 'web-search': sources, mcp: sources },
   }
   let calls = 0
 

@@ -6,7 +6,13 @@ import {
   type FinishReason,
   joinReasoning,
 } from '../../../conversation/event.ts'
-import type { GatewayCall, GatewayRun, ToolOrigin } from '../../../conversation/gateway-tools.ts'
+import {
+  type GatewayCall,
+  type GatewayRun,
+  type WebToolKind,
+  webToolKinds,
+  webTools,
+} from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, Message, ReasoningDetail, ToolCall } from '../../../conversation/request.ts'
 import { completionTokens, noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors/errors.ts'
@@ -448,7 +454,10 @@ function idOf({ id }: GatewayCall): string {
   return idPrefix + id.replace(/[^a-zA-Z0-9_]/g, '_')
 }
 
-const serverTools = { 'web-search': 'web_search', 'open-page': 'web_fetch' } as const
+const serverTools: Readonly<Record<WebToolKind, string>> = {
+  'web-search': 'web_search',
+  'open-page': 'web_fetch',
+}
 
 /** The block of a call, without its input. */
 function callBlock(call: GatewayCall): JsonObject {
@@ -581,23 +590,11 @@ export function isSearchBlock(block: { readonly [field: string]: unknown }): boo
 export function readGatewayCall(block: JsonObject): ToolCall | undefined {
   const { type, id, name, input, server_name: serverLabel } = block
   const tool = textIn(name)
-  const origin: ToolOrigin | undefined =
-    type === 'mcp_tool_use'
-      ? { kind: 'mcp', serverLabel: textIn(serverLabel), tool }
-      : tool === 'web_search'
-        ? { kind: 'web-search' }
-        : tool === 'web_fetch'
-          ? { kind: 'open-page' }
-          : undefined
-  if (origin === undefined) return undefined
-  const called = origin.kind === 'open-page' ? 'open_page' : tool
-  return {
-    id: textIn(id),
-    name: called,
-    arguments: JSON.stringify(input ?? {}),
-    thoughtSignature: undefined,
-    origin,
-  }
+  const call = { id: textIn(id), arguments: JSON.stringify(input ?? {}), thoughtSignature: undefined }
+  if (type === 'mcp_tool_use')
+    return { ...call, name: tool, origin: { kind: 'mcp', serverLabel: textIn(serverLabel), tool } }
+  const kind = webToolKinds.find((each) => serverTools[each] === tool)
+  return kind && { ...call, name: webTools[kind].name, origin: { kind } }
 }
 
 /** The result of a call of the history. */
