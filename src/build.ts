@@ -19,8 +19,7 @@ type Target = (typeof targets)[number]
 const programs = [
   'main.ts',
   'chat/counting/count-worker.ts',
-  'store/audit-worker.ts',
-  'store/reports-worker.ts',
+  'store/beside-worker.ts',
   'tools/search/page/page-worker.ts',
 ]
 

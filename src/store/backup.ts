@@ -18,8 +18,13 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
 import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
-import { databasePath, openDatabase, openReader } from './sqlite/database/connection.ts'
-import { applicationId, schemaVersion } from './sqlite/database/migrate.ts'
+import {
+  applicationId,
+  databasePath,
+  openDatabase,
+  openReader,
+  schemaVersion,
+} from './sqlite/database/connection.ts'
 import { asideName, isBusy, one } from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'

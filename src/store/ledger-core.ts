@@ -2,8 +2,7 @@
 // that commits as one. What a database has to bring is in the interfaces below.
 
 import { randomBytes } from 'node:crypto'
-import { decide } from '../credits/decide.ts'
-import type { PriorGrant } from '../credits/decision.ts'
+import { decide, type PriorGrant } from '../credits/decide.ts'
 import type {
   AdjustCommand,
   AdjustResult,

@@ -25,7 +25,7 @@ import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { UsageDays } from './sqlite/calls/usage-days.ts'
-import { Reports } from './reports-beside.ts'
+import { Reports } from './beside.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 

@@ -12,10 +12,15 @@ import {
   statSync,
 } from 'node:fs'
 import type { Database } from 'bun:sqlite'
-import { databasePath, openDatabase, openReader } from './sqlite/database/connection.ts'
+import {
+  applicationId,
+  databasePath,
+  openDatabase,
+  openReader,
+  schemaVersion,
+} from './sqlite/database/connection.ts'
 import { isDamage, one } from './sqlite/database/sqlite.ts'
 import { StoreOpenError } from './store.ts'
-import { applicationId, schemaVersion } from './sqlite/database/migrate.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 
 export interface UpgradeOptions {

@@ -12,7 +12,6 @@ export interface Mutant {
 }
 
 const decide = 'src/credits/decide.ts'
-const decideCredit = 'src/credits/decide-credit.ts'
 const balance = 'src/credits/balance.ts'
 const wallet = 'src/credits/wallet.ts'
 const store = 'src/store/sqlite/ledger/ledger-store.ts'
@@ -103,7 +102,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the same source with another amount is answered in silence',
-    patches: [[decideCredit, 'prior.amount === grant.amount ||', 'prior.amount > 0n ||']],
+    patches: [[decide, 'prior.amount === grant.amount ||', 'prior.amount > 0n ||']],
   },
   {
     name: 'the id of a refund is taken for another refund',
@@ -226,11 +225,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a clock that goes back earns another allowance',
     patches: [
-      [
-        decideCredit,
-        'expiresAt <= wallet.lastAllowance.expiresAt',
-        'expiresAt === wallet.lastAllowance.expiresAt',
-      ],
+      [decide, 'expiresAt <= wallet.lastAllowance.expiresAt', 'expiresAt === wallet.lastAllowance.expiresAt'],
     ],
   },
   {
@@ -257,18 +252,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a payment is refunded again under another id',
-    patches: [
-      [decideCredit, 'if (refunded + refund.amount > lot.granted)', 'if (refund.amount > lot.granted)'],
-    ],
+    patches: [[decide, 'if (refunded + refund.amount > lot.granted)', 'if (refund.amount > lot.granted)']],
   },
   {
     name: 'a refund takes what calls have pinned',
     patches: [
-      [
-        decideCredit,
-        'smaller(refund.amount, lot.remaining - lot.pinned)',
-        'smaller(refund.amount, lot.remaining)',
-      ],
+      [decide, 'smaller(refund.amount, lot.remaining - lot.pinned)', 'smaller(refund.amount, lot.remaining)'],
     ],
   },
   {
@@ -279,7 +268,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'expiry takes what calls have pinned',
-    patches: [[decideCredit, 'const gone = lot.remaining - lot.pinned', 'const gone = lot.remaining']],
+    patches: [[decide, 'const gone = lot.remaining - lot.pinned', 'const gone = lot.remaining']],
   },
   {
     name: 'the hash chain skips the lines of a transaction',

@@ -2,8 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { writeSync } from 'node:fs'
-import { databasePath } from '../../src/store/sqlite/database/connection.ts'
-import { migrate } from '../../src/store/sqlite/database/migrate.ts'
+import { databasePath, migrate } from '../../src/store/sqlite/database/connection.ts'
 
 const [dataDir, stopBefore] = process.argv.slice(2)
 

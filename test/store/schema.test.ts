@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { openStore } from '../../src/store/open.ts'
 import { one } from '../../src/store/sqlite/database/sqlite.ts'
-import { schemaVersion } from '../../src/store/sqlite/database/migrate.ts'
+import { schemaVersion } from '../../src/store/sqlite/database/connection.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 

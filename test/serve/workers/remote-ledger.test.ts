@@ -21,7 +21,11 @@ ledgerStoreConformance('across the link', async (clock) => {
       // What calls do goes as it goes for a worker; the rest of the suite goes the same way, so that all keeps its order.
       const holdDurable = (number: number) => remote.holdDurable(number)
       const { handlers } = ledgerHandlers({ store, shared: noShared, holdDurable })
-      const { ours } = joined({ ...handlers, ...upkeepOf(ledger) }, {}, 1_000)
+      const { ours } = joined(
+        { ...handlers, ...overLink((name, given) => Reflect.apply(ledger[name], ledger, given)) },
+        {},
+        1_000,
+      )
       const remote = remoteOf(ours, { inFlight: new InFlight(), limits: noLimits, clock })
       return {
         ...remote.store.ledger,
@@ -33,16 +37,7 @@ ledgerStoreConformance('across the link', async (clock) => {
         now: () => ledger.now(),
         writable: () => ledger.writable(),
         close: () => ledger.close(),
-        grant: (command) => ours.request('grant', command),
-        setCreditLine: (account, most) => ours.request('setCreditLine', account, most),
-        refund: (command) => ours.request('refund', command),
-        adjust: (command) => ours.request('adjust', command),
-        expire: (now) => ours.request('expire', now),
-        recover: (now) => ours.request('recover', now),
-        totals: (account) => ours.request('totals', account),
-        call: (account, id) => ours.request('call', account, id),
-        audit: () => ours.request('audit'),
-        auditDay: (day) => ours.request('auditDay', day),
+        ...overLink((name, given) => ours.request(name, ...given)),
       }
     },
     async dispose() {
@@ -52,31 +47,25 @@ ledgerStoreConformance('across the link', async (clock) => {
   }
 })
 
-type Upkeep = Pick<
-  LedgerStore & LedgerUpkeep,
-  | 'grant'
-  | 'setCreditLine'
-  | 'refund'
-  | 'adjust'
-  | 'expire'
-  | 'recover'
-  | 'totals'
-  | 'call'
-  | 'audit'
-  | 'auditDay'
->
+/** What no worker asks for. */
+const upkeep = [
+  'grant',
+  'setCreditLine',
+  'refund',
+  'adjust',
+  'expire',
+  'recover',
+  'totals',
+  'call',
+  'audit',
+  'auditDay',
+] as const
 
-function upkeepOf(ledger: LedgerStore & LedgerUpkeep): Upkeep {
-  return {
-    grant: (command) => ledger.grant(command),
-    setCreditLine: (account, most) => ledger.setCreditLine(account, most),
-    refund: (command) => ledger.refund(command),
-    adjust: (command) => ledger.adjust(command),
-    expire: (now) => ledger.expire(now),
-    recover: (now) => ledger.recover(now),
-    totals: (account) => ledger.totals(account),
-    call: (account, id) => ledger.call(account, id),
-    audit: () => ledger.audit(),
-    auditDay: (day) => ledger.auditDay(day),
-  }
+type Upkeep = Pick<LedgerStore & LedgerUpkeep, (typeof upkeep)[number]>
+
+/** Each verb as `request` makes it. */
+function overLink(request: (name: keyof Upkeep, given: never) => unknown): Upkeep {
+  return Object.fromEntries(
+    upkeep.map((name) => [name, (...given: unknown[]) => request(name, given as never)]),
+  ) as unknown as Upkeep
 }

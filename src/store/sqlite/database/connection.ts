@@ -1,13 +1,14 @@
-// Opens the database file the way money needs it, and refuses a library or a file that cannot keep the promise.
+// Opens the database file the way money needs it, brings it to the schema of this program, and refuses a library or a
+// file that cannot keep the promise.
 
+import { Database, type Statement } from 'bun:sqlite'
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { Database, type Statement } from 'bun:sqlite'
-import { anchorsBeside, readAnchors } from '../audit/anchors.ts'
-import { migrate } from './migrate.ts'
-import { isDamage, one } from './sqlite.ts'
-import { StoreOpenError } from '../../store.ts'
+import { migrations } from '../../../../drizzle/sqlite/migrations.ts'
 import { missingPages } from '../../commits/durability.ts'
+import { StoreOpenError } from '../../store.ts'
+import { anchorsBeside, readAnchors } from '../audit/anchors.ts'
+import { isDamage, one } from './sqlite.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'
@@ -167,4 +168,58 @@ function olderThan(version: string, than: string): boolean {
     if (difference !== 0) return difference < 0
   }
   return false
+}
+
+// The schema: migrations that a file lacks; a file that is not ours or newer is refused.
+
+/** `Weir` in ASCII, in the file's header: no other program's database is ever migrated. */
+export const applicationId = 0x57656972
+
+/** The schema of this program: how many migrations lead to it. */
+export const schemaVersion = migrations.length
+
+/**
+ * Applies the migrations that the file lacks, all in one transaction: a process that dies in the middle leaves the
+ * file as it was. The header's user_version counts them, so an up-to-date file costs two reads of the header.
+ * Returns whether anything was applied.
+ */
+export function migrate(database: Database, now: number): boolean {
+  if (!isBehind(database)) return false
+  database.run('BEGIN IMMEDIATE')
+  try {
+    // Another process may have migrated while this one waited for the lock.
+    const from = Number(one(database, 'PRAGMA user_version'))
+    for (const migration of migrations.slice(from)) database.run(migration.sql)
+    database.run(`PRAGMA user_version = ${migrations.length}`)
+    database.run(`PRAGMA application_id = ${applicationId}`)
+    database.run(
+      `CREATE TABLE IF NOT EXISTS migration (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`,
+    )
+    const record = database.prepare('INSERT INTO migration (name, applied_at) VALUES (?, ?)')
+    for (const migration of migrations.slice(from)) record.run(migration.name, now)
+    record.finalize()
+    database.run('COMMIT')
+  } catch (error) {
+    if (database.inTransaction) database.run('ROLLBACK')
+    throw error
+  }
+  return true
+}
+
+function isBehind(database: Database): boolean {
+  const id = Number(one(database, 'PRAGMA application_id'))
+  const version = Number(one(database, 'PRAGMA user_version'))
+  if (id === applicationId) {
+    if (version > migrations.length) {
+      throw new StoreOpenError(
+        `the database was written by a newer Weir (schema ${version}, this program knows ${migrations.length}): ` +
+          'run the newer program, or restore a backup made before the upgrade',
+      )
+    }
+    return version < migrations.length
+  }
+  if (one(database, 'SELECT count(*) FROM sqlite_schema') !== 0n) {
+    throw new StoreOpenError('the file is a SQLite database of another program')
+  }
+  return true
 }

@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Awaitable } from '../../../async/async.ts'
-import type { PriorGrant } from '../../../credits/decision.ts'
+import type { PriorGrant } from '../../../credits/decide.ts'
 import type {
   AuditReport,
   Balance,

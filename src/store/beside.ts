@@ -1,7 +1,8 @@
-// Reports of usage, and searches of a long request log, while the gateway serves: small ones at once, long ones in a
-// thread with a connection of its own. They take seconds, and a call waits for none of it.
+// What takes seconds, beside the calls: audits of the ledger, long reports of usage and searches of a long request log
+// run in a thread with a connection of its own (beside-worker.ts). No call waits for any of it.
 
 import type { Database } from 'bun:sqlite'
+import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type {
   RequestPage,
@@ -13,6 +14,58 @@ import type {
 import { unavailable } from './commits/durability.ts'
 import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
 import { orUnavailable } from './sqlite/database/sqlite.ts'
+
+type AuditBeside = (day?: number) => Promise<AuditReport | DayAudit>
+
+/** What the thread of an audit is asked, and what it answers. */
+export interface ToAudit {
+  readonly kind: 'audit'
+  readonly path: string
+  readonly day: number | undefined
+}
+export type Audited = { readonly report: AuditReport | DayAudit } | { readonly fault: string }
+
+const longestMs = 15 * 60_000
+
+/**
+ * Audits the ledger in the database at `path`, or one UTC day of it. One audit runs at a time: the same request shares
+ * its report, another is refused with `rate_limit_exceeded`.
+ */
+export function auditing(path: string): AuditBeside {
+  let running: { readonly day: number | undefined; readonly report: ReturnType<AuditBeside> } | undefined
+  return async (day) => {
+    if (running?.day === day && running !== undefined) return running.report
+    if (running) {
+      const message = 'Another audit runs: one at a time.'
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 5_000 })
+    }
+    const report = auditBeside({ kind: 'audit', path, day }).finally(() => (running = undefined))
+    running = { day, report }
+    return report
+  }
+}
+
+function auditBeside(asked: ToAudit): Promise<AuditReport | DayAudit> {
+  const worker = startWorker()
+  const answer = new Promise<AuditReport | DayAudit>((resolve, reject) => {
+    const onFailure = (cause: unknown) => reject(new GatewayError('internal_error', { cause }))
+    const timer = setTimeout(() => onFailure(new Error('the audit took too long')), longestMs)
+    timer.unref()
+    worker.addEventListener('message', ({ data }: MessageEvent<Audited>) => {
+      clearTimeout(timer)
+      if ('report' in data) resolve(data.report)
+      else onFailure(new Error(data.fault))
+    })
+    worker.addEventListener('error', ({ message }) => {
+      clearTimeout(timer)
+      onFailure(new Error(message))
+    })
+    worker.postMessage(asked)
+  })
+  return answer.finally(() => worker.terminate())
+}
+
+// Reports of usage, and searches of the request log: small ones at once, long ones in the thread.
 
 /** Rows that are read on the event loop: about 3 ms. */
 const rowsOnLoop = 2_000
@@ -269,5 +322,5 @@ function nextTurn(): Promise<void> {
 function startWorker(): Worker {
   // The executable keeps all code in one folder, the worker where the build put its file.
   const inSource = import.meta.url.endsWith('.ts')
-  return new Worker(new URL(inSource ? './reports-worker.ts' : './store/reports-worker.ts', import.meta.url))
+  return new Worker(new URL(inSource ? './beside-worker.ts' : './store/beside-worker.ts', import.meta.url))
 }

@@ -1,9 +1,11 @@
-// The thread of reports-beside.ts: makes reports side by side, a step of each in turn.
+// The thread of beside.ts: audits at once, and makes reports side by side, a step of each in turn.
 
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
 import type { RequestPage, UsageReport } from '../observe/request-log.ts'
-import type { FromReports, ToReports } from './reports-beside.ts'
+import type { Audited, FromReports, ToAudit, ToReports } from './beside.ts'
+import { auditDay } from './sqlite/audit/audit-day.ts'
+import { auditFile } from './sqlite/audit/audit.ts'
 import { openReader } from './sqlite/database/connection.ts'
 import { isOutage } from './sqlite/database/sqlite.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
@@ -27,7 +29,20 @@ interface Job {
 const jobs = new Map<number, Job>()
 let isRunning = false
 
-parentPort?.on('message', (message: ToReports) => {
+parentPort?.on('message', (message: ToAudit | ToReports) => {
+  if (message.kind === 'audit') parentPort?.postMessage(audit(message))
+  else onRequest(message)
+})
+
+function audit({ path, day }: ToAudit): Audited {
+  try {
+    return { report: day === undefined ? auditFile(path) : auditDay(path, day) }
+  } catch (error) {
+    return { fault: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+function onRequest(message: ToReports): void {
   const { id } = message
   try {
     if ('path' in message) jobs.set(id, begin(message))
@@ -43,7 +58,7 @@ parentPort?.on('message', (message: ToReports) => {
     isRunning = true
     setImmediate(round)
   }
-})
+}
 
 function begin(message: Extract<ToReports, { path: string }>): Job {
   const { id, path } = message
