@@ -177,8 +177,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         decide,
-        'taken(wallet, hold, [], amount, now)',
-        'taken(wallet, hold, [], smaller(amount, larger(hold.want, least)), now)',
+        'takeFrom(wallet, hold, [], amount, now)',
+        'takeFrom(wallet, hold, [], smaller(amount, larger(hold.want, least)), now)',
       ],
     ],
   },
@@ -187,14 +187,16 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         decide,
-        'hold: open.hold + more, pins: merged(open.pins, pins)',
+        'hold: open.hold + more, pins: mergePins(open.pins, pins)',
         'hold: open.hold + more, pins: open.pins',
       ],
     ],
   },
   {
     name: 'what a hold grew by is given back twice',
-    patches: [[decide, 'pins: merged(open.pins, pins) }', 'pins: [...merged(open.pins, pins), ...pins] }']],
+    patches: [
+      [decide, 'pins: mergePins(open.pins, pins) }', 'pins: [...mergePins(open.pins, pins), ...pins] }'],
+    ],
   },
   {
     name: 'every call may take its share of all credit, whatever others hold',
@@ -440,7 +442,15 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a statement shows a charge with another call',
-    patches: [[statements, 'call ON call.settle_tx = journal.tx', 'call ON call.settle_tx <= journal.tx']],
+    patches: [
+      [
+        statements,
+        `call ON call.settle_tx = journal.tx LEFT JOIN lot ON lot.id = journal.lot
+       WHERE journal.tx > ?`,
+        `call ON call.settle_tx <= journal.tx LEFT JOIN lot ON lot.id = journal.lot
+       WHERE journal.tx > ?`,
+      ],
+    ],
   },
   {
     name: 'recovery forgets what was delivered',
