@@ -12,7 +12,7 @@ import { openApiDocument } from '../../src/http/docs/openapi.ts'
 import { api, createRoutes } from '../../src/http/routes.ts'
 import * as parts from '../../src/http/service/documentation.ts'
 import { requestListSchema } from '../../src/http/v1/account-documentation.ts'
-import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account-views.ts'
+import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account-documentation.ts'
 import { estimateSchema } from '../../src/http/v1/chat-documentation.ts'
 import {
   chatRequests,

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import { parseQuery } from '../../http/intake/query.ts'
-import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/account-views.ts'
+import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/request-views.ts'
 import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/request-log.ts'
 import {

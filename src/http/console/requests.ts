@@ -7,7 +7,7 @@ import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts
 import type { LoggedRequest, RequestQuery } from '../../observe/request-log.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { cursorText, placeOf, requestObject, requestWhole } from '../v1/account-views.ts'
+import { cursorText, placeOf, requestObject, requestWhole } from '../v1/request-views.ts'
 import { accountUsage, accountUsageCsv } from '../v1/usage.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 

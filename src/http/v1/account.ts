@@ -13,7 +13,7 @@ import { asCaller } from '../intake/answer.ts'
 import { requireKnown } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
-import { placeOf, requestList, requestWhole } from './account-views.ts'
+import { placeOf, requestList, requestWhole } from './request-views.ts'
 
 type Ledger = Pick<HttpParts, 'ledger' | 'now'>
 type Receipts = Pick<HttpParts, 'ledger' | 'accounts'>

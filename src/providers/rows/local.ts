@@ -1,7 +1,7 @@
 // Inference servers that an operator runs, and the simulated provider inside this executable.
 
 import { bearer, noFixedAddress, openaiCompatible, type Provider } from '../provider.ts'
-import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
+import { simulatedEfforts, simulatorIgnores } from '../simulator/abilities.ts'
 
 const ollama: Provider = {
   id: 'ollama',
