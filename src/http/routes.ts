@@ -5,7 +5,7 @@ import { inApp, inAppOnly } from './app/in-app.ts'
 import { answerRoute } from './intake/answer.ts'
 import { freely } from './intake/paid/limits.ts'
 import { errorResponse, newRequestId, type Refuse, type Route } from './route.ts'
-import { wrongTarget } from './intake/wrong-target.ts'
+import { wrongTarget } from './intake/find-route.ts'
 import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
 import {
   appleHook,
@@ -110,12 +110,11 @@ const consolePage: Route['handle'] = (parts, { request }) =>
 const consoleApi: Route['handle'] = async (parts, call) =>
   (await import('./console/api.ts')).consoleApi(parts, call)
 const adminApi: Route['handle'] = async (parts, call) =>
-  (await import('./admin/api.ts')).adminApi(parts, call)
+  (await import('./console/api.ts')).adminApi(parts, call)
 const documentation: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () => {
-    const { consoleRoutes } = await import('./docs/openapi-console.ts')
-    const { adminOperations } = await import('./docs/openapi-console.ts')
-    return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
+    const { adminOperations, consoleOperations } = await import('./docs/openapi-console.ts')
+    return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleOperations, ...adminOperations])
   })
 
 const pages: readonly Route[] = [

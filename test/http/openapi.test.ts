@@ -6,7 +6,7 @@ import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors/errors.ts'
-import { adminOperations, consoleRoutes } from '../../src/http/docs/openapi-console.ts'
+import { adminOperations, consoleOperations } from '../../src/http/docs/openapi-console.ts'
 import { errorSchema } from '../../src/http/docs/openapi-errors.ts'
 import { openApiDocument } from '../../src/http/docs/openapi.ts'
 import { api, createRoutes } from '../../src/http/routes.ts'
@@ -54,7 +54,7 @@ interface OperationObject {
   readonly responses: Readonly<Record<string, Response>>
 }
 
-const document = await openApiDocument([...api, ...consoleRoutes, ...adminOperations])
+const document = await openApiDocument([...api, ...consoleOperations, ...adminOperations])
 // What a reader of the document gets: plain JSON.
 const plain = JSON.parse(JSON.stringify(document)) as typeof document
 
@@ -87,7 +87,7 @@ describe('the document', () => {
     const listed = api.map(({ method, path }) => `${method} ${path}`)
     const tables = ['GET /console/api/*', 'ALL /console/api/*', 'ALL /admin/v1/*']
     expect(registered.toSorted()).toEqual([...listed, ...pages, ...simulated, ...tables].toSorted())
-    expect(described).toHaveLength(api.length + consoleRoutes.length + adminOperations.length)
+    expect(described).toHaveLength(api.length + consoleOperations.length + adminOperations.length)
   })
 
   test('says which version of OpenAPI it is written in, and names what it describes', () => {

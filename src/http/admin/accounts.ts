@@ -12,12 +12,19 @@ import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.
 import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { creditView } from '../console/credits.ts'
-import { iso, isoOrNull } from '../console/route.ts'
+import {
+  type AdminAsked,
+  type AdminRoute,
+  adminRoute,
+  iso,
+  isoOrNull,
+  recordAct,
+  requirePerson,
+} from '../console/route.ts'
 import { inviteBody, requestId } from '../console/wire.ts'
 import type { LinkView } from '../console/views.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { type AdminAsked, type AdminRoute, adminRoute, recordAct, requirePerson } from './route.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})

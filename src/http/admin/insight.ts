@@ -4,14 +4,13 @@ import { z } from 'zod'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { iso } from '../console/route.ts'
+import { type AdminRoute, adminRoute, iso } from '../console/route.ts'
 import { requestDetail, requestPage, requestParameters } from '../console/requests.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
 import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
-import { type AdminRoute, adminRoute } from './route.ts'
 
 const text = z.string().max(200)
 const logParameters = requestParameters.extend({ account: text.optional() })

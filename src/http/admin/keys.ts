@@ -4,7 +4,7 @@ import { keyActs } from '../console/keys.ts'
 import { mcpServerActs } from '../console/mcp-servers.ts'
 import { webhookActs } from '../console/webhooks.ts'
 import { accountNamed } from './accounts.ts'
-import { type AdminRoute, adminRoute, recordAct } from './route.ts'
+import { type AdminRoute, adminRoute, recordAct } from '../console/route.ts'
 
 const ids: Readonly<Record<string, string>> = {
   'GET keys': 'listAccountKeys',
@@ -44,7 +44,7 @@ export const keyRoutes: readonly AdminRoute[] = keyActs.map(({ handle, ...spec }
 
 // Any account's MCP servers for operators, with the functions of the console; each change is recorded as an act.
 
-const mcpServersIds: Readonly<Record<string, string>> = {
+const mcpServerIds: Readonly<Record<string, string>> = {
   'GET mcp-servers': 'listAccountMcpServers',
   'POST mcp-servers': 'putAccountMcpServer',
   'POST mcp-servers/:name/test': 'testAccountMcpServer',
@@ -58,14 +58,14 @@ const verbs: Readonly<Record<string, string>> = {
 }
 
 export const mcpServerRoutes: readonly AdminRoute[] = mcpServerActs
-  .filter(({ method, path }) => mcpServersIds[`${method} ${path}`] !== undefined)
+  .filter(({ method, path }) => mcpServerIds[`${method} ${path}`] !== undefined)
   .map(({ handle, ...spec }) => {
     const name = `${spec.method} ${spec.path}`
     return adminRoute<unknown>(
       {
         ...spec,
         path: `accounts/:account/${spec.path}`,
-        id: mcpServersIds[name]!,
+        id: mcpServerIds[name]!,
         // Calls of the account go to the address that the request names.
         ...(name === 'POST mcp-servers' && { elevated: true }),
       },

@@ -13,10 +13,17 @@ import {
   type WantedManagementKey,
 } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { type ConsoleRoute, iso, isoOrNull, operatorRoute } from '../console/route.ts'
+import {
+  type AdminRoute,
+  adminRoute,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  operatorRoute,
+  recordAct,
+} from '../console/route.ts'
 import { keyName, networkNames, requestId, time } from '../console/wire.ts'
 import type { HttpParts } from '../parts.ts'
-import { type AdminRoute, adminRoute, recordAct } from './route.ts'
 
 const createBody = z.strictObject({
   name: keyName,

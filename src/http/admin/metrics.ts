@@ -3,7 +3,7 @@
 
 import { version } from '../../version.ts'
 import type { HttpParts } from '../parts.ts'
-import { operatorOf } from './api.ts'
+import { operatorOf } from '../console/api.ts'
 
 const startedAt = Date.now() - performance.now()
 

@@ -1,25 +1,95 @@
-// The console's API: finds the route, checks access and body, and answers. Loaded with its first request.
+// The tables of closed routes, and how they are served: the console's pages call one by a session, programs of operators
+// the other by a management key. Loaded with the first request.
 
-import { matches, sessionIdOf } from '../../accounts/account.ts'
+import { type Account, matches, sessionIdOf } from '../../accounts/account.ts'
 import { isElevated } from '../../accounts/identity/identities.ts'
-import { networkOf } from '../../accounts/identity/network.ts'
+import { networkOf, requireWithin } from '../../accounts/identity/network.ts'
+import { managementKeyIdOf } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { safeParsed } from '../../protocols/request/fields.ts'
+import { accountRoutes } from '../admin/accounts.ts'
+import { insightRoutes } from '../admin/insight.ts'
+import {
+  keyRoutes as accountKeyRoutes,
+  mcpServerRoutes as accountMcpServerRoutes,
+  webhookRoutes as accountWebhookRoutes,
+} from '../admin/keys.ts'
+import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { stillUsed } from '../app/in-app.ts'
+import { bearerOf } from '../intake/authenticate.ts'
+import { findRoute } from '../intake/find-route.ts'
+import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
+import { paymentRoutes } from '../payments/admin.ts'
+import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
+import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
 import type { Call } from '../route.ts'
-import type { ConsoleRoute, SignedInAccount } from './route.ts'
-import { routes } from './routes.ts'
-import { bodyOf, routeIn } from './table.ts'
+import { conversationRoutes } from './conversations.ts'
+import { creditRoutes } from './credits.ts'
+import { keyRoutes } from './keys.ts'
+import { liveRoutes } from './live.ts'
+import { mcpServerRoutes } from './mcp-servers.ts'
+import { connectRoutes, modelRoutes } from './models.ts'
+import { requestRoutes } from './requests.ts'
+import {
+  type AdminRoute,
+  type Answer,
+  type ConsoleRoute,
+  operatorRoute,
+  type RouteSpec,
+  type SignedInAccount,
+} from './route.ts'
+import { oidcRoutes, passkeyRoutes, sessionRoutes } from './sign-in.ts'
+import { webhookRoutes } from './webhooks.ts'
+import { emptyBody } from './wire.ts'
 
-const prefix = '/console/api/'
+/** Under `/admin/v1/`. */
+export const adminRoutes: readonly AdminRoute[] = [
+  ...insightRoutes,
+  ...accountRoutes,
+  ...accountKeyRoutes,
+  ...managementKeyRoutes,
+  ...accountMcpServerRoutes,
+  ...paymentRoutes,
+  ...adminStatementRoutes,
+  ...accountWebhookRoutes,
+]
+
+/** Under `/console/api/`. */
+export const consoleRoutes: readonly ConsoleRoute[] = [
+  ...sessionRoutes,
+  ...passkeyRoutes,
+  ...oidcRoutes,
+  ...keyRoutes,
+  ...mcpServerRoutes,
+  ...creditRoutes,
+  ...topUpRoutes,
+  ...statementRoutes,
+  ...voucherRoutes,
+  ...requestRoutes,
+  ...modelRoutes,
+  ...liveRoutes,
+  ...conversationRoutes,
+  ...connectRoutes,
+  ...webhookRoutes,
+  // An operator who is signed in has the whole admin API here.
+  ...adminRoutes.map(({ handle, path, ...spec }) =>
+    operatorRoute({ ...spec, path: `admin/${path}` }, (asked) =>
+      handle({ ...asked, operator: asked.account, by: 'session' }),
+    ),
+  ),
+  newManagementKeyRoute,
+]
+
+type Asking = Pick<Call, 'request' | 'requestId' | 'askedBy'>
 
 /** Answers a request below `/console/api/`. Throws GatewayError for every refusal. */
 export async function consoleApi(
   parts: HttpParts,
-  { request, requestId, askedBy }: Pick<Call, 'request' | 'requestId' | 'askedBy'>,
+  { request, requestId, askedBy }: Asking,
 ): Promise<Response> {
-  const { route, params } = routeIn(routes, prefix, request, parts)
+  const { route, params } = findRoute(consoleRoutes, request, parts.publicUrl(), '/console/api/')
   requireOwnOrigin(request, parts.site)
   const signedIn = await signedInOf(parts, request)
   if (signedIn) askedBy({ account: signedIn.account.id })
@@ -28,16 +98,39 @@ export async function consoleApi(
     network: networkOf(parts.site.addressOf(request)),
     userAgent: request.headers.get('user-agent'),
   }
-  const body = await bodyOf(parts, request, route)
-  const answer = await route.handle({ parts, request, requestId, params, body, visitor, signedIn })
+  return answer(parts, request, route, (body) =>
+    route.handle({ parts, request, requestId, params, body, visitor, signedIn }),
+  )
+}
+
+/** Answers a request below `/admin/v1/`. Throws GatewayError for every refusal. */
+export async function adminApi(parts: HttpParts, { request, requestId, askedBy }: Asking): Promise<Response> {
+  // The key is checked first: without one, a client learns nothing about the routes.
+  const operator = await operatorOf(parts, request)
+  askedBy({ account: operator.id })
+  const { route, params } = findRoute(adminRoutes, request, parts.publicUrl(), '/admin/v1/')
+  return answer(parts, request, route, (body) =>
+    route.handle({ parts, request, requestId, params, body, operator, by: 'management_key' }),
+  )
+}
+
+async function answer(
+  parts: HttpParts,
+  request: Request,
+  route: RouteSpec<unknown>,
+  handle: (body: unknown) => Answer | Promise<Answer>,
+): Promise<Response> {
+  const answered = await handle(await bodyOf(parts, request, route))
   // Who has revoked a key may rely on it.
   if (route.method !== 'GET') await parts.everyoneHeard()
   const response =
-    answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
+    answered instanceof Response ? answered : Response.json(answered, { status: route.status ?? 200 })
   // Every answer is about one account, and some of it is shown once.
   if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')
   return response
 }
+
+// Who asks.
 
 /** The account of the session cookie; undefined without a cookie or if the session has ended. */
 async function signedInOf(parts: HttpParts, request: Request): Promise<SignedInAccount | undefined> {
@@ -59,4 +152,69 @@ function admit(route: ConsoleRoute, signedIn: SignedInAccount | undefined, now: 
   if (route.access === 'operator' && signedIn.account.role !== 'operator')
     throw new GatewayError('operator_required')
   if (route.elevated && !isElevated(signedIn.session, now)) throw new GatewayError('elevation_required')
+}
+
+/**
+ * The operator who owns the management key in `Authorization: Bearer`. Throws like `authenticate`,
+ * `network_not_allowed` for a key used from another network, and `operator_required` if its account is no longer an
+ * operator.
+ */
+export async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
+  const { managementKeys, accounts, site, now } = parts
+  const text = bearerOf(request.headers)
+  const id = managementKeyIdOf(text)
+  const key = id === undefined ? undefined : await managementKeys.find(id)
+  if (!key || !matches(key, text))
+    throw new GatewayError('invalid_api_key', { message: unknownKey(text), credential: {} })
+  const credential = { account: key.account, key: key.id }
+  if (key.revokedAt !== null && key.revokedAt <= now())
+    throw new GatewayError('api_key_revoked', { credential })
+  if (key.expiresAt !== null && key.expiresAt <= now())
+    throw new GatewayError('api_key_expired', { credential })
+  requireWithin(site.addressOf(request), key.networks, credential)
+  const account = await accounts.findAccount(key.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  if (account.suspended) throw new GatewayError('account_suspended', { credential })
+  if (account.role !== 'operator') throw new GatewayError('operator_required', { credential })
+  return account
+}
+
+function unknownKey(text: string): string {
+  return text.startsWith('sk-weir-') || text.startsWith('ws-weir-')
+    ? 'The admin API takes a management key (weir keys create --management): API keys and sessions administer nothing.'
+    : 'This is no management key that is valid here.'
+}
+
+// The body.
+
+/** Enough for every body of these tables. */
+const maxBodyBytes = 65_536
+
+/** The body, checked by the route's closed schema. Throws `invalid_request` with the field's name. */
+async function bodyOf(
+  parts: Pick<HttpParts, 'body' | 'scheduler'>,
+  request: Request,
+  route: RouteSpec<unknown>,
+): Promise<unknown> {
+  const { headers, method } = request
+  const { body: limits, scheduler } = parts
+  if (method === 'GET' || method === 'HEAD') return undefined
+  const isEmpty = Number(headers.get('content-length') ?? 0) === 0 && !headers.has('transfer-encoding')
+  if (!route.body && isEmpty) return undefined
+  const small = { ...limits, maxBodyBytes: Math.min(limits.maxBodyBytes, maxBodyBytes) }
+  refuseByHeaders(headers, small)
+  // Forms of other pages can send text/plain without a preflight, but not JSON.
+  if (!/^application\/json\s*(;|$)/i.test(headers.get('content-type') ?? ''))
+    throw new GatewayError('unsupported_media_type')
+  const { json } = await readJson(request, { body: small, scheduler })
+  const { success, data, error } = safeParsed(route.body ?? emptyBody, json)
+  if (success) return data
+  const [issue] = error.issues
+  const keys = issue?.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : []
+  const param = [...(issue?.path ?? []), ...keys].map(String).join('.').slice(0, 256)
+  const message =
+    keys.length > 0
+      ? `There is no field ${param} here.`
+      : `${param || 'The body'}: ${issue?.message ?? 'is invalid'}`
+  throw new GatewayError('invalid_request', { message, ...(param === '' ? {} : { param }) })
 }

@@ -1,12 +1,34 @@
-// A route of the console's API: its input, its access rule and its handler.
+// A closed route, of the console's pages or of operators: its input, who may call it, and its handler.
 
 import type { z } from 'zod'
 import type { Account, Session } from '../../accounts/account.ts'
 import type { Visitor } from '../../accounts/identity/identities.ts'
-import type { ErrorCode } from '../../errors/errors.ts'
+import { type ErrorCode, GatewayError } from '../../errors/errors.ts'
 import type { HttpParts } from '../parts.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+/** A plain object becomes a JSON answer with the route's status. */
+export type Answer = Response | object
+
+/** Everything a route has besides its handler. */
+export interface RouteSpec<Body> {
+  readonly method: Method
+  /** Below the address of its table, such as `keys/:id`; `:name` stands for one segment. */
+  readonly path: string
+  /** One line for the documentation. */
+  readonly summary: string
+  /** The status of a successful answer; 200 by default. */
+  readonly status?: 200 | 201 | 202 | 302
+  /** Its errors, besides those of every route of its kind. */
+  readonly errors?: readonly ErrorCode[]
+  /** Whether a session needs a recent proof of identity. */
+  readonly elevated?: true
+  /** The schema of its body; without one it takes no body. */
+  readonly body?: z.ZodType<Body>
+}
+
+// Routes of the console's pages, under `/console/api/`.
 
 export interface Asked<Body> {
   readonly parts: HttpParts
@@ -26,26 +48,6 @@ export interface SignedInAccount {
 }
 
 export type AskedBy<Body> = Asked<Body> & SignedInAccount
-
-/** A plain object becomes a JSON answer with the route's status. */
-export type Answer = Response | object
-
-/** Everything a route has besides its handler. */
-export interface RouteSpec<Body> {
-  readonly method: Method
-  /** Below `/console/api/`, such as `keys/:id`. */
-  readonly path: string
-  /** One line for the documentation. */
-  readonly summary: string
-  /** The status of a successful answer; 200 by default. */
-  readonly status?: 200 | 201 | 202 | 302
-  /** Its errors, besides those of every route of its kind. */
-  readonly errors?: readonly ErrorCode[]
-  /** Whether it requires a recent proof of identity. */
-  readonly elevated?: true
-  /** The schema of its body; without one it takes no body. */
-  readonly body?: z.ZodType<Body>
-}
 
 export interface ConsoleRoute extends RouteSpec<unknown> {
   readonly access: 'anyone' | 'session' | 'operator'
@@ -78,6 +80,60 @@ export function operatorRoute<Body = undefined>(
 function withAccount<Body>(asked: Asked<Body>): AskedBy<Body> {
   if (!asked.signedIn) throw new Error('the route was entered without a session')
   return { ...asked, ...asked.signedIn }
+}
+
+// Routes of operators: for programs under `/admin/v1/`, and in the console under `/console/api/admin/`.
+
+export interface AdminAsked<Body> extends Pick<
+  Asked<Body>,
+  'parts' | 'request' | 'requestId' | 'params' | 'body'
+> {
+  readonly operator: Account
+  /** What the operator is known by: a key may be held by anybody. */
+  readonly by: 'session' | 'management_key'
+}
+
+/**
+ * `elevated` where the route makes or opens a way in, hands out a secret, or gives credit: a session that was left open,
+ * or stolen, must not turn into access that outlives it. test/journeys/console/admin.test.ts lists the routes without it.
+ */
+interface AdminSpec<Body> extends RouteSpec<Body> {
+  /** The operation's id in the documentation. */
+  readonly id: string
+  readonly description?: string
+  /** The query parameters, for the documentation; the handler reads them. */
+  readonly query?: z.ZodObject
+}
+
+export interface AdminRoute extends AdminSpec<unknown> {
+  readonly handle: (asked: AdminAsked<unknown>) => Answer | Promise<Answer>
+}
+
+export function adminRoute<Body = undefined>(
+  spec: AdminSpec<Body>,
+  handle: (asked: AdminAsked<Body>) => Answer | Promise<Answer>,
+): AdminRoute {
+  return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
+}
+
+/**
+ * Throws `elevation_required` for a management key, which gives nobody the access of an operator: whoever has stolen
+ * one would keep that when the key is revoked, has expired or is bound to a network.
+ */
+export function requirePerson({ by }: Pick<AdminAsked<unknown>, 'by'>): void {
+  if (by === 'session') return
+  const message = 'Operators are made, unmade and given links in the console or by a command (weir accounts).'
+  throw new GatewayError('elevation_required', { message })
+}
+
+export async function recordAct(
+  { parts, operator }: Pick<AdminAsked<unknown>, 'parts' | 'operator'>,
+  what: string,
+  subject: string,
+  before: unknown,
+  after: unknown,
+): Promise<void> {
+  await parts.acts.record({ at: parts.now(), operator: operator.id, what, subject, before, after })
 }
 
 export function iso(at: number): string {

@@ -2,10 +2,8 @@
 
 import { z } from 'zod'
 import type { ErrorCode } from '../../errors/errors.ts'
-import type { AdminRoute } from '../admin/route.ts'
-import { adminRoutes } from '../admin/routes.ts'
-import type { ConsoleRoute } from '../console/route.ts'
-import { routes } from '../console/routes.ts'
+import { adminRoutes, consoleRoutes } from '../console/api.ts'
+import type { AdminRoute, ConsoleRoute } from '../console/route.ts'
 import { adminAnswers, consoleAnswers } from './answers.ts'
 import { ofAnyRequest, ofBody, ofCaller } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
@@ -24,13 +22,13 @@ const who = {
   operator: 'For operators.',
 } as const
 
-export const consoleRoutes: readonly DocumentedRoute[] = routes.map((route) => ({
+export const consoleOperations: readonly DocumentedRoute[] = consoleRoutes.map((route) => ({
   method: route.method,
   path: `/console/api/${route.path}`,
-  operation: () => Promise.resolve(operationOf(route)),
+  operation: () => Promise.resolve(consoleOperationOf(route)),
 }))
 
-function operationOf(route: ConsoleRoute): Operation {
+function consoleOperationOf(route: ConsoleRoute): Operation {
   const { method, path, summary, access, body, elevated, status = 200 } = route
   const changes = method !== 'GET'
   const words = path.split(/[/:-]+/).filter(Boolean)
@@ -95,10 +93,10 @@ function jsonSchema(type: z.ZodType, io: 'input' | 'output'): object {
 export const adminOperations: readonly DocumentedRoute[] = adminRoutes.map((route) => ({
   method: route.method,
   path: `/admin/v1/${route.path}`,
-  operation: () => Promise.resolve(openapiAdminOperationOf(route)),
+  operation: () => Promise.resolve(adminOperationOf(route)),
 }))
 
-function openapiAdminOperationOf(route: AdminRoute): Operation {
+function adminOperationOf(route: AdminRoute): Operation {
   const { method, path, id, summary, description = '', body, query, status = 200 } = route
   return {
     id: `admin_${id}`,

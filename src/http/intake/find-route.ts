@@ -1,4 +1,4 @@
-// Errors for a path or method without a route, naming the right one if possible.
+// Finds a request's route in a table, and names the right address where a path or method has none.
 
 import { GatewayError } from '../../errors/errors.ts'
 
@@ -14,6 +14,26 @@ const longestPath = 200
 const unserved: Readonly<Record<string, string>> = {
   'POST /v1/responses/compact':
     'conversations are not compacted here. Send what is still needed of one as input, or a summary of it.',
+}
+
+/**
+ * The route of a request in a table whose paths are below `prefix`, and its path parameters. Throws `wrongTarget` if
+ * there is none.
+ */
+export function findRoute<Route extends RouteName>(
+  table: readonly Route[],
+  request: Request,
+  publicUrl: string,
+  prefix: string,
+): { readonly route: Route; readonly params: Readonly<Record<string, string>> } {
+  const { pathname } = new URL(request.url)
+  const method = request.method === 'HEAD' ? 'GET' : request.method
+  for (const route of table) {
+    const params = route.method === method ? paramsIn(prefix + route.path, pathname) : undefined
+    if (params) return { route, params }
+  }
+  const names = table.map((route) => ({ method: route.method, path: prefix + route.path }))
+  throw wrongTarget(request, names, publicUrl)
 }
 
 /**
@@ -54,22 +74,27 @@ export function wrongTarget(
 
 function methodsAt(path: string, routes: readonly RouteName[]): readonly string[] {
   const methods = routes
-    .filter((route) => route.path !== '/*' && matches(route.path, path))
+    .filter((route) => route.path !== '/*' && paramsIn(route.path, path) !== undefined)
     // Everything that answers GET answers HEAD.
     .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...new Set(methods)].toSorted()
 }
 
-/** `:id` stands for one segment, `*` for the rest. */
-function matches(pattern: string, path: string): boolean {
+/** The parameters of a path that fits the pattern: `:id` stands for one segment, `*` for the rest. */
+function paramsIn(pattern: string, path: string): Record<string, string> | undefined {
   const wanted = pattern.split('/')
   const given = path.split('/')
+  const params: Record<string, string> = {}
   for (const [at, segment] of wanted.entries()) {
-    if (segment === '*') return given.length > at && given[at] !== ''
     const there = given[at]
-    if (there === undefined || (segment.startsWith(':') ? there === '' : segment !== there)) return false
+    if (segment === '*') return there ? params : undefined
+    if (there === undefined) return undefined
+    if (!segment.startsWith(':')) {
+      if (segment !== there) return undefined
+    } else if (there === '') return undefined
+    else params[segment.slice(1)] = there
   }
-  return given.length === wanted.length
+  return given.length === wanted.length ? params : undefined
 }
 
 /**
