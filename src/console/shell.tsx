@@ -2,8 +2,8 @@
 
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
+import type { SessionView } from '../http/console/answers.ts'
 import { call, takeSession, useCredits } from './api/call.ts'
-import type { SessionView } from './api/wire.ts'
 import { t, usdShort } from './strings/text.ts'
 import { Button, Dialog, Logo } from './ui/kit.tsx'
 import { ElevationDialog } from './session/credentials.tsx'

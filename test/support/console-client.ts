@@ -2,7 +2,7 @@
 
 import { expectDocumented } from './documented-answers.ts'
 import type { RunningWeir } from './run-weir.ts'
-import type { SessionView } from '../../src/http/console/views.ts'
+import type { SessionView } from '../../src/http/console/answers.ts'
 
 export interface ConsoleAnswer {
   readonly status: number

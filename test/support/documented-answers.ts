@@ -1,7 +1,8 @@
 // Holds the answers of journeys against the documentation of the console's API and the admin API.
 
 import { expect } from 'bun:test'
-import { adminAnswers, consoleAnswers } from '../../src/http/docs/answers.ts'
+import { adminAnswers } from '../../src/http/admin/answers.ts'
+import { consoleAnswers } from '../../src/http/console/answers.ts'
 import type { Answers } from '../../src/http/docs/operation.ts'
 
 /** Fails where a JSON answer, which succeeded, is not what the documentation says of `method` and `path`. */

@@ -1,18 +1,26 @@
 // Calls to the gateway: JSON to the console's own origin with the session's cookie; failures are one kind of error.
 
 import { keepPreviousData, QueryClient, useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { t } from '../strings/text.ts'
 import type {
-  Credits,
-  Fault,
-  KeyList,
-  ListedConversation,
-  McpServer,
-  ModelRow,
+  CreditsView,
+  KeyListView,
+  McpServerView,
+  ModelView,
+  OpenConversationView,
   Page,
-  RequestRow,
+  RequestRowView,
   SessionView,
-} from './wire.ts'
+} from '../../http/console/answers.ts'
+import { t } from '../strings/text.ts'
+
+/** The error format of all refusals. */
+interface Fault {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly param: string | null
+  readonly metadata: Readonly<Record<string, unknown>>
+}
 
 /** A refusal of the gateway, or no answer: `code` is then `unreachable`, or `no_answer` if it did not come in time. */
 export class CallError extends Error {
@@ -230,7 +238,7 @@ export function useKeys(path: string, asked: Readonly<Record<string, string>>) {
     queryFn: ({ pageParam }) => {
       const page = new URLSearchParams(given)
       if (pageParam !== null) page.set('cursor', pageParam)
-      return call<KeyList>('GET', `${path}?${page}`)
+      return call<KeyListView>('GET', `${path}?${page}`)
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
@@ -241,14 +249,14 @@ export function useKeys(path: string, asked: Readonly<Record<string, string>>) {
 export function useCredits() {
   return useQuery({
     queryKey: ['credits'],
-    queryFn: async () => (await call<{ data: Credits }>('GET', 'credits')).data,
+    queryFn: async () => (await call<{ data: CreditsView }>('GET', 'credits')).data,
   })
 }
 
 export function useModels() {
   return useQuery({
     queryKey: ['models'],
-    queryFn: async () => (await call<{ data: readonly ModelRow[] }>('GET', 'models')).data,
+    queryFn: async () => (await call<{ data: readonly ModelView[] }>('GET', 'models')).data,
     staleTime: 60_000,
   })
 }
@@ -256,13 +264,13 @@ export function useModels() {
 export function useRecentRequests(limit: number) {
   return useQuery({
     queryKey: ['requests', 'recent', limit],
-    queryFn: () => call<Page<RequestRow>>('GET', `requests?limit=${limit}`),
+    queryFn: () => call<Page<RequestRowView>>('GET', `requests?limit=${limit}`),
   })
 }
 
 const conversationList = {
   queryKey: ['conversations'],
-  queryFn: async () => (await call<{ data: readonly ListedConversation[] }>('GET', 'conversations')).data,
+  queryFn: async () => (await call<{ data: readonly OpenConversationView[] }>('GET', 'conversations')).data,
   // Asked again whenever the page is looked at: another tab may have continued one.
   staleTime: 0,
 }
@@ -272,7 +280,7 @@ export function useConversations() {
 }
 
 /** The list of conversations as it is now. Throws CallError. */
-export async function conversationsNow(): Promise<readonly ListedConversation[]> {
+export async function conversationsNow(): Promise<readonly OpenConversationView[]> {
   // Not a fetch of the query: that is shared with one that began before, and gives the old list if it is cancelled.
   const listed = await conversationList.queryFn()
   void queryClient.invalidateQueries({ queryKey: conversationList.queryKey })
@@ -282,6 +290,6 @@ export async function conversationsNow(): Promise<readonly ListedConversation[]>
 export function useMcpServers() {
   return useQuery({
     queryKey: ['mcp-servers'],
-    queryFn: async () => (await call<{ data: readonly McpServer[] }>('GET', 'mcp-servers')).data,
+    queryFn: async () => (await call<{ data: readonly McpServerView[] }>('GET', 'mcp-servers')).data,
   })
 }

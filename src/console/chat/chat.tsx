@@ -3,8 +3,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { memo, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
+import type { ConversationView } from '../../http/console/answers.ts'
 import { call, useConversations, useCredits, useModels } from '../api/call.ts'
-import type { Conversation } from '../api/wire.ts'
 import { appOrder, poolBars, poolName, poolNames } from '../pages/words.tsx'
 import { ago, count, t, usd, usdShort } from '../strings/text.ts'
 import {
@@ -225,8 +225,8 @@ function Conversations({ current, onNew, onOpened }: ConversationsProps) {
     () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
     [data, q],
   )
-  const [deleting, setDeleting] = useState<Conversation | null>(null)
-  const remove = async ({ id }: Conversation) => {
+  const [deleting, setDeleting] = useState<ConversationView | null>(null)
+  const remove = async ({ id }: ConversationView) => {
     await call('DELETE', `conversations/${encodeURIComponent(id)}`)
     stopAnswerIn(id)
     if (id === current) navigate('/chat')

@@ -10,8 +10,8 @@ import {
   useState,
 } from 'react'
 import { Link } from 'wouter'
+import type { ModelView, NotCallable } from '../../http/console/answers.ts'
 import { queryClient, useMcpServers } from '../api/call.ts'
-import type { ModelRow, NotCallable } from '../api/wire.ts'
 import { firstModel, reasons } from '../pages/models.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Dialog, Failure, Loading } from '../ui/kit.tsx'
@@ -332,10 +332,10 @@ const item = 'weir.model'
 const most = 80
 
 /** The model last used in this browser, otherwise the one to begin with. */
-export function usePickedModel(models: readonly ModelRow[] | undefined) {
+export function usePickedModel(models: readonly ModelView[] | undefined) {
   const [id, setId] = useState(lastPicked)
   const picked = pickedOf(models ?? [], id)
-  const pick = (model: ModelRow) => {
+  const pick = (model: ModelView) => {
     localStorage.setItem(item, model.id)
     setId(model.id)
   }
@@ -347,15 +347,15 @@ function lastPicked(): string {
 }
 
 /** The picked model, or else the default; undefined if none can be called. */
-export function pickedOf(models: readonly ModelRow[], id = lastPicked()): ModelRow | undefined {
+export function pickedOf(models: readonly ModelView[], id = lastPicked()): ModelView | undefined {
   const callable = models.filter((model) => model.callable.app === null && model.kind === 'chat')
   return callable.find((model) => model.id === id) ?? firstModel(callable)
 }
 
 interface PickerProps {
-  readonly models: readonly ModelRow[] | undefined
-  readonly picked: ModelRow | undefined
-  readonly onPick: (model: ModelRow) => void
+  readonly models: readonly ModelView[] | undefined
+  readonly picked: ModelView | undefined
+  readonly onPick: (model: ModelView) => void
 }
 
 export function ModelPicker({ models, picked, onPick }: PickerProps) {
@@ -386,7 +386,7 @@ function ModelChoices({
   models,
   picked,
   onPick,
-}: Omit<PickerProps, 'models'> & { models: readonly ModelRow[] }) {
+}: Omit<PickerProps, 'models'> & { models: readonly ModelView[] }) {
   const [typed, setTyped] = useState('')
   const q = useDeferredValue(typed).toLowerCase().split(/\s+/)
   const found = models
@@ -432,9 +432,9 @@ function Choice({
   chosen,
   onPick,
 }: {
-  model: ModelRow
+  model: ModelView
   chosen: boolean
-  onPick: (model: ModelRow) => void
+  onPick: (model: ModelView) => void
 }) {
   const reason = model.callable.app
   return (

@@ -4,8 +4,9 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import { useLocation } from 'wouter'
+import type { Receipt } from '../../credits/ledger/receipt.ts'
+import type { ConversationView, OpenConversationView, SessionView } from '../../http/console/answers.ts'
 import { call, CallError, conversationsNow, newId, queryClient, send, useConversations } from '../api/call.ts'
-import type { Conversation, ListedConversation, Receipt, SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import {
   after,
@@ -19,7 +20,7 @@ import {
   type Turn,
 } from './thread.ts'
 
-interface KeptConversation extends ListedConversation {
+interface KeptConversation extends OpenConversationView {
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly Item[] }[]
 }
 
@@ -82,7 +83,7 @@ export class OpenThread {
   #shown: ShownThread
   readonly #listeners = new Set<() => void>()
   /** As it was last loaded or answered here; undefined if it has to be loaded before a question. */
-  #known: Pick<Conversation, 'last_response' | 'updated_at'> | undefined
+  #known: Pick<ConversationView, 'last_response' | 'updated_at'> | undefined
   #loading: Promise<KeptConversation> | undefined
   #running: AbortController | null = null
   /** Answers that a question was asked instead of. They are deleted once that has its own. */
@@ -115,7 +116,7 @@ export class OpenThread {
   }
 
   /** Loads what another page has continued. */
-  catchUp(listed: ListedConversation): void {
+  catchUp(listed: OpenConversationView): void {
     if (busy.has(this)) return
     const known = this.#known
     const isNewer = known !== undefined && listed.updated_at > known.updated_at
@@ -126,7 +127,7 @@ export class OpenThread {
   async rename(name: string): Promise<void> {
     const { id } = this.#shown
     if (id === undefined) return
-    await call<Conversation>('PATCH', pathOf(id), { title: name })
+    await call<ConversationView>('PATCH', pathOf(id), { title: name })
     this.#show({ title: name })
     await queryClient.invalidateQueries({ queryKey: ['conversations'] })
   }
@@ -199,8 +200,8 @@ export class OpenThread {
   }
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
-  async #begin(first: Turn, model: string): Promise<Conversation> {
-    const made = await call<Conversation>('POST', 'conversations', { title: titleOf(first), model })
+  async #begin(first: Turn, model: string): Promise<ConversationView> {
+    const made = await call<ConversationView>('POST', 'conversations', { title: titleOf(first), model })
     this.#known = made
     this.#show({ title: made.title })
     return made

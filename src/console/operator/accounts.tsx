@@ -3,8 +3,9 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
+import type { AccountDetailView, AccountView, LinkView } from '../../http/admin/answers.ts'
+import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
-import type { Credits, Key, Page, SessionRow } from '../api/wire.ts'
 import { KeyLimit, KeyName, KeySearch, KeyState } from '../pages/keys.tsx'
 import { Statements } from '../pages/payments.tsx'
 import { Access, SessionEntry } from '../pages/settings.tsx'
@@ -32,7 +33,6 @@ import {
   useAct,
 } from '../ui/kit.tsx'
 import { Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
-import type { AccountRow, AccountWhole, SignInLink } from './wire.ts'
 
 export function Accounts() {
   const [query, setQuery] = useSearchParams()
@@ -43,7 +43,7 @@ export function Accounts() {
     queryFn: ({ pageParam }) => {
       const asked = new URLSearchParams(q === '' ? {} : { q })
       if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)
+      return call<Page<AccountView>>('GET', `admin/accounts?${asked}`)
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
@@ -107,7 +107,7 @@ export function Accounts() {
   )
 }
 
-function AccountState({ account }: { account: AccountRow }) {
+function AccountState({ account }: { account: AccountView }) {
   if (account.suspended) return <Badge tone="bad">{t('suspended')}</Badge>
   return account.email_verified ? (
     <Badge tone="good">{t('active')}</Badge>
@@ -117,10 +117,10 @@ function AccountState({ account }: { account: AccountRow }) {
 }
 
 function Invite({ onClose }: { onClose: () => void }) {
-  const [link, setLink] = useState<SignInLink | null>(null)
+  const [link, setLink] = useState<LinkView | null>(null)
   const invite = async (given: FormData) => {
     const body = { email: textOf(given, 'email'), role: textOf(given, 'role') }
-    setLink(await elevate(() => call<SignInLink>('POST', 'admin/invitations', body)))
+    setLink(await elevate(() => call<LinkView>('POST', 'admin/invitations', body)))
   }
   return (
     <Dialog title={t('Invite somebody')} onClose={onClose} firm={link !== null} wide={link !== null}>
@@ -145,7 +145,7 @@ function Invite({ onClose }: { onClose: () => void }) {
 }
 
 /** The link, which is shown only once. */
-function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => void }) {
+function ShownLink({ link, onClose }: { link: LinkView; onClose: () => void }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <p>
@@ -170,7 +170,7 @@ export function AccountPage() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'account', id],
     queryFn: async () =>
-      (await call<{ data: AccountWhole }>('GET', `admin/accounts/${encodeURIComponent(id)}`)).data,
+      (await call<{ data: AccountDetailView }>('GET', `admin/accounts/${encodeURIComponent(id)}`)).data,
   })
   return (
     <>
@@ -191,10 +191,10 @@ export function AccountPage() {
   )
 }
 
-function Whole({ account }: { account: AccountWhole }) {
+function Whole({ account }: { account: AccountDetailView }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  const [link, setLink] = useState<SignInLink | null>(null)
+  const [link, setLink] = useState<LinkView | null>(null)
   const path = `admin/accounts/${encodeURIComponent(account.id)}`
   const [promoting, setPromoting] = useState(false)
   const onChanged = () => client.invalidateQueries({ queryKey: ['admin'] })
@@ -205,14 +205,14 @@ function Whole({ account }: { account: AccountWhole }) {
     })
   const promote = async () => {
     const made = await elevate(() =>
-      call<{ link: SignInLink | null }>('POST', `${path}/role`, { role: 'operator' }),
+      call<{ link: LinkView | null }>('POST', `${path}/role`, { role: 'operator' }),
     )
     setPromoting(false)
     setLink(made.link)
     await onChanged()
   }
   const makeLink = () =>
-    act(async () => setLink(await elevate(() => call<SignInLink>('POST', `${path}/link`, {}))))
+    act(async () => setLink(await elevate(() => call<LinkView>('POST', `${path}/link`, {}))))
   return (
     <>
       <PageHead title={account.email}>
@@ -416,7 +416,7 @@ function AccountKeys({ path }: { path: string }) {
   const [q, setQ] = useState('')
   const list = useKeys(`${path}/keys`, { q })
   const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
-  const remove = async ({ id }: Key) => {
+  const remove = async ({ id }: KeyView) => {
     await call('DELETE', `${path}/keys/${encodeURIComponent(id)}`)
     await list.refetch()
   }
@@ -468,7 +468,7 @@ function AccountKeys({ path }: { path: string }) {
 }
 
 function AccountSessions({ path }: { path: string }) {
-  const { rows, isPending, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  const { rows, isPending, remove, state } = useEntries<OpenSessionView>(`${path}/sessions`)
   const { error, busy, act } = useAct()
   return (
     <Section title={t('Sessions')}>
@@ -495,7 +495,7 @@ function AccountSessions({ path }: { path: string }) {
 
 type Kind = 'none' | 'limited' | 'unlimited'
 
-function CreditLine({ path, credits }: { path: string; credits: Credits }) {
+function CreditLine({ path, credits }: { path: string; credits: CreditsView }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   const { credit_line: line, debt } = credits
@@ -567,7 +567,7 @@ export function AccountStatement() {
   const account = `admin/accounts/${encodeURIComponent(id)}`
   const { data } = useQuery({
     queryKey: ['admin', 'account', id],
-    queryFn: async () => (await call<{ data: AccountWhole }>('GET', account)).data,
+    queryFn: async () => (await call<{ data: AccountDetailView }>('GET', account)).data,
   })
   const page = `/operator/accounts/${encodeURIComponent(id)}`
   return (

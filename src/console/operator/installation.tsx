@@ -3,8 +3,16 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
+import type {
+  ActView,
+  AuditView,
+  CatalogView,
+  ConfigurationView,
+  OverviewView,
+  ProviderView,
+} from '../../http/admin/answers.ts'
+import type { Page } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
-import type { Page } from '../api/wire.ts'
 import { count, countOf, milliseconds, t, usd, usdShort } from '../strings/text.ts'
 import {
   Badge,
@@ -20,20 +28,11 @@ import {
   useAct,
 } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
-import type {
-  Act,
-  Audit,
-  CatalogChanges,
-  CatalogState,
-  Configuration,
-  Installation,
-  ProviderRow,
-} from './wire.ts'
 
 export function Overview() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'overview'],
-    queryFn: () => call<Installation>('GET', 'admin/overview'),
+    queryFn: () => call<OverviewView>('GET', 'admin/overview'),
     refetchInterval: 10_000,
   })
   return (
@@ -84,7 +83,7 @@ function Figure({ name, value, children }: { name: string; value: string; childr
 export function Providers() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'providers'],
-    queryFn: async () => (await call<{ data: readonly ProviderRow[] }>('GET', 'admin/providers')).data,
+    queryFn: async () => (await call<{ data: readonly ProviderView[] }>('GET', 'admin/providers')).data,
     refetchInterval: 10_000,
   })
   return (
@@ -147,11 +146,11 @@ const auditWithinMs = 3_600_000
 
 export function Ledger() {
   const { error, busy, act } = useAct()
-  const [audit, setAudit] = useState<Audit | null>(null)
+  const [audit, setAudit] = useState<AuditView | null>(null)
   const run = () =>
     act(async () => {
       const limit = { withinMs: auditWithinMs }
-      setAudit((await call<{ data: Audit }>('POST', 'admin/audit', {}, limit)).data)
+      setAudit((await call<{ data: AuditView }>('POST', 'admin/audit', {}, limit)).data)
     })
   return (
     <>
@@ -199,7 +198,7 @@ export function Acts() {
   const acts = useInfiniteQuery({
     queryKey: ['admin', 'acts'],
     queryFn: ({ pageParam }) =>
-      call<Page<Act>>('GET', `admin/acts${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+      call<Page<ActView>>('GET', `admin/acts${pageParam === null ? '' : `?cursor=${pageParam}`}`),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
   })
@@ -269,7 +268,7 @@ const fewRows = 50
 export function CatalogPage() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'catalog'],
-    queryFn: () => call<CatalogState>('GET', 'admin/catalog'),
+    queryFn: () => call<CatalogView>('GET', 'admin/catalog'),
   })
   return (
     <>
@@ -284,7 +283,7 @@ export function CatalogPage() {
   )
 }
 
-function Whole({ state }: { state: CatalogState }) {
+function Whole({ state }: { state: CatalogView }) {
   const { date, models, callable, sources, changes, overrides, unpriced } = state
   return (
     <>
@@ -335,7 +334,7 @@ function Whole({ state }: { state: CatalogState }) {
   )
 }
 
-function Changes({ changes: { added, removed, changed } }: { changes: CatalogChanges }) {
+function Changes({ changes: { added, removed, changed } }: { changes: NonNullable<CatalogView['changes']> }) {
   const rows = [
     ...added.map((id) => ({ id, tone: 'good', what: t('added'), text: '' }) as const),
     ...removed.map((id) => ({ id, tone: 'bad', what: t('removed'), text: '' }) as const),
@@ -366,7 +365,7 @@ function Changes({ changes: { added, removed, changed } }: { changes: CatalogCha
   )
 }
 
-function Unsold({ rows }: { rows: CatalogState['unpriced'] }) {
+function Unsold({ rows }: { rows: CatalogView['unpriced'] }) {
   const { shown, more } = useSome(rows)
   return (
     <Section title={t('Known, but not offered')}>
@@ -414,12 +413,12 @@ function json(value: unknown): string {
 
 // The configuration of the running gateway: every setting with its value and its source.
 
-type Setting = Configuration['settings'][number]
+type Setting = ConfigurationView['settings'][number]
 
 export function OperatorSettings() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'settings'],
-    queryFn: () => call<Configuration>('GET', 'admin/settings'),
+    queryFn: () => call<ConfigurationView>('GET', 'admin/settings'),
   })
   const [query, setQuery] = useSearchParams()
   const q = query.get('q') ?? ''

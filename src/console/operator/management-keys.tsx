@@ -2,6 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { ManagementKeyView } from '../../http/admin/answers.ts'
 import { call, newId } from '../api/call.ts'
 import { day, t } from '../strings/text.ts'
 import {
@@ -19,11 +20,10 @@ import {
 } from '../ui/kit.tsx'
 import { elevate } from '../session/credentials.tsx'
 import { QueryState, Table } from '../ui/table.tsx'
-import type { ManagementKey } from './wire.ts'
 
 const queryKey = ['admin', 'management-keys']
 
-const tones: Readonly<Record<ManagementKey['state'], 'good' | 'warn' | 'plain'>> = {
+const tones: Readonly<Record<ManagementKeyView['state'], 'good' | 'warn' | 'plain'>> = {
   active: 'good',
   revoked: 'warn',
   expired: 'plain',
@@ -35,7 +35,7 @@ export function ManagementKeys() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey,
     queryFn: async () =>
-      (await call<{ data: readonly ManagementKey[] }>('GET', 'admin/management-keys')).data,
+      (await call<{ data: readonly ManagementKeyView[] }>('GET', 'admin/management-keys')).data,
   })
   const revoke = async (id: string) => {
     await elevate(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))

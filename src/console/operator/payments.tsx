@@ -3,9 +3,18 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
+import type { AccountView } from '../../http/admin/answers.ts'
+import type { Page } from '../../http/console/answers.ts'
+import type {
+  NewVoucherView,
+  PaymentEventView,
+  PeriodView,
+  SubscriptionsView,
+  TopUpDetailView,
+  TopUpOfOperatorView,
+  VoucherView,
+} from '../../http/payments/answers.ts'
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
-import type { ProcessorId, TopUp } from '../api/payments.ts'
-import type { Page } from '../api/wire.ts'
 import { TopUpTable } from '../pages/payments.tsx'
 import { inr, problems, processorName, TopUpBadges } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
@@ -31,7 +40,6 @@ import {
   useAct,
 } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, screenReaderOnly, Table } from '../ui/table.tsx'
-import type { AccountRow } from './wire.ts'
 
 const parts = [
   ['/operator/payments', 'Top-ups'],
@@ -66,7 +74,10 @@ export function AllPayments() {
   const list = useInfiniteQuery({
     queryKey: ['admin', 'top-ups'],
     queryFn: ({ pageParam }) =>
-      call<Page<AnyTopUp>>('GET', `admin/top-ups${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+      call<Page<TopUpOfOperatorView>>(
+        'GET',
+        `admin/top-ups${pageParam === null ? '' : `?cursor=${pageParam}`}`,
+      ),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
   })
@@ -90,11 +101,11 @@ export function AllPayments() {
   )
 }
 
-function receiptOf({ receipt }: AnyTopUp) {
+function receiptOf({ receipt }: TopUpOfOperatorView) {
   return receipt
 }
 
-function accountOf({ account }: AnyTopUp) {
+function accountOf({ account }: TopUpOfOperatorView) {
   return <AccountLink id={account} />
 }
 
@@ -109,7 +120,7 @@ function AccountLink({ id }: { id: string }) {
 export function Messages() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'payment-events'],
-    queryFn: () => call<{ data: readonly PaymentEvent[] }>('GET', 'admin/payment-events'),
+    queryFn: () => call<{ data: readonly PaymentEventView[] }>('GET', 'admin/payment-events'),
   })
   return (
     <>
@@ -121,7 +132,7 @@ export function Messages() {
   )
 }
 
-const outcomes: Readonly<Record<PaymentEvent['outcome'], 'good' | 'warn' | 'bad' | 'plain'>> = {
+const outcomes: Readonly<Record<PaymentEventView['outcome'], 'good' | 'warn' | 'bad' | 'plain'>> = {
   received: 'warn',
   waiting: 'warn',
   unmatched: 'bad',
@@ -130,7 +141,7 @@ const outcomes: Readonly<Record<PaymentEvent['outcome'], 'good' | 'warn' | 'bad'
   refused: 'bad',
 }
 
-function EventTable({ events }: { events: readonly PaymentEvent[] }) {
+function EventTable({ events }: { events: readonly PaymentEventView[] }) {
   return (
     <Table
       label={t('Messages')}
@@ -171,7 +182,7 @@ export function PaymentPage() {
   const path = `admin/top-ups/${encodeURIComponent(id)}`
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'top-up', id],
-    queryFn: async () => (await call<{ data: TopUpWhole }>('GET', path)).data,
+    queryFn: async () => (await call<{ data: TopUpDetailView }>('GET', path)).data,
   })
   return (
     <>
@@ -192,7 +203,7 @@ export function PaymentPage() {
   )
 }
 
-function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
+function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [refunding, setRefunding] = useState(false)
@@ -265,7 +276,7 @@ function Whole({ topUp, path }: { topUp: TopUpWhole; path: string }) {
   )
 }
 
-function Reversals({ topUp }: { topUp: TopUpWhole }) {
+function Reversals({ topUp }: { topUp: TopUpDetailView }) {
   return (
     <Section title={t('Taken back')}>
       <Table
@@ -291,7 +302,7 @@ function Reversals({ topUp }: { topUp: TopUpWhole }) {
   )
 }
 
-function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onClose: () => void }) {
+function Refund({ topUp, path, onClose }: { topUp: TopUpDetailView; path: string; onClose: () => void }) {
   const client = useQueryClient()
   // If the answer was lost, the same refund is sent again with this id and made once.
   const [id] = useState(() => newId())
@@ -331,66 +342,9 @@ function Refund({ topUp, path, onClose }: { topUp: TopUpWhole; path: string; onC
 
 // Answers of the API for operators about payments.
 
-type AnyTopUp = TopUp & { readonly account: string }
-
-interface PaymentEvent {
-  readonly processor: ProcessorId
-  readonly id: string
-  readonly type: string
-  readonly at: string
-  readonly outcome: 'received' | 'waiting' | 'unmatched' | 'applied' | 'ignored' | 'refused'
-  readonly top_up: string | null
-  readonly payment_id: string | null
-}
-
-type TopUpWhole = AnyTopUp & {
-  readonly reference: string | null
-  readonly checked_at: string | null
-  readonly events: readonly PaymentEvent[]
-  readonly reversals: readonly {
-    readonly id: string
-    readonly kind: string
-    readonly amount: string
-    readonly credit_usd: string
-    readonly held_usd: string
-    readonly booked: boolean
-    readonly at: string
-  }[]
-}
-
-interface Voucher {
-  readonly id: string
-  readonly credit_usd: string
-  readonly state: 'valid' | 'redeemed' | 'revoked' | 'expired'
-  readonly note: string
-  readonly created_at: string
-  readonly expires_at: string | null
-  readonly account: string | null
-}
-
-type MadeVoucher = Voucher & { readonly code: string }
-
-interface Product {
-  readonly id: string
-  readonly credit_usd: string
-  readonly months: number
-}
-
-interface Period {
-  readonly subscription: string
-  readonly source: string
-  readonly account: string
-  readonly product: string
-  readonly state: 'active' | 'grace' | 'ended' | 'refunded' | 'refund_reversed'
-  readonly from: string
-  readonly to: string
-  readonly credit_usd: string
-  readonly lot: string | null
-}
-
 // Periods of subscriptions that are sold elsewhere: granted and ended by hand.
 
-const subscriptionTones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>> = {
+const subscriptionTones: Readonly<Record<PeriodView['state'], 'good' | 'warn' | 'plain' | 'bad'>> = {
   active: 'good',
   grace: 'warn',
   ended: 'plain',
@@ -398,17 +352,12 @@ const subscriptionTones: Readonly<Record<Period['state'], 'good' | 'warn' | 'pla
   refund_reversed: 'good',
 }
 
-interface Listed {
-  readonly data: readonly Period[]
-  readonly products: readonly Product[]
-}
-
 export function Subscriptions() {
   const [granting, setGranting] = useState(false)
-  const [ending, setEnding] = useState<Period | null>(null)
+  const [ending, setEnding] = useState<PeriodView | null>(null)
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'subscriptions'],
-    queryFn: () => call<Listed>('GET', 'admin/subscriptions'),
+    queryFn: () => call<SubscriptionsView>('GET', 'admin/subscriptions'),
   })
   const periods = data?.data
   return (
@@ -479,7 +428,7 @@ export function Subscriptions() {
 
 const tenYearsMs = 3_650 * 86_400_000
 
-function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
+function Granting({ products, onClose }: { products: SubscriptionsView['products']; onClose: () => void }) {
   const client = useQueryClient()
   // If the answer was lost, the same period is sent again and granted once: these two name it.
   const [{ subscription, begins }] = useState(() => ({
@@ -562,7 +511,7 @@ function Granting({ products, onClose }: { products: readonly Product[]; onClose
 
 const accountList = 'accounts-like'
 
-function useAccountsLike(typed: string): readonly AccountRow[] {
+function useAccountsLike(typed: string): readonly AccountView[] {
   const { data } = useQuery({
     queryKey: ['admin', 'accounts-like', typed],
     queryFn: () => accountsLike(typed),
@@ -571,9 +520,9 @@ function useAccountsLike(typed: string): readonly AccountRow[] {
   return data ?? []
 }
 
-async function accountsLike(text: string): Promise<readonly AccountRow[]> {
+async function accountsLike(text: string): Promise<readonly AccountView[]> {
   const asked = new URLSearchParams({ limit: '20', ...(text === '' ? {} : { q: text }) })
-  return (await call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)).data
+  return (await call<Page<AccountView>>('GET', `admin/accounts?${asked}`)).data
 }
 
 /** The id of the account with this address or id. If there is none, throws an error for the field. */
@@ -587,7 +536,7 @@ async function accountIdOf(typed: string): Promise<string> {
   throw new CallError({ status: 404, code: 'not_found', message, param: 'account', metadata: {} })
 }
 
-function Ending({ period, onClose }: { period: Period; onClose: () => void }) {
+function Ending({ period, onClose }: { period: PeriodView; onClose: () => void }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   const { source, subscription } = period
@@ -624,7 +573,7 @@ function Ending({ period, onClose }: { period: Period; onClose: () => void }) {
 
 const queryKey = ['admin', 'vouchers']
 
-const voucherTones: Readonly<Record<Voucher['state'], 'good' | 'plain' | 'warn'>> = {
+const voucherTones: Readonly<Record<VoucherView['state'], 'good' | 'plain' | 'warn'>> = {
   valid: 'good',
   redeemed: 'plain',
   revoked: 'warn',
@@ -636,7 +585,7 @@ export function Vouchers() {
   const [making, setMaking] = useState(false)
   const { data, error, isPending, refetch } = useQuery({
     queryKey,
-    queryFn: async () => (await call<{ data: readonly Voucher[] }>('GET', 'admin/vouchers')).data,
+    queryFn: async () => (await call<{ data: readonly VoucherView[] }>('GET', 'admin/vouchers')).data,
   })
   const revoke = async (id: string) => {
     await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
@@ -715,7 +664,7 @@ function Making({ onClose }: { onClose: () => void }) {
     }
     try {
       const { data } = await elevate(() =>
-        call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
+        call<{ data: readonly NewVoucherView[] }>('POST', 'admin/vouchers', body),
       )
       setCodes(data.map(({ code }) => code))
     } finally {

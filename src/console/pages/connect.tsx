@@ -2,8 +2,8 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { ConnectView, NewKeyView } from '../../http/console/answers.ts'
 import { call, useModels } from '../api/call.ts'
-import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Code, Copy, PageHead } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
@@ -13,7 +13,7 @@ import { KeyForm } from './keys.tsx'
 export function Connect() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['connect'],
-    queryFn: () => call<ConnectClients>('GET', 'connect'),
+    queryFn: () => call<ConnectView>('GET', 'connect'),
   })
   const { data: models } = useModels()
   const [chosen, setChosen] = useState('')
@@ -22,7 +22,7 @@ export function Connect() {
   const used = model === '' ? (firstModel(callable)?.id ?? 'sim/echo') : model
   const [making, setMaking] = useState(false)
   // Nothing but this page holds the text of the key.
-  const [made, setMade] = useState<MadeKey | null>(null)
+  const [made, setMade] = useState<NewKeyView | null>(null)
   const client = useQueryClient()
   const shown = data?.clients.find(({ id }) => id === chosen) ?? data?.clients[0]
   return (

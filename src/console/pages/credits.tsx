@@ -2,8 +2,9 @@
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
+import type { Pool } from '../../credits/pool.ts'
+import type { CreditsView as CreditsOf, HistoryEntryView, LotView, Page } from '../../http/console/answers.ts'
 import { call, useCredits } from '../api/call.ts'
-import type { Credits as CreditsOf, HistoryRow, Lot, Page, Pool } from '../api/wire.ts'
 import { ago, day, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
@@ -196,7 +197,7 @@ function History() {
   const history = useInfiniteQuery({
     queryKey: ['credits', 'history'],
     queryFn: ({ pageParam }) =>
-      call<Page<HistoryRow>>(
+      call<Page<HistoryEntryView>>(
         'GET',
         `credits/history?limit=50${pageParam === null ? '' : `&cursor=${pageParam}`}`,
       ),
@@ -281,7 +282,7 @@ const rowHeight = 26
 /** Of the drawing, in its own units. */
 const width = 1000
 
-function Timeline({ lots }: { lots: readonly Lot[] }) {
+function Timeline({ lots }: { lots: readonly LotView[] }) {
   const now = Date.now()
   const living = lots.filter(({ remaining }) => Number(remaining) > 0)
   const ends = living.flatMap(({ expires_at: at }) => (at === null ? [] : [Date.parse(at)]))
@@ -352,7 +353,7 @@ function Timeline({ lots }: { lots: readonly Lot[] }) {
   )
 }
 
-function byExpiry(a: Lot, b: Lot): number {
+function byExpiry(a: LotView, b: LotView): number {
   return Date.parse(a.expires_at!) - Date.parse(b.expires_at!)
 }
 

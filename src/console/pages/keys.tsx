@@ -2,8 +2,8 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
+import type { KeyView, NewKeyView, Page, RequestRowView } from '../../http/console/answers.ts'
 import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
-import type { Key, MadeKey, Page, RequestRow } from '../api/wire.ts'
 import { countOf, decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
   Badge,
@@ -28,7 +28,7 @@ type Open =
   | { readonly kind: 'create' }
   | KeyAct
   /** Has the text of a new key, which is lost when it closes. */
-  | { readonly kind: 'revealed'; readonly made: MadeKey }
+  | { readonly kind: 'revealed'; readonly made: NewKeyView }
 
 export function Keys() {
   const client = useQueryClient()
@@ -156,12 +156,12 @@ function Misbehave() {
 
 const askEveryMs = 1_500
 
-function RevealedKey({ made, onClose }: { made: MadeKey; onClose: () => void }) {
+function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void }) {
   const { data: first } = useQuery({
     queryKey: ['first-call', made.id],
     queryFn: async () =>
-      (await call<Page<RequestRow>>('GET', `requests?limit=1&key=${encodeURIComponent(made.id)}`)).data[0] ??
-      null,
+      (await call<Page<RequestRowView>>('GET', `requests?limit=1&key=${encodeURIComponent(made.id)}`))
+        .data[0] ?? null,
     refetchInterval: ({ state }) => (state.data ? false : askEveryMs),
     gcTime: 0,
   })
@@ -203,7 +203,7 @@ function RevealedKey({ made, onClose }: { made: MadeKey; onClose: () => void }) 
   )
 }
 
-function FirstCall({ first }: { first: RequestRow | null }) {
+function FirstCall({ first }: { first: RequestRowView | null }) {
   if (first === null) {
     return (
       <Note role="status">
@@ -258,15 +258,15 @@ function Rotate({
   onClose,
   onMade,
 }: {
-  keyRow: Key
+  keyRow: KeyView
   onClose: () => void
-  onMade: (made: MadeKey) => void
+  onMade: (made: NewKeyView) => void
 }) {
   const { error, busy, act } = useAct()
   const [overlap, setOverlap] = useState('24h')
   const rotate = () =>
     act(async () =>
-      onMade(await call<MadeKey>('POST', `keys/${encodeURIComponent(keyRow.id)}/rotate`, { overlap })),
+      onMade(await call<NewKeyView>('POST', `keys/${encodeURIComponent(keyRow.id)}/rotate`, { overlap })),
     )
   return (
     <Dialog title={t('Replace {name}', { name: keyRow.name })} onClose={onClose}>
@@ -303,11 +303,11 @@ function Rotate({
   )
 }
 
-function Revoke({ keyRow, onClose }: { keyRow: Key; onClose: () => void }) {
+function Revoke({ keyRow, onClose }: { keyRow: KeyView; onClose: () => void }) {
   const { error, busy, act } = useAct()
-  const [revoked, setRevoked] = useState<Key | null>(null)
+  const [revoked, setRevoked] = useState<KeyView | null>(null)
   const revoke = () =>
-    act(async () => setRevoked(await call<Key>('DELETE', `keys/${encodeURIComponent(keyRow.id)}`)))
+    act(async () => setRevoked(await call<KeyView>('DELETE', `keys/${encodeURIComponent(keyRow.id)}`)))
   return (
     <Dialog title={t('Revoke {name}', { name: keyRow.name })} onClose={onClose}>
       {revoked === null ? (
@@ -361,9 +361,9 @@ function Ends({ onClose, children }: { onClose: () => void; children: ReactNode 
 // The form for a new key, and for changes of a key.
 
 interface KeyFormProps {
-  readonly existing?: Key
+  readonly existing?: KeyView
   readonly onClose: () => void
-  readonly onMade: (made: MadeKey) => void
+  readonly onMade: (made: NewKeyView) => void
 }
 
 export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
@@ -377,11 +377,12 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
     event.preventDefault()
     const rights = rightsIn(new FormData(event.currentTarget))
     void act(async () => {
-      if (existing === undefined) onMade(await call<MadeKey>('POST', 'keys', { ...withoutUnset(rights), id }))
+      if (existing === undefined)
+        onMade(await call<NewKeyView>('POST', 'keys', { ...withoutUnset(rights), id }))
       else {
         const { mode: _, sees: __, ...changes } = rights
         const shown = more ? changes : { name: changes.name }
-        await call<Key>('PATCH', `keys/${encodeURIComponent(existing.id)}`, shown)
+        await call<KeyView>('PATCH', `keys/${encodeURIComponent(existing.id)}`, shown)
         onClose()
       }
     })
@@ -447,7 +448,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
 }
 
 interface BoundsProps {
-  readonly existing: Key | undefined
+  readonly existing: KeyView | undefined
   readonly wrong: (param: string) => string | undefined
 }
 
@@ -535,7 +536,7 @@ function Bounds({ existing, wrong }: BoundsProps) {
   )
 }
 
-function hasBounds(key: Key): boolean {
+function hasBounds(key: KeyView): boolean {
   const { limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at } = key
   return [limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at].some(
     (bound) => bound !== null,
@@ -576,10 +577,10 @@ function withoutUnset(rights: object): object {
 
 interface KeyAct {
   readonly kind: 'edit' | 'rotate' | 'revoke'
-  readonly key: Key
+  readonly key: KeyView
 }
 
-function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: KeyAct) => void }) {
+function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: KeyAct) => void }) {
   return (
     <Table
       label={t('Keys')}
@@ -633,7 +634,7 @@ function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: KeyAc
 }
 
 /** A replaced key cannot be replaced again; its successor can. */
-function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | 'revoke')[] {
+function actsOn({ replaced_by: replaced }: KeyView): readonly ('edit' | 'rotate' | 'revoke')[] {
   return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
 }
 
@@ -642,7 +643,7 @@ const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as cons
 const actsOnKey = { edit: 'Change {name}', rotate: 'Replace {name}', revoke: 'Revoke {name}' } as const
 
 /** What the next call could spend, and whether the key's limit or the credit bounds it. */
-function CanSpend({ keyRow }: { keyRow: Key }) {
+function CanSpend({ keyRow }: { keyRow: KeyView }) {
   const { data: credits } = useCredits()
   if (keyRow.state !== 'active') return <span>–</span>
   const { spendable_usd: spendable } = keyRow
@@ -663,7 +664,7 @@ function CanSpend({ keyRow }: { keyRow: Key }) {
 }
 
 /** What is left of the key's limit in the current window; null without a limit. */
-function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
+function leftOf({ limit_usd: limit, spent_usd: spent }: KeyView): string | null {
   if (limit === null) return null
   const left = sumOf([limit, `-${spent}`])
   return left.units > 0n ? decimal(left) : '0'
@@ -676,7 +677,7 @@ const spentOf = {
   total: '{spent} / {limit} in all',
 } as const
 
-export function KeyName({ keyRow }: { keyRow: Key }) {
+export function KeyName({ keyRow }: { keyRow: KeyView }) {
   return (
     <>
       <span className="font-medium">{keyRow.name}</span>{' '}
@@ -692,7 +693,7 @@ export function KeyName({ keyRow }: { keyRow: Key }) {
   )
 }
 
-export function KeyLimit({ keyRow }: { keyRow: Key }) {
+export function KeyLimit({ keyRow }: { keyRow: KeyView }) {
   const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
   const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
   const bounds: readonly (readonly [string, string?])[] = [
@@ -727,7 +728,7 @@ export function KeyLimit({ keyRow }: { keyRow: Key }) {
   )
 }
 
-export function KeyState({ keyRow }: { keyRow: Key }) {
+export function KeyState({ keyRow }: { keyRow: KeyView }) {
   const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
   if (state === 'revoked') {
     return (

@@ -3,8 +3,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
+import type { McpProbeView, McpServerView } from '../../http/console/answers.ts'
 import { call, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
-import type { McpServer } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import {
   ActForm,
@@ -25,13 +25,6 @@ import {
   useAct,
 } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
-
-interface Probe {
-  readonly ok: boolean
-  readonly tools: readonly string[]
-  readonly error: string | null
-  readonly needs_authorization: boolean
-}
 
 export function McpServers() {
   const [adding, setAdding] = useState(false)
@@ -89,16 +82,16 @@ function Outcome() {
   )
 }
 
-function Server({ server }: { server: McpServer }) {
+function Server({ server }: { server: McpServerView }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  const [probe, setProbe] = useState<Probe | null>(null)
+  const [probe, setProbe] = useState<McpProbeView | null>(null)
   const [removing, setRemoving] = useState(false)
   const path = `mcp-servers/${encodeURIComponent(server.name)}`
   const test = () =>
     act(async () => {
       setProbe(null)
-      setProbe(await call<Probe>('POST', `${path}/test`, {}, { withinMs: relayedAnswerWithinMs }))
+      setProbe(await call<McpProbeView>('POST', `${path}/test`, {}, { withinMs: relayedAnswerWithinMs }))
       await client.invalidateQueries({ queryKey: ['mcp-servers'] })
     })
   const lacking = server.needs_authorization || probe?.needs_authorization === true
@@ -145,12 +138,12 @@ function Server({ server }: { server: McpServer }) {
   )
 }
 
-function sentTo({ headers, authorized }: McpServer): string {
+function sentTo({ headers, authorized }: McpServerView): string {
   const sent = [...headers, ...(authorized ? [t('a token of the sign-in')] : [])]
   return sent.length === 0 ? t('nothing') : sent.join(', ')
 }
 
-function Tools({ probe }: { probe: Probe }) {
+function Tools({ probe }: { probe: McpProbeView }) {
   const { tools, error } = probe
   return (
     <>
@@ -223,7 +216,7 @@ function ServerForm({ names, onClose }: { names: readonly string[]; onClose: () 
   const add = async (given: FormData) => {
     const body = bodyOf(given, way)
     if (names.includes(body.name) && replacing !== body.name) return setReplacing(body.name)
-    const { name } = await call<McpServer>('POST', 'mcp-servers', body)
+    const { name } = await call<McpServerView>('POST', 'mcp-servers', body)
     await client.invalidateQueries({ queryKey: ['mcp-servers'] })
     if (way === 'oauth') await authorize(name)
     onClose()

@@ -2,8 +2,8 @@
 
 import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 'react'
 import { useSearchParams } from 'wouter'
+import type { ModelView, NotCallable } from '../../http/console/answers.ts'
 import { useModels } from '../api/call.ts'
-import type { ModelRow, NotCallable } from '../api/wire.ts'
 import { compact, count, t } from '../strings/text.ts'
 import { Badge, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
 import { QueryState, useWindow } from '../ui/table.tsx'
@@ -11,7 +11,7 @@ import { poolNames } from './words.tsx'
 
 const rowHeight = 44
 
-const sorts: Readonly<Record<string, (a: ModelRow, b: ModelRow) => number>> = {
+const sorts: Readonly<Record<string, (a: ModelView, b: ModelView) => number>> = {
   name: (a, b) => (a.id < b.id ? -1 : 1),
   input: (a, b) => Number(a.input) - Number(b.input),
   output: (a, b) => Number(a.output) - Number(b.output),
@@ -21,7 +21,7 @@ const sorts: Readonly<Record<string, (a: ModelRow, b: ModelRow) => number>> = {
 export function Models() {
   const { data, error, isPending, refetch } = useModels()
   const [query, setQuery] = useSearchParams()
-  const [chosen, setChosen] = useState<ModelRow | null>(null)
+  const [chosen, setChosen] = useState<ModelView | null>(null)
   const q = useDeferredValue(query.get('q') ?? '')
   const provider = query.get('provider') ?? ''
   const only = query.get('only') ?? ''
@@ -119,7 +119,7 @@ export function Models() {
   )
 }
 
-function fits(model: ModelRow, only: string): boolean {
+function fits(model: ModelView, only: string): boolean {
   switch (only) {
     case 'callable':
       return model.callable.api === null || model.callable.app === null
@@ -140,7 +140,7 @@ function fits(model: ModelRow, only: string): boolean {
 const columns =
   'grid grid-cols-[minmax(0,1fr)_4.5rem_4.5rem] sm:grid-cols-[minmax(0,1fr)_5rem_5.5rem_5.5rem_5.5rem_7rem] gap-x-3 px-3'
 
-function Rows({ rows, onChoose }: { rows: readonly ModelRow[]; onChoose: (model: ModelRow) => void }) {
+function Rows({ rows, onChoose }: { rows: readonly ModelView[]; onChoose: (model: ModelView) => void }) {
   const box = useRef<HTMLDivElement>(null)
   const { from, to, onScroll } = useWindow(box, rows.length, rowHeight)
   const [active, setActive] = useState(0)
@@ -214,7 +214,7 @@ function Rows({ rows, onChoose }: { rows: readonly ModelRow[]; onChoose: (model:
 }
 
 interface RowProps {
-  readonly model: ModelRow
+  readonly model: ModelView
   readonly place: number
   readonly active: boolean
   readonly onChoose: () => void
@@ -263,7 +263,7 @@ function Row({ model, place, active, onChoose }: RowProps) {
   )
 }
 
-function ModelDialog({ model, onClose }: { model: ModelRow; onClose: () => void }) {
+function ModelDialog({ model, onClose }: { model: ModelView; onClose: () => void }) {
   const yes = (value: boolean) => (value ? t('yes') : t('no'))
   const reason = model.callable.api ?? model.callable.app
   return (
@@ -295,13 +295,14 @@ export const reasons: Readonly<Record<NotCallable, string>> = {
   plan_required: 'Premium: opens with purchased credit, in the chat also with a subscription.',
   purchased_credits_required: 'Needs purchased credit.',
   not_chat: 'Not a chat model.',
+  account_suspended: 'The account is suspended.',
 }
 
 /** The default if there is only the simulator: its other models fail or are slow. */
 const echo = 'sim/echo'
 
 /** The model to begin with, of those that can be called: the first real one that daily credit pays for, if any. */
-export function firstModel(callable: readonly ModelRow[]): ModelRow | undefined {
+export function firstModel(callable: readonly ModelView[]): ModelView | undefined {
   const real = callable.filter((model) => !model.id.startsWith('sim/'))
   return (
     real.find((model) => model.flash_class) ??

@@ -1,8 +1,8 @@
 // The account at a glance: what can be spent, what happened lately, and the next step where nothing has.
 
 import { Link } from 'wouter'
+import type { CreditsView } from '../../http/console/answers.ts'
 import { useCredits, useKeys, useRecentRequests } from '../api/call.ts'
-import type { Credits } from '../api/wire.ts'
 import { t, usd, usdShort } from '../strings/text.ts'
 import { Empty, Failure, Loading, PageHead, Section } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
@@ -34,7 +34,7 @@ export function Overview() {
   )
 }
 
-function Spendable({ credits }: { credits: Credits }) {
+function Spendable({ credits }: { credits: CreditsView }) {
   return (
     <>
       <div className="grid gap-3 sm:grid-cols-3">

@@ -3,14 +3,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
+import type { PaymentReceiptView, StatementView, TopUpView } from '../../http/payments/answers.ts'
 import { call, useSession } from '../api/call.ts'
-import {
-  type MonthlyStatement,
-  type MovementKind,
-  type PaymentReceipt,
-  type TopUp,
-  useTopUps,
-} from '../api/payments.ts'
+import { useTopUps } from '../api/payments.ts'
 import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
 import { Button, Choice, Failure, Loading, Note, Section, TextField, Time } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
@@ -37,7 +32,7 @@ export function Payments() {
   )
 }
 
-function receiptLink({ id, receipt }: TopUp) {
+function receiptLink({ id, receipt }: TopUpView) {
   return (
     <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
       {receipt}
@@ -48,7 +43,7 @@ function receiptLink({ id, receipt }: TopUp) {
 // Top-ups in a table, for the account that paid and for an operator.
 
 /** `address` is the page of a top-up; `account` adds a column. */
-export function TopUpTable<Row extends TopUp>({
+export function TopUpTable<Row extends TopUpView>({
   label,
   rows,
   address,
@@ -101,7 +96,7 @@ export function ReceiptPage() {
   const { id } = useParams<{ id: string }>()
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['top-ups', id, 'receipt'],
-    queryFn: () => call<PaymentReceipt>('GET', `top-ups/${encodeURIComponent(id)}/receipt`),
+    queryFn: () => call<PaymentReceiptView>('GET', `top-ups/${encodeURIComponent(id)}/receipt`),
   })
   return (
     <>
@@ -122,7 +117,7 @@ export function ReceiptPage() {
   )
 }
 
-function Receipt({ receipt }: { receipt: PaymentReceipt }) {
+function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
   // Only the payer's e-mail address is stored; other details are typed in for printing.
   const [name, setName] = useState('')
   const [gstin, setGstin] = useState('')
@@ -242,7 +237,7 @@ export function Statements({ path, page, back, since }: Place) {
   const at = `${path}/${encodeURIComponent(month)}`
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['statements', path, month],
-    queryFn: async () => (await call<{ data: MonthlyStatement }>('GET', at)).data,
+    queryFn: async () => (await call<{ data: StatementView }>('GET', at)).data,
   })
   const months = monthsSince(since, month)
   return (
@@ -284,7 +279,7 @@ export function Statements({ path, page, back, since }: Place) {
   )
 }
 
-function Statement({ statement }: { statement: MonthlyStatement }) {
+function Statement({ statement }: { statement: StatementView }) {
   const { opening, closing, totals, credit_line: line } = statement
   return (
     <article className="card p-6 max-sm:p-4 print:border-0 print:p-0">
@@ -342,7 +337,7 @@ function SumRow({
   strong = false,
 }: {
   name: string
-  sum: MonthlyStatement['opening']
+  sum: StatementView['opening']
   strong?: boolean
 }) {
   return (
@@ -357,7 +352,7 @@ function SumRow({
   )
 }
 
-function Receipts({ statement }: { statement: MonthlyStatement }) {
+function Receipts({ statement }: { statement: StatementView }) {
   return (
     <Section title={t('Payments')}>
       <Table
@@ -386,7 +381,7 @@ function Receipts({ statement }: { statement: MonthlyStatement }) {
   )
 }
 
-function Days({ statement }: { statement: MonthlyStatement }) {
+function Days({ statement }: { statement: StatementView }) {
   return (
     <Section title={t('By day')}>
       <Table
@@ -415,7 +410,7 @@ function Days({ statement }: { statement: MonthlyStatement }) {
   )
 }
 
-const kindNames: Readonly<Record<MovementKind, string>> = {
+const kindNames: Readonly<Record<StatementView['days'][number]['kind'], string>> = {
   grant: 'Credit granted',
   settle: 'Calls',
   expire: 'Expired',
@@ -430,7 +425,7 @@ function amount(text: string): string {
 }
 
 /** Added up here, not taken from the server's word. */
-function addsUp({ opening, closing, totals, days }: MonthlyStatement): boolean {
+function addsUp({ opening, closing, totals, days }: StatementView): boolean {
   return [totals, days].every((movements) =>
     (['credit', 'owed', 'balance'] as const).every(
       (part) =>

@@ -3,9 +3,18 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useId, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
+import type { Receipt } from '../../credits/ledger/receipt.ts'
+import type {
+  KeyListView,
+  KeyView,
+  LiveCallView,
+  Page,
+  RefusalView,
+  RequestDetailView,
+  RequestRowView,
+} from '../../http/console/answers.ts'
 import { csvLine } from '../../text/csv.ts'
 import { call, useKeys } from '../api/call.ts'
-import type { Key, KeyList, Page, Receipt, Refusal, RequestRow, RequestWhole } from '../api/wire.ts'
 import {
   ago,
   count,
@@ -70,7 +79,7 @@ export function Requests() {
     queryFn: ({ pageParam }) => {
       const asked = new URLSearchParams(chosen)
       if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<RequestRow>>('GET', `requests?${asked}`)
+      return call<Page<RequestRowView>>('GET', `requests?${asked}`)
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
@@ -155,13 +164,13 @@ export function Requests() {
 async function keyCalled(typed: string): Promise<string | undefined> {
   const picked = /\(([\w-]+)\)$/.exec(typed)?.[1]
   const asked = new URLSearchParams({ q: picked ?? typed, limit: '20' })
-  const { data } = await call<KeyList>('GET', `keys?${asked}`)
+  const { data } = await call<KeyListView>('GET', `keys?${asked}`)
   const exact = data.find(({ id, name }) => id === picked || id === typed || name === typed)
   return exact?.id ?? (data.length === 1 ? data[0]!.id : undefined)
 }
 
 /** What is offered for a key, and stands in the field when it was picked. */
-function textOfKey({ id, name }: Key): string {
+function textOfKey({ id, name }: KeyView): string {
   return `${name} (${id})`
 }
 
@@ -208,30 +217,25 @@ function KeyFilter({ chosen }: { chosen: string }) {
 // The account's calls in flight, as they go. Nothing is shown while there are none.
 
 /** Tokens a second since the first byte; nothing where it is too early to say. */
-function speedOf({ started_at: at, first_byte_ms: first, output_tokens: tokens, phase }: LiveCall): string {
+function speedOf({
+  started_at: at,
+  first_byte_ms: first,
+  output_tokens: tokens,
+  phase,
+}: LiveCallView): string {
   const ms = first === null ? 0 : Date.now() - Date.parse(at) - first
   if (phase !== 'streaming' || ms < 1_000 || tokens === null) return ''
   return `, ${t('{count} a second', { count: count(Math.round((tokens * 1_000) / ms)) })}`
 }
 
-interface LiveCall {
-  readonly id: string
-  readonly model: string
-  readonly phase: 'admitted' | 'waiting' | 'streaming' | 'settled'
-  readonly started_at: string
-  readonly first_byte_ms: number | null
-  readonly output_tokens: number | null
-  readonly hold: string
-}
-
 function LiveCalls() {
-  const [calls, setCalls] = useState<readonly LiveCall[]>([])
+  const [calls, setCalls] = useState<readonly LiveCallView[]>([])
   const client = useQueryClient()
   useEffect(() => {
     const source = new EventSource('/console/api/live')
     let before = 0
     source.addEventListener('calls', ({ data }: MessageEvent<string>) => {
-      const { calls: now } = JSON.parse(data) as { calls: readonly LiveCall[] }
+      const { calls: now } = JSON.parse(data) as { calls: readonly LiveCallView[] }
       setCalls(now)
       // Calls that have gone are in the list below.
       if (now.length < before) void client.invalidateQueries({ queryKey: ['requests'] })
@@ -275,7 +279,7 @@ export function RequestPage() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['request', id],
     queryFn: async () =>
-      (await call<{ data: RequestWhole }>('GET', `requests/${encodeURIComponent(id)}`)).data,
+      (await call<{ data: RequestDetailView }>('GET', `requests/${encodeURIComponent(id)}`)).data,
   })
   return (
     <>
@@ -296,7 +300,7 @@ export function RequestPage() {
   )
 }
 
-function Whole({ request }: { request: RequestWhole }) {
+function Whole({ request }: { request: RequestDetailView }) {
   const { receipt } = request
   return (
     <>
@@ -471,7 +475,7 @@ function saveCsv(receipt: Receipt): void {
   saveFile(`${receipt.id}.csv`, 'text/csv', rows.map(csvLine).join(''))
 }
 
-export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
+export function RequestTable({ rows }: { rows: readonly RequestRowView[] }) {
   return (
     <Table
       label={t('Requests')}
@@ -510,7 +514,7 @@ export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
   )
 }
 
-function Outcome({ row }: { row: RequestRow }) {
+function Outcome({ row }: { row: RequestRowView }) {
   if (row.code === null) {
     const plain = row.ending === null || row.ending === 'finished' || row.ending === 'completed'
     return <Badge tone={plain ? 'good' : 'warn'}>{plain ? t('served') : row.ending}</Badge>
@@ -552,7 +556,7 @@ export function addUp(receipt: Receipt): readonly Step[] {
 // Why a request was refused: the rules that admission goes through, the one that fired, the figures of that moment, and
 // the one act that would change it. Other failures have their code and what the gateway knows of them.
 
-function Explanation({ request }: { request: RequestWhole }) {
+function Explanation({ request }: { request: RequestDetailView }) {
   const { refusal, detail, code } = request
   return (
     <Section title={refusal ? t('Why it was refused') : t('Why it failed')}>
@@ -577,7 +581,7 @@ function Explanation({ request }: { request: RequestWhole }) {
   )
 }
 
-function RuleTable({ refusal }: { refusal: Refusal }) {
+function RuleTable({ refusal }: { refusal: RefusalView }) {
   return (
     <div className="card p-4">
       <ol className="grid gap-1" aria-label={t('Rules of admission')}>
@@ -605,7 +609,7 @@ function RuleTable({ refusal }: { refusal: Refusal }) {
 
 const outcomeNames = { passed: 'passed', fired: 'refused here', not_reached: 'not reached' } as const
 
-function Figures({ figures }: { figures: Refusal['figures'] }) {
+function Figures({ figures }: { figures: RefusalView['figures'] }) {
   const { needed, available, held, key_limit_left: left, pools } = figures
   const facts: readonly (readonly [string, string | null | undefined])[] = [
     [t('Needed at most'), needed],
@@ -635,21 +639,22 @@ function Figures({ figures }: { figures: Refusal['figures'] }) {
   )
 }
 
-const actPages: Readonly<Record<Refusal['act']['kind'], readonly [string, string] | null>> = {
+const actPages: Readonly<Record<RefusalView['act']['kind'], readonly [string, string] | null>> = {
   top_up: ['/credits', 'To the credits'],
   other_model: ['/models', 'Choose another model'],
   raise_key_limit: ['/keys', 'To the keys'],
   allow_model: ['/keys', 'To the keys'],
   wait: null,
+  change_request: null,
   none: null,
 }
 
 /** Remedies name a field of the error, whose value the page knows. */
-function withTime(text: string, { resets_at: at }: Refusal['figures']): string {
+function withTime(text: string, { resets_at: at }: RefusalView['figures']): string {
   return at == null ? text : text.replace('`resets_at`', moment(at))
 }
 
-function Act({ act, figures }: Pick<Refusal, 'act' | 'figures'>) {
+function Act({ act, figures }: Pick<RefusalView, 'act' | 'figures'>) {
   const page = actPages[act.kind]
   return (
     <p className="mt-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-md bg-accent-soft px-3 py-2">
@@ -665,7 +670,7 @@ function Act({ act, figures }: Pick<Refusal, 'act' | 'figures'>) {
   )
 }
 
-function messageIn(detail: RequestWhole['detail']): string | undefined {
+function messageIn(detail: RequestDetailView['detail']): string | undefined {
   const message = detail?.['message'] ?? detail?.['reason']
   return typeof message === 'string' ? message : undefined
 }

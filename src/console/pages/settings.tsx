@@ -3,8 +3,14 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link } from 'wouter'
+import type {
+  AccessView,
+  IdentityView,
+  OpenSessionView,
+  PasskeyView,
+  SessionView,
+} from '../../http/console/answers.ts'
 import { call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
-import type { Identity, Passkey, SessionRow, SessionView } from '../api/wire.ts'
 import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/credentials.tsx'
 import { chooseLanguage, day, language, languages, moment, t } from '../strings/text.ts'
 import {
@@ -109,7 +115,7 @@ function Password({ account }: { account: Account }) {
 function Passkeys() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['passkeys'],
-    queryFn: async () => (await call<{ data: readonly Passkey[] }>('GET', 'passkeys')).data,
+    queryFn: async () => (await call<{ data: readonly PasskeyView[] }>('GET', 'passkeys')).data,
   })
   const { error: failed, busy, act } = useAct()
   const client = useQueryClient()
@@ -182,10 +188,10 @@ function platformName(): string {
 function Sessions() {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['sessions'],
-    queryFn: async () => (await call<{ data: readonly SessionRow[] }>('GET', 'sessions')).data,
+    queryFn: async () => (await call<{ data: readonly OpenSessionView[] }>('GET', 'sessions')).data,
   })
   const { error: failed, busy, act } = useAct()
-  const end = ({ id, current }: SessionRow) =>
+  const end = ({ id, current }: OpenSessionView) =>
     act(async () => {
       await call('DELETE', `sessions/${encodeURIComponent(id)}`)
       if (current) location.assign('/console')
@@ -210,7 +216,7 @@ export function SessionEntry({
   busy,
   onEnd,
 }: {
-  session: SessionRow
+  session: OpenSessionView
   busy: boolean
   onEnd: () => void
 }) {
@@ -304,7 +310,7 @@ function SingleSignOn({ session }: { session: SessionView }) {
 function Identities({ session, label }: { session: SessionView; label: string }) {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['identities'],
-    queryFn: async () => (await call<{ data: readonly Identity[] }>('GET', 'identities')).data,
+    queryFn: async () => (await call<{ data: readonly IdentityView[] }>('GET', 'identities')).data,
   })
   const { error: failed, busy, act } = useAct()
   const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
@@ -315,7 +321,7 @@ function Identities({ session, label }: { session: SessionView; label: string })
       )
       location.assign(url)
     })
-  const unlink = ({ issuer, subject }: Identity) =>
+  const unlink = ({ issuer, subject }: IdentityView) =>
     act(async () => {
       await elevate(() => call('DELETE', 'identities', { issuer, subject }))
       await refetch()
@@ -367,7 +373,7 @@ function Entry({
   isOnlyWay,
   onUnlink,
 }: {
-  identity: Identity
+  identity: IdentityView
   busy: boolean
   isOnlyWay: boolean
   onUnlink: () => void
@@ -400,7 +406,11 @@ function Entry({
 }
 
 /** As the gateway decides it, which refuses to unlink the only way. */
-function isOnlyWay({ account, methods }: SessionView, all: readonly Identity[], identity: Identity): boolean {
+function isOnlyWay(
+  { account, methods }: SessionView,
+  all: readonly IdentityView[],
+  identity: IdentityView,
+): boolean {
   const hasPasskey = methods.includes('passkey') && (account?.passkeys ?? 0) > 0
   const hasOther = all.some((other) => other !== identity && other.label !== null)
   return !account?.has_password && !hasPasskey && !hasOther
@@ -416,9 +426,7 @@ const refusals: Readonly<Record<string, string>> = {
 
 // What lets somebody into an account or acts for it, counted: what a stranger may have left behind.
 
-type Counts = NonNullable<SessionView['account']>['access']
-
-const accessNames: Readonly<Record<keyof Counts, string>> = {
+const accessNames: Readonly<Record<keyof AccessView, string>> = {
   password: 'Password',
   passkeys: 'Passkeys',
   identities: 'Single sign-on',
@@ -432,7 +440,7 @@ const accessNames: Readonly<Record<keyof Counts, string>> = {
 }
 
 /** Where its owner can end it, beside the settings themselves. */
-const pages: Partial<Record<keyof Counts, string>> = {
+const pages: Partial<Record<keyof AccessView, string>> = {
   keys: '/keys',
   management_keys: '/operator/keys',
   webhooks: '/settings/webhooks',
@@ -440,8 +448,8 @@ const pages: Partial<Record<keyof Counts, string>> = {
   conversations: '/chat',
 }
 
-export function Access({ counts, whose }: { counts: Counts; whose: 'own' | 'another' }) {
-  const some = Object.entries(counts).filter(([, count]) => count > 0) as [keyof Counts, number][]
+export function Access({ counts, whose }: { counts: AccessView; whose: 'own' | 'another' }) {
+  const some = Object.entries(counts).filter(([, count]) => count > 0) as [keyof AccessView, number][]
   return (
     <Section title={t('What acts for the account')}>
       {whose === 'own' && (

@@ -3,15 +3,9 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
+import type { TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
 import { call, faultIn, newId, relayedAnswerWithinMs } from '../api/call.ts'
-import {
-  isWaiting,
-  type ProcessorId,
-  type TopUp,
-  type TopUpTerms,
-  useTopUp,
-  useTopUpTerms,
-} from '../api/payments.ts'
+import { isWaiting, useTopUp, useTopUpTerms } from '../api/payments.ts'
 import { day, moment, t, usd } from '../strings/text.ts'
 import {
   Button,
@@ -79,7 +73,7 @@ export function TopUpState() {
 }
 
 /** What it waits for, or how it ended: in a sentence. */
-function Said({ topUp }: { topUp: TopUp }) {
+function Said({ topUp }: { topUp: TopUpView }) {
   const name = processorName(topUp.processor)
   const late = Date.parse(topUp.expires_at) < Date.now()
   if (topUp.problem !== null)
@@ -157,7 +151,7 @@ function Said({ topUp }: { topUp: TopUp }) {
   }
 }
 
-function Steps({ topUp }: { topUp: TopUp }) {
+function Steps({ topUp }: { topUp: TopUpView }) {
   const paid = topUp.paid_at !== null
   const credited = paid && topUp.state !== 'paid'
   const steps = [
@@ -188,7 +182,7 @@ function Steps({ topUp }: { topUp: TopUp }) {
   )
 }
 
-function Facts({ topUp }: { topUp: TopUp }) {
+function Facts({ topUp }: { topUp: TopUpView }) {
   return (
     <dl className="card mt-4 grid grid-cols-2 gap-3 p-4 sm:grid-cols-3">
       <Fact name={t('Amount')}>{inr(topUp.amount)}</Fact>
@@ -236,13 +230,13 @@ export function TopUpPage() {
 
 const suggested = ['500', '1000', '2500', '5000']
 
-function AmountForm({ terms }: { terms: TopUpTerms }) {
+function AmountForm({ terms }: { terms: TopUpTermsView }) {
   const [, navigate] = useLocation()
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [amount, setAmount] = useState('500')
   const [tried, setTried] = useState(false)
-  const [processor, setProcessor] = useState<ProcessorId | undefined>(terms.processors[0]?.id)
+  const [processor, setProcessor] = useState(terms.processors[0]?.id)
   const [changed, setChanged] = useState(false)
   // A request that is sent again after a lost answer opens the same top-up; another amount is another request.
   const attempt = useRef({ of: '', key: '' })
@@ -260,7 +254,10 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
     void act(async () => {
       const body = { amount, currency: 'INR', processor }
       const headers = { 'idempotency-key': attempt.current.key }
-      const topUp = await call<TopUp>('POST', 'top-ups', body, { headers, withinMs: relayedAnswerWithinMs })
+      const topUp = await call<TopUpView>('POST', 'top-ups', body, {
+        headers,
+        withinMs: relayedAnswerWithinMs,
+      })
       // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
       setChanged(topUp.rate !== terms.rate)
       if (topUp.rate !== terms.rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
@@ -299,7 +296,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
             label={t('Paid with')}
             name="processor"
             value={processor}
-            onChange={(event) => setProcessor(event.target.value as ProcessorId)}
+            onChange={(event) => setProcessor(event.target.value as TopUpView['processor'])}
             options={terms.processors.map((each) => [
               each.id,
               each.test ? t('{name} (test)', { name: processorName(each.id) }) : processorName(each.id),
@@ -333,7 +330,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
 }
 
 /** What the amount becomes, before it is paid. */
-function Quote({ amount, terms }: { amount: string | null; terms: TopUpTerms }) {
+function Quote({ amount, terms }: { amount: string | null; terms: TopUpTermsView }) {
   const paise = amount === null ? undefined : paiseOf(amount)
   return (
     <section className="card p-4" aria-label={t('What it becomes')}>
@@ -366,7 +363,7 @@ export function rateDay(asOf: string): string {
   return /^\d{4}-\d{2}-\d{2}$/.test(asOf) ? day(asOf) : t('an unknown day')
 }
 
-function faultText(fault: AmountFault, { min, max }: TopUpTerms): string {
+function faultText(fault: AmountFault, { min, max }: TopUpTermsView): string {
   const texts: Readonly<Record<AmountFault, string>> = {
     empty: t('Type an amount.'),
     no_amount: t('Type rupees as digits, such as 500 or 500.50.'),

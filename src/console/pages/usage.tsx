@@ -2,13 +2,16 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
+import type { UsageView } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
-import type { Usage as UsageOf, UsageGroup } from '../api/wire.ts'
 import { compact, count, countOf, day, decimal, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import { Empty, PageHead, Section } from '../ui/kit.tsx'
 import { numeric, QueryState, Table } from '../ui/table.tsx'
 
-const groups: readonly (readonly [UsageGroup, string])[] = [
+type Grouping = 'day' | 'model' | 'key' | 'channel'
+type UsageOf = UsageView & { readonly by: Grouping }
+
+const groups: readonly (readonly [Grouping, string])[] = [
   ['model', 'by model'],
   ['key', 'by key'],
   ['channel', 'by channel'],
@@ -237,7 +240,7 @@ function Rest({ rest: { groups, data } }: { rest: NonNullable<UsageOf['rest']> }
   )
 }
 
-const groupNames: Readonly<Record<UsageGroup, string>> = {
+const groupNames: Readonly<Record<Grouping, string>> = {
   day: 'Day',
   model: 'Model',
   key: 'Key',

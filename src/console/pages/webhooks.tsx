@@ -3,8 +3,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
+import type { AttemptView, DeliveryView, WebhookView } from '../../http/console/answers.ts'
 import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
-import type { EventType } from '../api/wire.ts'
 import { milliseconds, t } from '../strings/text.ts'
 import {
   ActForm,
@@ -23,30 +23,7 @@ import {
 } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 
-interface Webhook {
-  readonly id: string
-  readonly url: string
-  readonly events: readonly EventType[]
-  readonly created_at: string
-}
-
-interface DeliveryAttempt {
-  readonly at: string
-  readonly status: number | null
-  readonly error: string | null
-  readonly ms: number
-}
-
-interface Delivery {
-  readonly id: string
-  readonly type: string
-  readonly at: string
-  readonly state: 'waiting' | 'delivered' | 'given_up'
-  readonly next_at: string | null
-  readonly attempts: readonly DeliveryAttempt[]
-}
-
-const events: Readonly<Record<EventType, string>> = {
+const events: Readonly<Record<WebhookView['events'][number], string>> = {
   'balance.low': 'The purchased credit is low',
   'lot.expiring': 'A top-up expires soon',
   'top_up.credited': 'A top-up was credited',
@@ -58,7 +35,7 @@ export function WebhooksPage() {
   const [adding, setAdding] = useState(false)
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['webhooks'],
-    queryFn: async () => (await call<{ data: readonly Webhook[] }>('GET', 'webhooks')).data,
+    queryFn: async () => (await call<{ data: readonly WebhookView[] }>('GET', 'webhooks')).data,
   })
   return (
     <>
@@ -93,15 +70,15 @@ export function WebhooksPage() {
   )
 }
 
-function Hook({ webhook }: { webhook: Webhook }) {
+function Hook({ webhook }: { webhook: WebhookView }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  const [tried, setTried] = useState<(DeliveryAttempt & { ok: boolean }) | null>(null)
+  const [tried, setTried] = useState<(AttemptView & { ok: boolean }) | null>(null)
   const path = `webhooks/${encodeURIComponent(webhook.id)}`
   const test = () =>
     act(async () => {
       const limit = { withinMs: relayedAnswerWithinMs }
-      setTried(await call<DeliveryAttempt & { ok: boolean }>('POST', `${path}/test`, {}, limit))
+      setTried(await call<AttemptView & { ok: boolean }>('POST', `${path}/test`, {}, limit))
     })
   const remove = () =>
     act(async () => {
@@ -142,7 +119,7 @@ function Hook({ webhook }: { webhook: Webhook }) {
   )
 }
 
-const states: Readonly<Record<Delivery['state'], readonly [string, 'good' | 'accent' | 'bad']>> = {
+const states: Readonly<Record<DeliveryView['state'], readonly [string, 'good' | 'accent' | 'bad']>> = {
   waiting: ['waits', 'accent'],
   delivered: ['delivered', 'good'],
   given_up: ['given up', 'bad'],
@@ -151,7 +128,7 @@ const states: Readonly<Record<Delivery['state'], readonly [string, 'good' | 'acc
 function Deliveries({ path, id }: { path: string; id: string }) {
   const { data, error, refetch } = useQuery({
     queryKey: ['webhooks', id],
-    queryFn: async () => (await call<{ data: readonly Delivery[] }>('GET', `${path}/deliveries`)).data,
+    queryFn: async () => (await call<{ data: readonly DeliveryView[] }>('GET', `${path}/deliveries`)).data,
     refetchInterval: 10_000,
   })
   if (error) return <Failure error={error} retry={() => void refetch()} />
@@ -202,7 +179,7 @@ function Adding({ onClose }: { onClose: () => void }) {
   const add = async (given: FormData) => {
     const body = { url: textOf(given, 'url') ?? '', events: given.getAll('events').map(String), id }
     try {
-      const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
+      const made = await call<WebhookView & { secret: string }>('POST', 'webhooks', body)
       setSecret(made.secret)
     } finally {
       // Also after an error: it may have been added, and only the answer was lost.

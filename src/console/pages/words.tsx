@@ -1,5 +1,5 @@
-import type { ProcessorId, TopUp, TopUpState } from '../api/payments.ts'
-import type { Pool } from '../api/wire.ts'
+import type { Pool } from '../../credits/pool.ts'
+import type { TopUpView } from '../../http/payments/answers.ts'
 import { t } from '../strings/text.ts'
 import { Badge } from '../ui/kit.tsx'
 
@@ -36,12 +36,12 @@ export function poolName(pool: string): string {
 // The words and marks of payments.
 
 /** Companies are called as their ids, with a capital letter: Razorpay, Stripe. */
-export function processorName(id: ProcessorId): string {
+export function processorName(id: TopUpView['processor']): string {
   return id === 'sim' ? t('Simulated payment') : id[0]!.toUpperCase() + id.slice(1)
 }
 
 const states: Readonly<
-  Record<TopUpState, readonly [name: string, tone: 'good' | 'warn' | 'bad' | 'accent' | 'plain']>
+  Record<TopUpView['state'], readonly [name: string, tone: 'good' | 'warn' | 'bad' | 'accent' | 'plain']>
 > = {
   open: ['waits for the payment', 'accent'],
   paid: ['paid', 'accent'],
@@ -53,7 +53,7 @@ const states: Readonly<
   disputed: ['disputed', 'bad'],
 }
 
-export function TopUpBadges({ topUp }: { topUp: Pick<TopUp, 'state' | 'test' | 'problem'> }) {
+export function TopUpBadges({ topUp }: { topUp: Pick<TopUpView, 'state' | 'test' | 'problem'> }) {
   const [name, tone] = states[topUp.state]
   return (
     <span className="inline-flex flex-wrap gap-1">

@@ -1,8 +1,8 @@
 // Passkeys by the browser's own functions: what the gateway asks for, and what the authenticator answers, as JSON.
 
 import { type FormEvent, useState } from 'react'
+import type { SessionView } from '../../http/console/answers.ts'
 import { call, CallError, takeSession, useSession } from '../api/call.ts'
-import type { SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Dialog, Failure, TextField } from '../ui/kit.tsx'
 

@@ -2,8 +2,8 @@
 
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import { Link, Route, Switch, useLocation } from 'wouter'
+import type { SessionView } from '../../http/console/answers.ts'
 import { call, faultIn, takeSession } from '../api/call.ts'
-import type { SessionView } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
 import { Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
 import { canUsePasskeys, passkeyProof, PasswordField } from './credentials.tsx'

@@ -350,4 +350,5 @@ export const chat: Readonly<Record<string, string>> = {
     'प्रीमियम: ख़रीदे हुए क्रेडिट से खुलता है, चैट में सदस्यता से भी।',
   'Needs purchased credit.': 'ख़रीदा हुआ क्रेडिट चाहिए।',
   'Not a chat model.': 'चैट मॉडल नहीं है।',
+  'The account is suspended.': 'खाता निलंबित है।',
 }

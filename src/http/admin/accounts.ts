@@ -3,7 +3,6 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import type { Access } from '../../accounts/identity/access.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
 import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { lifeFault } from '../../credits/calendar.ts'
@@ -11,6 +10,7 @@ import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import type { AccessView } from '../console/answers.ts'
 import { creditView } from '../console/credits.ts'
 import {
   type AdminAsked,
@@ -21,10 +21,10 @@ import {
   recordAct,
   requirePerson,
 } from '../console/route.ts'
-import { inviteBody, requestId } from '../console/wire.ts'
-import type { LinkView } from '../console/views.ts'
+import { inviteBody, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
+import type { AccountView, GrantView, LinkView } from './answers.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})
@@ -264,7 +264,7 @@ export const accountRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<object> {
+async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<GrantView> {
   const { parts, body } = asked
   const account = await accountNamed(asked)
   const amount = amountOf(body.usd)
@@ -325,7 +325,7 @@ function changing(
 }
 
 /** What lets somebody into an account or acts for it: after a change of its role, what is left. */
-function accessOf({ identityStore, now }: HttpParts, { id }: Account): Awaitable<Access> {
+function accessOf({ identityStore, now }: HttpParts, { id }: Account): Awaitable<AccessView> {
   return identityStore.accessOf(id, now())
 }
 
@@ -344,7 +344,7 @@ export async function accountNamed({
   return account
 }
 
-export function accountView(account: Account) {
+export function accountView(account: Account): AccountView {
   return {
     id: account.id,
     email: account.email,

@@ -11,6 +11,7 @@ import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
 import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
+import type { ActView, AuditView, CatalogView, OverviewView, ConfigurationView } from './answers.ts'
 
 const text = z.string().max(200)
 const logParameters = requestParameters.extend({ account: text.optional() })
@@ -89,7 +90,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'getCatalogState',
       summary: 'Get the date of the catalog, its sources, what was changed of it, and what is not sold',
     },
-    async ({ parts: { catalog, catalogFile, answering } }) => ({
+    async ({ parts: { catalog, catalogFile, answering } }): Promise<CatalogView> => ({
       date: catalog.date,
       models: catalog.count(),
       callable: catalog.count(answering()),
@@ -106,7 +107,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       description:
         'Secrets are masked. Settings change in weir.yaml, the environment or flags, and by a restart.',
     },
-    ({ parts }) => parts.settings(),
+    ({ parts }): Promise<ConfigurationView> | ConfigurationView => parts.settings(),
   ),
   adminRoute(
     {
@@ -120,7 +121,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       const { cursor, limit } = queryOf(actParameters, request)
       const acts = await parts.acts.page(limit, cursor)
       const next = acts.length === limit ? acts.at(-1)!.seq : null
-      const data = acts.map(({ seq, at, ...act }) => ({ id: seq, at: iso(at), ...act }))
+      const data = acts.map(({ seq, at, ...act }): ActView => ({ id: seq, at: iso(at), ...act }))
       return { data, has_more: next !== null, next_cursor: next === null ? null : String(next) }
     },
   ),
@@ -143,7 +144,7 @@ export const insightRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-function auditView(report: AuditReport | DayAudit) {
+function auditView(report: AuditReport | DayAudit): AuditView {
   const day = 'notChecked' in report ? report : undefined
   return {
     ok: report.ok,
@@ -155,7 +156,7 @@ function auditView(report: AuditReport | DayAudit) {
   }
 }
 
-async function overview(parts: HttpParts) {
+async function overview(parts: HttpParts): Promise<OverviewView> {
   const { accounts, ledger, chat, catalog, answering, usage, now } = parts
   const counted = await accounts.countAccounts()
   const today = usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now())

@@ -22,8 +22,9 @@ import {
   operatorRoute,
   recordAct,
 } from '../console/route.ts'
-import { keyName, networkNames, requestId, time } from '../console/wire.ts'
+import { keyName, networkNames, requestId, time } from '../console/bodies.ts'
 import type { HttpParts } from '../parts.ts'
+import type { ManagementKeyView } from './answers.ts'
 
 const createBody = z.strictObject({
   name: keyName,
@@ -114,7 +115,7 @@ async function issuedFor(
   })
 }
 
-function view(key: ManagementKey, now: number) {
+function view(key: ManagementKey, now: number): ManagementKeyView {
   return {
     id: key.id,
     account: key.account,

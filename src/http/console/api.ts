@@ -34,7 +34,7 @@ import { connectRoutes, modelRoutes } from './models.ts'
 import { requestRoutes } from './requests.ts'
 import {
   type AdminRoute,
-  type Answer,
+  type RouteAnswer,
   type ConsoleRoute,
   operatorRoute,
   type RouteSpec,
@@ -42,7 +42,7 @@ import {
 } from './route.ts'
 import { oidcRoutes, passkeyRoutes, sessionRoutes } from './sign-in.ts'
 import { webhookRoutes } from './webhooks.ts'
-import { emptyBody } from './wire.ts'
+import { emptyBody } from './bodies.ts'
 
 /** Under `/admin/v1/`. */
 export const adminRoutes: readonly AdminRoute[] = [
@@ -118,7 +118,7 @@ async function answer(
   parts: HttpParts,
   request: Request,
   route: RouteSpec<unknown>,
-  handle: (body: unknown) => Answer | Promise<Answer>,
+  handle: (body: unknown) => RouteAnswer | Promise<RouteAnswer>,
 ): Promise<Response> {
   const answered = await handle(await bodyOf(parts, request, route))
   // Who has revoked a key may rely on it.

@@ -13,7 +13,8 @@ import type {
 import { readPermit } from '../intake/read-body.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
 import type { HttpParts } from '../parts.ts'
-import { type AskedBy, type ConsoleRoute, iso, ownRoute } from './route.ts'
+import type { ConversationView } from './answers.ts'
+import { type SignedInAsked, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
 const mostConversations = 500
@@ -125,7 +126,7 @@ async function answeredNow({ callsOf }: HttpParts, account: string): Promise<Rea
 
 /** The responses of a conversation, oldest first; empty if they have expired. */
 async function chainOf(
-  { parts, request, requestId, account }: AskedBy<unknown>,
+  { parts, request, requestId, account }: SignedInAsked<unknown>,
   last: string | null,
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
@@ -136,7 +137,7 @@ async function chainOf(
   return chain.kind === 'whole' ? chain.responses : []
 }
 
-function conversationObject(conversation: ConversationRecord) {
+function conversationObject(conversation: ConversationRecord): ConversationView {
   const { id, title, model, lastResponse, createdAt, updatedAt } = conversation
   return {
     id,

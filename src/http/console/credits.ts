@@ -13,7 +13,7 @@ import { queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { csvResponse } from '../v1/usage.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
-import type { CreditsView, HistoryEntryView, NoticeView } from './views.ts'
+import type { CreditsView, HistoryEntryView, NoticeView } from './answers.ts'
 
 export const creditRoutes: readonly ConsoleRoute[] = [
   ownRoute(

@@ -22,11 +22,11 @@ import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
-import { changeKeyBody, createKeyBody, rotateKeyBody } from './wire.ts'
-import type { KeyView, NewKeyView } from './views.ts'
+import { type ConsoleAsked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+import { changeKeyBody, createKeyBody, rotateKeyBody } from './bodies.ts'
+import type { KeyListView, KeyView, NewKeyView } from './answers.ts'
 
-interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body' | 'request'> {
+interface KeyAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body' | 'request'> {
   /** Whose keys they are. */
   readonly account: Account
 }
@@ -69,7 +69,7 @@ export const keyActs: readonly KeyAct[] = [
       summary: 'The keys of the account, the newest first',
       query: listParameters,
     },
-    async ({ parts, account, request }) => {
+    async ({ parts, account, request }): Promise<KeyListView> => {
       const { q, cursor, limit, state } = queryOf(listParameters, request)
       const now = parts.now()
       const { keys, next, hidden } = await parts.accounts.pageKeys({

@@ -6,6 +6,7 @@ import type { LiveCall } from '../../chat/in-flight.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log.ts'
+import type { LiveCallView } from './answers.ts'
 import { type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 const lookEveryMs = 500
@@ -75,7 +76,7 @@ export function liveEvents({ callsNow, isOver, ended, signal, log }: LiveWatch):
   const encoder = new TextEncoder()
   let timer: ReturnType<typeof setInterval> | undefined
   let last = ''
-  let seen: readonly CallView[] = []
+  let seen: readonly LiveCallView[] = []
   const began = performance.now()
   let saidAt = began
   const end = () => {
@@ -127,15 +128,13 @@ export function liveEvents({ callsNow, isOver, ended, signal, log }: LiveWatch):
   })
 }
 
-type CallView = ReturnType<typeof callView>
-
-function callView(call: Readonly<LiveCall>) {
+function callView(call: Readonly<LiveCall>): LiveCallView {
   return {
     id: call.id,
     model: call.model,
     key: call.key,
     channel: call.channel,
-    phase: call.phase as LiveCall['phase'] | 'settled',
+    phase: call.phase,
     started_at: iso(call.startedAt),
     first_byte_ms: call.firstByteMs,
     output_tokens: call.outputTokens,

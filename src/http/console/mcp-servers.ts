@@ -5,10 +5,17 @@ import type { Account } from '../../accounts/account.ts'
 import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { clientMetadataUrl, mcpCallback } from '../mcp/mcp.ts'
-import { type Asked, type AskedBy, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
-import type { McpServerView } from './views.ts'
+import {
+  type ConsoleAsked,
+  type SignedInAsked,
+  type ConsoleRoute,
+  iso,
+  ownRoute,
+  type RouteSpec,
+} from './route.ts'
+import type { McpProbeView, McpServerView } from './answers.ts'
 
-interface ServerAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
+interface ServerAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body'> {
   readonly account: Account
 }
 
@@ -71,7 +78,7 @@ export const mcpServerActs: readonly ServerAct[] = [
       summary: 'Connect to a registered MCP server and list its tools',
       errors: ['url_not_allowed'],
     },
-    async ({ parts, account, params }) => {
+    async ({ parts, account, params }): Promise<McpProbeView> => {
       const { tools, error, needsAuthorization } = await parts.probeMcp(account.id, params['name']!)
       return { ok: error === undefined, tools, error: error ?? null, needs_authorization: needsAuthorization }
     },
@@ -128,7 +135,12 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-async function authorizeServer({ parts, account, session, request }: AskedBy<undefined>): Promise<void> {
+async function authorizeServer({
+  parts,
+  account,
+  session,
+  request,
+}: SignedInAsked<undefined>): Promise<void> {
   const query = new URL(request.url).searchParams
   const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
   if (state === null || code === null) {

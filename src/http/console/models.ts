@@ -12,6 +12,7 @@ import { fundingOf } from '../../credits/pool.ts'
 import { queryOf } from '../intake/query.ts'
 import { compressible } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
+import type { ConnectView, ModelView, NotCallable } from './answers.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
 export const modelRoutes: readonly ConsoleRoute[] = [
@@ -60,14 +61,12 @@ const modelParameters = z.strictObject({
     .optional(),
 })
 
-type Row = ReturnType<typeof modelRow>
-
-function pickColumns(row: Row, fields: readonly Column[]): Partial<Row> {
-  return Object.fromEntries(fields.map((field) => [field, row[field]])) as Partial<Row>
+function pickColumns(row: ModelView, fields: readonly Column[]): Partial<ModelView> {
+  return Object.fromEntries(fields.map((field) => [field, row[field]])) as Partial<ModelView>
 }
 
 /** The whole list for one account. */
-async function modelRows(parts: HttpParts, account: Account): Promise<readonly Row[]> {
+async function modelRows(parts: HttpParts, account: Account): Promise<readonly ModelView[]> {
   const { catalog, ledger, now } = parts
   const balance = await ledger.balance(account.id)
   const answering = parts.answering()
@@ -83,7 +82,7 @@ function modelRow(
   balance: Balance,
   answering: ReadonlySet<string>,
   now: number,
-) {
+): ModelView {
   const { rates } = model.offers[0]!.price
   const perMillion = (rate: bigint) => formatUsd(rate * millionTokens)
   const served = model.offers.some(({ provider }) => answering.has(provider))
@@ -92,10 +91,9 @@ function modelRow(
   const reason = (channel: 'api' | 'app') => {
     if (!served) return 'no_provider'
     if (channel === 'app' && !chats) return 'not_chat'
-    return (
-      refusal({ account, key: null, channel, mode: 'live', session: null }, model, balance, now, costs) ??
-      null
-    )
+    const caller = { account, key: null, channel, mode: 'live', session: null } as const
+    // The other refusals are of keys, and there is none here.
+    return (refusal(caller, model, balance, now, costs) ?? null) as NotCallable | null
   }
   return {
     id: model.id,
@@ -106,13 +104,13 @@ function modelRow(
     input: perMillion(rates.input),
     output: perMillion(rates.output),
     cache_read: perMillion(rates.cacheRead),
-    access: model.premium ? ('premium' as const) : ('open' as const),
+    access: model.premium ? 'premium' : 'open',
     flash_class: model.flashClass,
     pools: fundingOf('app', model.flashClass),
     reasoning: model.reasoning,
     images: model.inputModalities.includes('image'),
     files: model.inputModalities.includes('file'),
-    kind: chats ? ('chat' as const) : ('embeddings' as const),
+    kind: chats ? 'chat' : 'embeddings',
     callable: { api: reason('api'), app: reason('app') },
   }
 }
@@ -131,7 +129,7 @@ async function withEtag(request: Request, body: string): Promise<Response> {
 export const connectRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'connect', summary: 'What points each client at this gateway' },
-    ({ parts }) => {
+    ({ parts }): ConnectView => {
       const origin = parts.publicUrl()
       return { base_url: `${origin}/v1`, clients: connectedClients(origin) }
     },

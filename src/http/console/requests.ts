@@ -9,6 +9,7 @@ import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { cursorText, placeOf, requestObject, requestWhole } from '../v1/request-views.ts'
 import { accountUsage, accountUsageCsv } from '../v1/usage.ts'
+import type { Page, RefusalView, RequestDetailView, RequestRowView } from './answers.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
 export const requestRoutes: readonly ConsoleRoute[] = [
@@ -62,7 +63,7 @@ export async function requestPage(
   { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
   { cursor, ...filter }: Asked,
   signal: AbortSignal,
-) {
+): Promise<Page<RequestRowView>> {
   const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
   const { rows, next } = await requests.page(query, signal)
   return {
@@ -79,7 +80,7 @@ export async function requestDetail(
   { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
   id: string,
   account?: string,
-) {
+): Promise<RequestDetailView> {
   const row = await requests.find(id, account)
   if (!row) throw new GatewayError('not_found')
   const whole = await requestWhole(row, ledger)
@@ -105,15 +106,7 @@ interface Rule {
   readonly codes: readonly ErrorCode[]
   /** What it checks, as a sentence. */
   readonly asks: string
-  readonly act: Act['kind']
-}
-
-interface Act {
-  readonly kind:
-    'top_up' | 'other_model' | 'wait' | 'raise_key_limit' | 'allow_model' | 'change_request' | 'none'
-  /** The missing amount, US dollars; null if no amount would help. */
-  readonly amount: string | null
-  readonly text: string
+  readonly act: RefusalView['act']['kind']
 }
 
 /** In the order of evaluation: the first that applies refuses. */
@@ -197,7 +190,10 @@ export const admissionRules: readonly Rule[] = [
 ]
 
 /** The rules that were evaluated, with their results. Null for a call that no admission rule refused. */
-function refusalOf(code: string | null, detail: Readonly<Record<string, unknown>> | null) {
+function refusalOf(
+  code: string | null,
+  detail: Readonly<Record<string, unknown>> | null,
+): RefusalView | null {
   const fired = admissionRules.findIndex(({ codes }) => codes.some((known) => known === code))
   const rule = admissionRules[fired]
   const known = rule?.codes.find((name) => name === code)
@@ -210,15 +206,14 @@ function refusalOf(code: string | null, detail: Readonly<Record<string, unknown>
       id,
       code: at === fired ? known : codes[0]!,
       asks,
-      outcome:
-        at < fired ? ('passed' as const) : at === fired ? ('fired' as const) : ('not_reached' as const),
+      outcome: at < fired ? 'passed' : at === fired ? 'fired' : 'not_reached',
     })),
     figures,
     act: actOf(rule, known, figures),
   }
 }
 
-function figuresOf(detail: Readonly<Record<string, unknown>>) {
+function figuresOf(detail: Readonly<Record<string, unknown>>): RefusalView['figures'] {
   const pools = Array.isArray(detail['pools']) ? (detail['pools'] as unknown[]) : undefined
   const figures: Record<string, unknown> = {
     needed: detail['estimate'],
@@ -231,7 +226,7 @@ function figuresOf(detail: Readonly<Record<string, unknown>>) {
   return Object.fromEntries(Object.entries(figures).filter(([, value]) => value !== undefined))
 }
 
-function actOf({ act }: Rule, code: ErrorCode, figures: Readonly<Record<string, unknown>>): Act {
+function actOf({ act }: Rule, code: ErrorCode, figures: RefusalView['figures']): RefusalView['act'] {
   const text = errorTable[code].remedy
   return { kind: act, amount: act === 'top_up' ? missing(figures) : null, text }
 }

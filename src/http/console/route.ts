@@ -9,7 +9,7 @@ import type { HttpParts } from '../parts.ts'
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** A plain object becomes a JSON answer with the route's status. */
-export type Answer = Response | object
+export type RouteAnswer = Response | object
 
 /** Everything a route has besides its handler. */
 export interface RouteSpec<Body> {
@@ -30,7 +30,7 @@ export interface RouteSpec<Body> {
 
 // Routes of the console's pages, under `/console/api/`.
 
-export interface Asked<Body> {
+export interface ConsoleAsked<Body> {
   readonly parts: HttpParts
   readonly request: Request
   readonly requestId: string
@@ -47,37 +47,37 @@ export interface SignedInAccount {
   readonly session: Session
 }
 
-export type AskedBy<Body> = Asked<Body> & SignedInAccount
+export type SignedInAsked<Body> = ConsoleAsked<Body> & SignedInAccount
 
 export interface ConsoleRoute extends RouteSpec<unknown> {
   readonly access: 'anyone' | 'session' | 'operator'
   /** The body in `asked` has been checked; unless `access` is `anyone`, somebody is signed in. */
-  readonly handle: (asked: Asked<unknown>) => Answer | Promise<Answer>
+  readonly handle: (asked: ConsoleAsked<unknown>) => RouteAnswer | Promise<RouteAnswer>
 }
 
 export function publicRoute<Body = undefined>(
   spec: RouteSpec<Body>,
-  handle: (asked: Asked<Body>) => Answer | Promise<Answer>,
+  handle: (asked: ConsoleAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
-  return { ...spec, access: 'anyone', handle: (asked) => handle(asked as Asked<Body>) }
+  return { ...spec, access: 'anyone', handle: (asked) => handle(asked as ConsoleAsked<Body>) }
 }
 
 /** A route for signed-in accounts, about their own data. */
 export function ownRoute<Body = undefined>(
   spec: RouteSpec<Body>,
-  handle: (asked: AskedBy<Body>) => Answer | Promise<Answer>,
+  handle: (asked: SignedInAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
-  return { ...spec, access: 'session', handle: (asked) => handle(withAccount(asked as Asked<Body>)) }
+  return { ...spec, access: 'session', handle: (asked) => handle(withAccount(asked as ConsoleAsked<Body>)) }
 }
 
 export function operatorRoute<Body = undefined>(
   spec: RouteSpec<Body>,
-  handle: (asked: AskedBy<Body>) => Answer | Promise<Answer>,
+  handle: (asked: SignedInAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
   return { ...ownRoute(spec, handle), access: 'operator' }
 }
 
-function withAccount<Body>(asked: Asked<Body>): AskedBy<Body> {
+function withAccount<Body>(asked: ConsoleAsked<Body>): SignedInAsked<Body> {
   if (!asked.signedIn) throw new Error('the route was entered without a session')
   return { ...asked, ...asked.signedIn }
 }
@@ -85,7 +85,7 @@ function withAccount<Body>(asked: Asked<Body>): AskedBy<Body> {
 // Routes of operators: for programs under `/admin/v1/`, and in the console under `/console/api/admin/`.
 
 export interface AdminAsked<Body> extends Pick<
-  Asked<Body>,
+  ConsoleAsked<Body>,
   'parts' | 'request' | 'requestId' | 'params' | 'body'
 > {
   readonly operator: Account
@@ -106,12 +106,12 @@ interface AdminSpec<Body> extends RouteSpec<Body> {
 }
 
 export interface AdminRoute extends AdminSpec<unknown> {
-  readonly handle: (asked: AdminAsked<unknown>) => Answer | Promise<Answer>
+  readonly handle: (asked: AdminAsked<unknown>) => RouteAnswer | Promise<RouteAnswer>
 }
 
 export function adminRoute<Body = undefined>(
   spec: AdminSpec<Body>,
-  handle: (asked: AdminAsked<Body>) => Answer | Promise<Answer>,
+  handle: (asked: AdminAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): AdminRoute {
   return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
 }

@@ -19,7 +19,8 @@ import {
 } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
 import {
-  type Asked,
+  type ConsoleAsked,
+  type SignedInAsked,
   type ConsoleRoute,
   iso,
   isoOrNull,
@@ -27,7 +28,7 @@ import {
   publicRoute,
   type SignedInAccount,
 } from './route.ts'
-import type { IdentityView, ListView, OpenSessionView, PasskeyView, SessionView } from './views.ts'
+import type { IdentityView, OpenSessionView, PasskeyView, SessionView } from './answers.ts'
 import {
   confirmResetBody,
   credentialsBody,
@@ -41,7 +42,7 @@ import {
   resetBody,
   tokenBody,
   unlinkBody,
-} from './wire.ts'
+} from './bodies.ts'
 
 export const sessionRoutes: readonly ConsoleRoute[] = [
   publicRoute(
@@ -208,7 +209,7 @@ function acceptedAnswer(mail: boolean) {
 }
 
 /** Answers a sign-in with the session's cookie, and ends the session that it replaces. */
-async function enterSession(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
+async function enterSession(asked: ConsoleAsked<unknown>, opened: OpenedSession): Promise<Response> {
   const { parts, signedIn } = asked
   const { account, session, text } = opened
   const before = signedIn && (await parts.accounts.findSession(signedIn.session.id))
@@ -268,7 +269,7 @@ async function listSessions({
   parts,
   account,
   session,
-}: Asked<undefined> & SignedInAccount): Promise<ListView<OpenSessionView>> {
+}: SignedInAsked<undefined>): Promise<{ readonly data: readonly OpenSessionView[] }> {
   const open = await parts.identityStore.openSessions(account.id, parts.now())
   return {
     data: open.map((each) => ({
@@ -440,7 +441,7 @@ function stateCookie(site: CookieSite): string {
   return cookieName(site, { secure: '__Host-weir-oidc', plain: 'weir_oidc' })
 }
 
-async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Response> {
+async function start({ parts, signedIn, visitor }: ConsoleAsked<undefined>): Promise<Response> {
   if (signedIn) return redirect('/console/settings', [])
   const { url, cookie } = await beginSignIn(parts, visitor, null)
   return redirect(url, [cookie])
@@ -458,7 +459,7 @@ async function beginSignIn(
   return { url, cookie: setCookie(site, stateCookie(site), state, ticketLife.oidc) }
 }
 
-async function callback(asked: Asked<undefined>): Promise<Response> {
+async function callback(asked: ConsoleAsked<undefined>): Promise<Response> {
   const { parts, request, signedIn, visitor } = asked
   const { identities, oidc, site } = parts
   if (!oidc) throw new GatewayError('not_found')
@@ -473,7 +474,7 @@ async function callback(asked: Asked<undefined>): Promise<Response> {
 
 /** Redirects to a page that shows the error, and logs why; internal errors are passed on to be logged. */
 async function onPage(
-  { parts: { site, log }, requestId, signedIn }: Asked<undefined>,
+  { parts: { site, log }, requestId, signedIn }: ConsoleAsked<undefined>,
   work: () => Promise<Response>,
 ): Promise<Response> {
   try {

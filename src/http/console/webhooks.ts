@@ -4,10 +4,11 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
-import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
-import { requestId } from './wire.ts'
+import type { AttemptView, DeliveryView, WebhookView } from './answers.ts'
+import { type ConsoleAsked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+import { requestId } from './bodies.ts'
 
-interface WebhookAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
+interface WebhookAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body'> {
   /** Whose webhooks they are. */
   readonly account: Account
 }
@@ -89,14 +90,14 @@ export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(({ handle,
   ownRoute(spec, handle),
 )
 
-function webhookView({ id, url, events, createdAt }: WebhookRow) {
+function webhookView({ id, url, events, createdAt }: WebhookRow): WebhookView {
   return { id, url, events, created_at: iso(createdAt) }
 }
 
-function deliveryView({ id, type, at, state, nextAt, attempts }: Delivery) {
+function deliveryView({ id, type, at, state, nextAt, attempts }: Delivery): DeliveryView {
   return { id, type, at: iso(at), state, next_at: isoOrNull(nextAt), attempts: attempts.map(attemptView) }
 }
 
-function attemptView({ at, status, error, ms }: DeliveryAttempt) {
+function attemptView({ at, status, error, ms }: DeliveryAttempt): AttemptView {
   return { at: iso(at), status, error, ms }
 }

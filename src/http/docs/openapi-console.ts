@@ -2,9 +2,10 @@
 
 import { z } from 'zod'
 import type { ErrorCode } from '../../errors/errors.ts'
+import { adminAnswers } from '../admin/answers.ts'
+import { consoleAnswers } from '../console/answers.ts'
 import { adminRoutes, consoleRoutes } from '../console/api.ts'
 import type { AdminRoute, ConsoleRoute } from '../console/route.ts'
-import { adminAnswers, consoleAnswers } from './answers.ts'
 import { ofAnyRequest, ofBody, ofCaller } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
 import type { Operation, Parameter } from './operation.ts'

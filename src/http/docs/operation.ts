@@ -105,3 +105,15 @@ export const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ dat
 /** A page of a list with the cursor of the next. */
 export const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.strictObject({ data: z.array(item), has_more: z.boolean(), next_cursor: z.string().nullable() })
+
+/** What a schema describes, for who builds it and who reads it. */
+export type Wire<Schema extends z.ZodType> = DeepReadonly<z.output<Schema>>
+
+/** Such a page, of items whose type is known. */
+export type Page<Item> = Omit<Wire<ReturnType<typeof pageOf<z.ZodType>>>, 'data'> & {
+  readonly data: readonly Item[]
+}
+
+type DeepReadonly<Value> = Value extends object
+  ? { readonly [Key in keyof Value]: DeepReadonly<Value[Key]> }
+  : Value

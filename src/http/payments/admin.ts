@@ -9,9 +9,17 @@ import { type Period, subscriptionMessage } from '../../payments/subscriptions.t
 import type { TopUp } from '../../payments/top-up.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
-import { requestId } from '../console/wire.ts'
+import { requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
+import type {
+  PaymentEventView,
+  PeriodView,
+  ReversalView,
+  TopUpDetailView,
+  TopUpOfOperatorView,
+  VoucherView,
+} from './answers.ts'
 import { viewOf } from './top-ups.ts'
 
 const listed = 200
@@ -254,7 +262,7 @@ const subscriptionRoutes: readonly AdminRoute[] = [
 
 export const paymentRoutes: readonly AdminRoute[] = [...topUpRoutes, ...voucherRoutes, ...subscriptionRoutes]
 
-async function whole({ paymentStore }: HttpParts, id: string) {
+async function whole({ paymentStore }: HttpParts, id: string): Promise<TopUpDetailView> {
   const topUp = await paymentStore.findTopUp(id)
   if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
   return {
@@ -264,7 +272,7 @@ async function whole({ paymentStore }: HttpParts, id: string) {
   }
 }
 
-function ofOperator(topUp: TopUp) {
+function ofOperator(topUp: TopUp): TopUpOfOperatorView {
   return {
     ...viewOf(topUp),
     account: topUp.account,
@@ -273,7 +281,17 @@ function ofOperator(topUp: TopUp) {
   }
 }
 
-function eventView({ processor, id, type, at, outcome, topUp, paymentId, hash, news }: EventRecord) {
+function eventView({
+  processor,
+  id,
+  type,
+  at,
+  outcome,
+  topUp,
+  paymentId,
+  hash,
+  news,
+}: EventRecord): PaymentEventView {
   return {
     processor,
     id,
@@ -295,7 +313,7 @@ const reversalKinds = {
   lost: 'dispute_lost',
 } as const
 
-function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal) {
+function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal): ReversalView {
   const amounts = { amount: formatMinor(amount), credit_usd: formatUsd(credit), held_usd: formatUsd(held) }
   return {
     id,
@@ -306,7 +324,7 @@ function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal) 
   }
 }
 
-function voucherView(voucher: Voucher, now: number) {
+function voucherView(voucher: Voucher, now: number): VoucherView {
   const { account, revokedAt, expiresAt } = voucher
   const over = revokedAt !== null ? 'revoked' : expiresAt !== null && expiresAt <= now ? 'expired' : 'valid'
   return {
@@ -329,7 +347,7 @@ function madeBefore(first: string): GatewayError {
   })
 }
 
-function periodView(row: Period) {
+function periodView(row: Period): PeriodView {
   return {
     subscription: row.subscription,
     source: row.source,

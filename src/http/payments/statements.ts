@@ -22,7 +22,7 @@ import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { csvResponse } from '../v1/usage.ts'
 import { viewOf } from './top-ups.ts'
-import type { StatementView } from './wire.ts'
+import type { StatementView } from './answers.ts'
 
 type StatementParts = Pick<HttpParts, 'statements' | 'ledger' | 'paymentStore' | 'now'>
 

@@ -13,7 +13,8 @@ import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders, whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
-import { topUpBody, type TopUpView, voucherBody } from './wire.ts'
+import type { PaymentReceiptView, TopUpTermsView, TopUpView } from './answers.ts'
+import { topUpBody, voucherBody } from './bodies.ts'
 
 /** These routes have no long bodies. */
 const maxBodyBytes = 65_536
@@ -98,7 +99,7 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       summary: 'The payment receipt of a top-up that was credited',
       errors: ['not_found'],
     },
-    async ({ parts, account, params }) => {
+    async ({ parts, account, params }): Promise<PaymentReceiptView> => {
       const topUp = await parts.paymentStore.findTopUp(params['id'] ?? '')
       if (topUp?.account !== account.id || topUp.receipt === null)
         throw new GatewayError('not_found', { message: 'There is no such receipt.' })
@@ -132,7 +133,7 @@ export function returnTo({ site }: Pick<HttpParts, 'site'>, topUp: string): Retu
   return { origin, page: `${origin}/console/credits/top-ups/${encodeURIComponent(topUp)}` }
 }
 
-function terms({ payments, now }: HttpParts) {
+function terms({ payments, now }: HttpParts): TopUpTermsView {
   const { fx, least, most } = payments.terms
   return {
     currency: 'INR',

@@ -1,0 +1,167 @@
+// The answers of the admin API, like ../console/answers.ts for the console's.
+
+import { z } from 'zod'
+import {
+  access,
+  credits,
+  ended,
+  keyAnswers,
+  mcpServerAnswers,
+  pool,
+  requestDetail,
+  requestRow,
+  role,
+  sessionOfAccount,
+  webhookAnswers,
+} from '../console/answers.ts'
+import { type Answers, data, pageOf, time, usd, type Wire } from '../docs/operation.ts'
+import { adminPaymentAnswers } from '../payments/answers.ts'
+import { providersSchema } from '../service/documentation.ts'
+import { usageSchema } from '../v1/usage.ts'
+
+const account = z.strictObject({
+  id: z.string(),
+  email: z.string(),
+  role,
+  created_at: time,
+  suspended: z.boolean(),
+  email_verified: z.boolean(),
+})
+export type AccountView = Wire<typeof account>
+
+const accountDetail = account.extend({ credits, access })
+export type AccountDetailView = Wire<typeof accountDetail>
+
+const link = z.strictObject({
+  url: z.string().describe('Its secret stands in the fragment.'),
+  expires_at: time,
+})
+export type LinkView = Wire<typeof link>
+
+const grant = z.strictObject({
+  lot: z.string().nullable(),
+  granted: z
+    .boolean()
+    .describe('False if this grant was booked before, under the same id: nothing was added.'),
+  pool,
+  usd,
+  credits,
+})
+export type GrantView = Wire<typeof grant>
+
+const overview = z.strictObject({
+  accounts: z.int(),
+  suspended: z.int(),
+  calls_in_flight: z.int(),
+  today: z.strictObject({ calls: z.int(), errors: z.int(), cost: usd, charged: usd }),
+  catalog: z.strictObject({ date: z.string(), models: z.int(), callable: z.int() }),
+  providers: z.int(),
+  store: z.enum(['writable', 'unavailable']),
+})
+export type OverviewView = Wire<typeof overview>
+
+export type ProviderView = Wire<typeof providersSchema>['data'][number]
+
+const catalog = z.strictObject({
+  date: z.string(),
+  models: z.int(),
+  callable: z.int(),
+  sources: z.array(z.strictObject({ name: z.string(), version: z.string(), date: z.string() })),
+  changes: z
+    .strictObject({
+      added: z.array(z.string()),
+      removed: z.array(z.string()),
+      changed: z.array(
+        z.strictObject({
+          id: z.string(),
+          fields: z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() })),
+        }),
+      ),
+    })
+    .nullable()
+    .describe('Of an imported file against the bundled catalog; null where that is in use.'),
+  overrides: z.array(z.looseObject({ id: z.string() })).describe('The entries of the configuration.'),
+  unpriced: z.array(z.strictObject({ id: z.string(), reason: z.string() })),
+})
+export type CatalogView = Wire<typeof catalog>
+
+const settings = z.strictObject({
+  file: z.string().nullable(),
+  settings: z.array(
+    z.strictObject({ path: z.string(), value: z.unknown(), origin: z.string(), env: z.string() }),
+  ),
+})
+export type ConfigurationView = Wire<typeof settings>
+
+const act = z.strictObject({
+  id: z.int(),
+  at: time,
+  operator: z.string().describe('The id of an account, or `cli:` and a user of the system.'),
+  what: z.string(),
+  subject: z.string(),
+  before: z.unknown(),
+  after: z.unknown(),
+})
+export type ActView = Wire<typeof act>
+
+const audit = z.strictObject({
+  ok: z.boolean(),
+  journal_entries: z.int(),
+  head_hash: z.string().nullable(),
+  checks: z.array(z.strictObject({ name: z.string(), ok: z.boolean(), detail: z.string().nullable() })),
+  calls: z.int().optional().describe('Of an audit of one day.'),
+  not_checked: z.array(z.string()).optional(),
+  replaced: z.unknown().optional(),
+})
+export type AuditView = Wire<typeof audit>
+
+const managementKey = z.strictObject({
+  id: z.string(),
+  account: z.string(),
+  name: z.string(),
+  state: z.enum(['active', 'expired', 'revoked']),
+  last4: z.string(),
+  created_at: time,
+  expires_at: time.nullable(),
+  revoked_at: time.nullable(),
+  networks: z.array(z.string()).nullable(),
+})
+export type ManagementKeyView = Wire<typeof managementKey>
+
+// By route.
+
+const ofAccount = Object.entries({ ...keyAnswers, ...mcpServerAnswers, ...webhookAnswers }).map(
+  ([route, answer]) => [route.replace(' ', ' accounts/:account/'), answer] as const,
+)
+
+export const adminAnswers: Answers = {
+  'GET overview': overview,
+  'GET requests': pageOf(requestRow),
+  'GET requests/:id': data(requestDetail),
+  'GET usage': z.strictObject(usageSchema.shape),
+  'GET providers': z.strictObject(providersSchema.shape),
+  'GET catalog': catalog,
+  'GET settings': settings,
+  'GET acts': pageOf(act),
+  'POST audit': data(audit),
+  'GET accounts': pageOf(account),
+  'POST accounts': account,
+  'GET accounts/:account': data(accountDetail),
+  'POST accounts/:account/grant': grant,
+  'POST accounts/:account/credit-line': data(account.extend({ credits })),
+  'POST accounts/:account/suspend': account,
+  'POST accounts/:account/resume': account,
+  'POST accounts/:account/role': account.extend({
+    link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
+    access,
+  }),
+  'POST accounts/:account/link': link,
+  'POST invitations': link,
+  'GET accounts/:account/sessions': data(z.array(sessionOfAccount)),
+  'DELETE accounts/:account/sessions/:session': ended,
+  ...Object.fromEntries(ofAccount),
+  'GET management-keys': data(z.array(managementKey)),
+  'DELETE management-keys/:key': managementKey,
+  'POST management-keys': managementKey.extend({ key: z.string().describe('The key itself, this once.') }),
+  ...adminPaymentAnswers,
+}

@@ -1,0 +1,20 @@
+// The request bodies of top-ups and vouchers, in the app and the console.
+
+import { z } from 'zod'
+import { processorIds } from '../../payments/news.ts'
+
+export const topUpBody = z.strictObject({
+  amount: z
+    .string('must be a string such as "500"')
+    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be rupees such as "500", with at most two decimals')
+    .describe('Rupees, as a decimal string with at most two decimals'),
+  currency: z.literal('INR').describe('The currency of the amount'),
+  processor: z
+    .enum(processorIds)
+    .optional()
+    .describe('Who takes the money; the first that is set up where it is left out'),
+})
+
+export const voucherBody = z.strictObject({
+  code: z.string().min(1).max(100).describe('The code as it was given out, such as WEIR-XXXX-XXXX-XXXX-XXXX'),
+})
