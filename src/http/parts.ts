@@ -32,7 +32,7 @@ import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 import type { ParsedResponses } from '../responses/recall.ts'
-import type { FreeCredit } from './app/free-credit.ts'
+import type { FreeCredit } from './intake/free-credit.ts'
 import type { FreeReads, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, CallBodyParts } from './intake/read-body.ts'

@@ -9,6 +9,7 @@ import {
   renderError,
   retryHeaders,
 } from '../errors/errors.ts'
+import { wireError } from '../protocols/gemini/inbound/encode.ts'
 import type { Operation } from './docs/operation.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 
@@ -66,6 +67,9 @@ export function refusalIn(shape: (error: RenderedError) => object): Refuse {
 }
 
 export const errorResponse: Refuse = refusalIn((error) => error)
+
+/** As Google's clients read it. */
+export const refuseGemini: Refuse = refusalIn(wireError)
 
 /** The failed provider, under the names that answers use. */
 function servedBy({ details }: GatewayError): Record<string, string> {

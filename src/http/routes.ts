@@ -1,10 +1,9 @@
 // All routes. Elysia finds the route; the handlers build the answer.
 
 import { Elysia } from 'elysia'
-import { inApp, inAppOnly } from './app/in-app.ts'
-import { answerRoute } from './intake/answer.ts'
+import { answerRoute, inApp, inAppOnly } from './intake/answer.ts'
 import { freely } from './intake/paid/limits.ts'
-import { errorResponse, newRequestId, type Refuse, type Route } from './route.ts'
+import { errorResponse, newRequestId, type Refuse, type Route, refuseGemini } from './route.ts'
 import { wrongTarget } from './intake/find-route.ts'
 import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
 import {
@@ -28,7 +27,6 @@ import {
   listRequests,
 } from './v1/account.ts'
 import { createChatCompletion, createCompletion, createEmbeddings, estimateCall } from './v1/chat.ts'
-import { refuseGemini } from './v1/gemini-errors.ts'
 import {
   callGemini,
   callGeminiBare,

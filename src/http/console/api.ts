@@ -15,7 +15,7 @@ import {
   webhookRoutes as accountWebhookRoutes,
 } from '../admin/keys.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
-import { stillUsed } from '../app/in-app.ts'
+import { stillUsed } from '../intake/answer.ts'
 import { bearerOf } from '../intake/authenticate.ts'
 import { findRoute } from '../intake/find-route.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'

@@ -7,7 +7,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import { formatMinor, formatRate, parseMinor } from '../../payments/news.ts'
 import type { ReturnTo } from '../../payments/processor.ts'
 import { creditEnds, type TopUp } from '../../payments/top-up.ts'
-import { signedIn } from '../app/in-app.ts'
+import { identifyInApp } from '../intake/answer.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from '../console/route.ts'
 import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders, whileOpen } from '../intake/read-body.ts'
@@ -22,7 +22,7 @@ const maxBodyBytes = 65_536
 export const createTopUp: Route = {
   method: 'POST',
   path: '/app/v1/top-ups',
-  identify: signedIn,
+  identify: identifyInApp,
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
     const body = parseQuery(topUpBody, await smallJson(parts, request))
@@ -36,7 +36,7 @@ export const createTopUp: Route = {
 export const getTopUp: Route = {
   method: 'GET',
   path: '/app/v1/top-ups/:id',
-  identify: signedIn,
+  identify: identifyInApp,
   handle: async (parts, { request, params, caller }) => {
     const { account } = await caller()
     const look = () => parts.payments.look(account.id, params['id'] ?? '')
@@ -180,7 +180,7 @@ export function viewOf(topUp: TopUp): TopUpView {
 export const redeemVoucher: Route = {
   method: 'POST',
   path: '/app/v1/vouchers/redeem',
-  identify: signedIn,
+  identify: identifyInApp,
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
     const { code } = parseQuery(voucherBody, await smallJson(parts, request))

@@ -3,8 +3,7 @@
 import { authenticateEither } from '../intake/authenticate.ts'
 import type { FreeReadParts } from '../intake/paid/limits.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
-import type { Identify, Route } from '../route.ts'
-import { refuseGemini } from './gemini-errors.ts'
+import { type Identify, refuseGemini, type Route } from '../route.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
 const byGoogleKey: Identify = (parts, request) => authenticateEither(request.headers, parts, 'x-goog-api-key')

@@ -20,9 +20,8 @@ import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/pai
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { PaidParts } from '../parts.ts'
-import type { Call } from '../route.ts'
+import { type Call, refuseGemini } from '../route.ts'
 import { serveEmbedding } from './chat.ts'
-import { refuseGemini } from './gemini-errors.ts'
 
 type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
 

@@ -14,12 +14,11 @@ import {
 } from '../../catalog/wire.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { errorResponse, type Refuse, type Route } from '../route.ts'
+import { errorResponse, type Refuse, type Route, refuseGemini } from '../route.ts'
 import { type FreeAnswer, freely, type FreeReadParts } from '../intake/paid/limits.ts'
 import { decodePath } from '../intake/query.ts'
 import { compressible } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import { refuseGemini } from './gemini-errors.ts'
 import { listGeminiModels, showGeminiModel } from './gemini-routes.ts'
 import { refuseMessages } from './messages.ts'
 
