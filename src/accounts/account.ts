@@ -189,16 +189,21 @@ export function keyIdOf(account: string, request: string): string {
 }
 
 /**
- * Stores a key with the rights of the one it replaces, including what was spent of its limit. undefined if that one
- * has been replaced already.
+ * Replaces a key by one with the same rights, including what was spent of its limit; the old one works on for the
+ * overlap, and if it would expire sooner, until then. undefined if it has been replaced already.
  */
-export async function issueSuccessor(
-  accounts: Pick<AccountStore, 'insertSuccessor'>,
-  replaced: ApiKey,
+export async function replaceKey(
+  accounts: Pick<AccountStore, 'insertSuccessor' | 'revokeKey' | 'expireKey'>,
+  old: ApiKey,
+  overlapMs: number,
   now: number,
-): Promise<IssuedKey | undefined> {
-  const issued = newKey(replaced, now, lineOf(replaced), mintKey(replaced.mode))
-  return (await accounts.insertSuccessor(issued.key, replaced.id)) ? issued : undefined
+): Promise<{ readonly issued: IssuedKey; readonly ends: number } | undefined> {
+  const issued = newKey(old, now, lineOf(old), mintKey(old.mode))
+  if (!(await accounts.insertSuccessor(issued.key, old.id))) return undefined
+  const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
+  if (overlapMs === 0) await accounts.revokeKey(old.id, now)
+  else await accounts.expireKey(old.id, ends)
+  return { issued, ends }
 }
 
 function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {

@@ -1,7 +1,7 @@
 // Parses arguments: dates, durations, amounts of money. A wrong one is a usage fault with an example.
 
 import { dayMs, startOfDay } from '../credits/calendar.ts'
-import { largestLot, parseUsd, type Pico } from '../credits/money.ts'
+import { creditAmount, type Pico } from '../credits/money.ts'
 import { usageFault } from './context.ts'
 
 /** A date (`2027-01-31` is its first moment in UTC) or an ISO moment, milliseconds since 1970. */
@@ -55,13 +55,11 @@ export function duration(option: string, text: string): number {
 
 /** More than zero, at most the limit of a lot. */
 export function amountOfUsd(option: string, text: string): Pico {
-  const amount = parseUsd(text)
-  if (amount === undefined || amount <= 0n || amount > largestLot) {
-    throw usageFault(
-      `${option} takes US dollars such as 10 or 0.50, above 0 and at most 1000000, not ${JSON.stringify(text)}`,
-    )
-  }
-  return amount
+  const amount = creditAmount(text)
+  if (amount !== undefined) return amount
+  throw usageFault(
+    `${option} takes US dollars such as 10 or 0.50, above 0 and at most 1000000, not ${JSON.stringify(text)}`,
+  )
 }
 
 export function oneOf<Word extends string>(option: string, text: string, words: readonly Word[]): Word {

@@ -28,6 +28,12 @@ export function parseUsd(text: string): Pico | undefined {
   return match[1] === '-' ? -amount : amount
 }
 
+/** An amount that a lot may hold: more than zero, at most `largestLot`; undefined for any other text. */
+export function creditAmount(text: string): Pico | undefined {
+  const amount = parseUsd(text)
+  return amount !== undefined && amount > 0n && amount <= largestLot ? amount : undefined
+}
+
 /** A literal amount in code and tests. Throws RangeError for what is not a whole number of picodollars. */
 export function usd(amount: number | string): Pico {
   const parsed = parseUsd(String(amount))

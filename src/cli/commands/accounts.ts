@@ -3,6 +3,7 @@
 import {
   type Account,
   type AccountStore,
+  keyState,
   mintSession,
   type Role,
   type Session,
@@ -14,6 +15,7 @@ import { type LinkKind, newLink } from '../../accounts/identity/secret-link.ts'
 import type { Awaitable } from '../../async/async.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
+import { accountView as accountForOperators } from '../../http/admin/accounts.ts'
 import { appAccountToken } from '../../payments/apple.ts'
 import { consoleOrigin } from '../../serve/banner.ts'
 import { openAccount } from '../../serve/first-run.ts'
@@ -164,14 +166,8 @@ function changeAccount(
 }
 
 function accountView(account: Account) {
-  return {
-    id: account.id,
-    email: account.email,
-    created_at: isoTime(account.createdAt),
-    suspended: account.suspended,
-    role: account.role,
-    verified: account.verifiedAt !== null,
-  }
+  const { email_verified: verified, ...view } = accountForOperators(account)
+  return { ...view, verified }
 }
 
 // `weir accounts link|invite|role`: sign-in links, and the operator role.
@@ -320,15 +316,10 @@ function sessionView(session: Session, now: number) {
   return {
     id: session.id,
     account: session.account,
-    state: stateOf(session, now),
+    state: keyState(session, now),
     last_four: session.lastFour,
     created_at: isoTime(session.createdAt),
     expires_at: isoTime(session.expiresAt),
     revoked_at: isoTime(session.revokedAt),
   }
-}
-
-function stateOf({ revokedAt, expiresAt }: Session, now: number): 'active' | 'expired' | 'revoked' {
-  if (revokedAt !== null && revokedAt <= now) return 'revoked'
-  return expiresAt <= now ? 'expired' : 'active'
 }

@@ -4,17 +4,18 @@ import {
   type ApiKey,
   type IssuedKey,
   issueKey,
-  issueSuccessor,
   type KeyLimits,
   type KeyMode,
   type KeyRights,
   keyState,
+  replaceKey,
   type LimitWindow,
   unlimited,
 } from '../../accounts/account.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
 import { issueManagementKey, type ManagementKey } from '../../accounts/management-key.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { managementKeyView } from '../../http/admin/management-keys.ts'
+import { keyRow } from '../../http/console/keys.ts'
 import {
   CommandFailure,
   type Context,
@@ -102,12 +103,10 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
     const old = await keyOf(store, invocation.args[0] ?? '')
     const state = keyState(old, now)
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
-    const made = await issueSuccessor(store.accounts, old, now)
-    if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
-    // If the key would expire sooner, it keeps its expiry.
-    const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
-    if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
-    else await store.accounts.expireKey(old.id, ends)
+    const rotated = await replaceKey(store.accounts, old, overlapMs, now)
+    if (!rotated)
+      throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
+    const { issued: made, ends } = rotated
     const [was, is] = [
       { key: old.id, name: old.name },
       { key: made.key.id, replaced_works_until: isoTime(ends) },
@@ -146,25 +145,8 @@ function printMinted(
 type KeyView = ReturnType<typeof keyView>
 
 export function keyView(key: ApiKey, now: number) {
-  return {
-    id: key.id,
-    account: key.account,
-    name: key.name,
-    mode: key.mode,
-    state: keyState(key, now),
-    last_four: key.lastFour,
-    created_at: isoTime(key.createdAt),
-    expires_at: isoTime(key.expiresAt),
-    revoked_at: isoTime(key.revokedAt),
-    limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
-    limit_window: key.limitWindow,
-    models: key.allowedModels,
-    requests_per_minute: key.requestsPerMinute,
-    tokens_per_minute: key.tokensPerMinute,
-    networks: key.networks,
-    sees: key.sees,
-    replaced_by: key.replacedBy,
-  }
+  const { last4: last_four, ...row } = keyRow(key, now)
+  return { account: key.account, ...row, last_four }
 }
 
 export function renderKeys(keys: readonly KeyView[]): string {
@@ -301,16 +283,6 @@ async function revokeManagementKey(context: Context, id: string): Promise<boolea
 }
 
 function view(key: ManagementKey, now: number) {
-  return {
-    id: key.id,
-    account: key.account,
-    name: key.name,
-    management: true,
-    state: keyState(key, now),
-    last_four: key.lastFour,
-    created_at: isoTime(key.createdAt),
-    expires_at: isoTime(key.expiresAt),
-    revoked_at: isoTime(key.revokedAt),
-    networks: key.networks,
-  }
+  const { last4: last_four, ...row } = managementKeyView(key, now)
+  return { ...row, last_four, management: true }
 }

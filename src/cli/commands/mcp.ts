@@ -5,19 +5,11 @@ import { authorizationOf, type McpServerRecord, McpServers } from '../../account
 import { sealer } from '../../accounts/secrets.ts'
 import { reasonOf } from '../../config/config.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import type { GatewayApi } from '../../http/mcp/server.ts'
-import { gatewayServer } from '../../http/mcp/server.ts'
+import { mcpServerView } from '../../http/console/mcp-servers.ts'
+import { type GatewayApi, gatewayServer } from '../../http/mcp/server.ts'
 import type { Store } from '../../store/store.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import {
-  CommandFailure,
-  type Context,
-  type Invocation,
-  isoTime,
-  print,
-  table,
-  usageFault,
-} from '../context.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
 import { accountOf, recordAct, withStore } from '../with-store.ts'
 
@@ -32,14 +24,14 @@ export async function addServer(context: Context, invocation: Invocation): Promi
     await recordAct(context, store, 'mcp_server.put', account, null, shown)
     return made
   })
-  print(context, { json: view(record), text: `registered ${record.name} (${record.url})` })
+  print(context, { json: mcpServerView(record), text: `registered ${record.name} (${record.url})` })
 }
 
 export async function listServers(context: Context, invocation: Invocation): Promise<void> {
   const records = await ofAccount(context, invocation, ({ servers, account }) => servers.list(account))
   const rows = records.map(({ name, url, secrets }) => [name, url, secretNames(secrets)])
   const text = rows.length === 0 ? 'no servers' : table(['NAME', 'ADDRESS', 'IS SENT'], rows)
-  print(context, { json: records.map(view), text })
+  print(context, { json: records.map(mcpServerView), text })
 }
 
 /** Connects to a server and lists its tools; fails if it has none. */
@@ -122,19 +114,6 @@ function secretNames(secrets: McpServerRecord['secrets']): string {
   const token = authorized ? ['a token by OAuth'] : []
   const lacking = needsAuthorization ? ['(to be authorised in the console)'] : []
   return [...Object.keys(secrets.headers), ...token, ...lacking].join(', ') || 'nothing'
-}
-
-function view({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
-  const { authorized, needsAuthorization } = authorizationOf(secrets)
-  return {
-    name,
-    url,
-    headers: Object.keys(secrets.headers),
-    authorized,
-    needs_authorization: needsAuthorization,
-    created_at: isoTime(createdAt),
-    changed_at: isoTime(changedAt),
-  }
 }
 
 // `weir mcp serve`: a running gateway's MCP server over standard input and output.

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { monthsAfter } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { periodView, voucherView } from '../../http/payments/admin.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
 import { productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
@@ -80,23 +81,7 @@ export async function revokeVoucher(context: Context, { args }: Invocation): Pro
 }
 
 function view(voucher: Voucher, now: number) {
-  return {
-    id: voucher.id,
-    credit_usd: formatUsd(voucher.amount),
-    state: stateOf(voucher, now),
-    note: voucher.note,
-    created_at: isoTime(voucher.createdAt),
-    expires_at: isoTime(voucher.expiresAt),
-    account: voucher.account,
-    redeemed_at: isoTime(voucher.redeemedAt),
-    lot: voucher.lot,
-  }
-}
-
-function stateOf({ account, revokedAt, expiresAt }: Voucher, now: number) {
-  if (account !== null) return 'redeemed'
-  if (revokedAt !== null) return 'revoked'
-  return expiresAt !== null && expiresAt <= now ? 'expired' : 'valid'
+  return { ...voucherView(voucher, now), lot: voucher.lot }
 }
 
 // `weir subscriptions`: grants and ends subscription periods by hand, like the seller's webhook.
@@ -121,7 +106,7 @@ export async function grantSubscription(context: Context, invocation: Invocation
     return taken
   })
   if (!period) throw new CommandFailure('nothing was granted')
-  print(context, { json: subscriptionsView(period), text: describePeriod(period) })
+  print(context, { json: subscriptionView(period), text: describePeriod(period) })
 }
 
 export async function endSubscription(context: Context, invocation: Invocation): Promise<void> {
@@ -140,7 +125,7 @@ export async function endSubscription(context: Context, invocation: Invocation):
     })
     return ended
   })
-  print(context, { json: periods.map(subscriptionsView), text: periods.map(describePeriod).join('\n') })
+  print(context, { json: periods.map(subscriptionView), text: periods.map(describePeriod).join('\n') })
 }
 
 export async function listSubscriptions(context: Context, invocation: Invocation): Promise<void> {
@@ -150,12 +135,12 @@ export async function listSubscriptions(context: Context, invocation: Invocation
     return store.subscriptions.listPeriods(account, mostListed)
   })
   const rows = periods.map((period) => {
-    const { subscription, account, product, state, from, to, credit_usd: credit } = subscriptionsView(period)
+    const { subscription, account, product, state, from, to, credit_usd: credit } = subscriptionView(period)
     return [subscription, account, product, state, credit, from, to]
   })
   const header = ['SUBSCRIPTION', 'ACCOUNT', 'PRODUCT', 'STATE', 'USD', 'FROM', 'TO']
   const text = rows.length === 0 ? 'no subscriptions' : table(header, rows)
-  print(context, { json: periods.map(subscriptionsView), text })
+  print(context, { json: periods.map(subscriptionView), text })
 }
 
 function checkMessage(wanted: object): SubscriptionMessage {
@@ -179,24 +164,13 @@ async function refusedAsFailure<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-function subscriptionsView(row: Period) {
-  return {
-    subscription: row.subscription,
-    source: row.source,
-    account: row.account,
-    product: row.product,
-    state: row.state,
-    from: new Date(row.startsAt).toISOString(),
-    to: new Date(row.endsAt).toISOString(),
-    credit_usd: formatUsd(row.amount),
-    lot: row.lot,
-    taken_back_usd: row.takenBack === null ? null : formatUsd(row.takenBack),
-    updated_at: isoTime(row.updatedAt),
-  }
+function subscriptionView(period: Period) {
+  const taken = period.takenBack
+  return { ...periodView(period), taken_back_usd: taken === null ? null : formatUsd(taken) }
 }
 
 function describePeriod(period: Period): string {
-  const { subscription, product, state, to, lot, credit_usd: credit } = subscriptionsView(period)
+  const { subscription, product, state, to, lot, credit_usd: credit } = subscriptionView(period)
   const granted = lot === null ? 'nothing granted, as it is over' : `${credit} USD`
   return `${subscription}: ${product} ${state} until ${to}, ${granted}`
 }

@@ -1,18 +1,11 @@
 // `weir webhooks add | list | test | remove`: the webhooks of an account.
 
 import { GatewayError } from '../../errors/errors.ts'
-import { type EventType, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
+import { attemptView, webhookView } from '../../http/console/webhooks.ts'
+import { type EventType, eventTypes } from '../../notify/webhook.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
 import type { Store } from '../../store/store.ts'
-import {
-  CommandFailure,
-  type Context,
-  type Invocation,
-  isoTime,
-  print,
-  table,
-  usageFault,
-} from '../context.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { accountOf, recordAct, withStore } from '../with-store.ts'
 
 export async function addWebhook(context: Context, invocation: Invocation): Promise<void> {
@@ -24,25 +17,24 @@ export async function addWebhook(context: Context, invocation: Invocation): Prom
     return made
   })
   if (!context.json) context.io.err('The secret is shown once; it verifies the messages.\n')
-  print(context, { json: { ...view(webhook), secret }, text: `${webhook.id} ${secret}` })
+  print(context, { json: { ...webhookView(webhook), secret }, text: `${webhook.id} ${secret}` })
 }
 
 export async function listWebhooks(context: Context, invocation: Invocation): Promise<void> {
   const webhooks = await ofAccount(context, invocation, (of) => of.webhooks.list(of.account))
   const rows = webhooks.map(({ id, url, events }) => [id, url, events.join(', ')])
   const text = rows.length === 0 ? 'no webhooks' : table(['WEBHOOK', 'ADDRESS', 'EVENTS'], rows)
-  print(context, { json: webhooks.map(view), text })
+  print(context, { json: webhooks.map(webhookView), text })
 }
 
 export async function testWebhook(context: Context, invocation: Invocation): Promise<void> {
   const [id = ''] = invocation.args
-  const { at, status, error, ms } = await ofAccount(
-    context,
-    invocation,
-    async ({ webhooks, sender, account }) => sender.test(await webhooks.find(account, id)),
+  const attempt = await ofAccount(context, invocation, async ({ webhooks, sender, account }) =>
+    sender.test(await webhooks.find(account, id)),
   )
+  const { status, error, ms } = attempt
   const text = error ?? `answered ${String(status)} in ${ms} ms`
-  print(context, { json: { id, ok: error === null, at: isoTime(at), status, error, ms }, text })
+  print(context, { json: { id, ok: error === null, ...attemptView(attempt) }, text })
   if (error !== null) throw new CommandFailure(`${id}: ${error}`)
 }
 
@@ -85,8 +77,4 @@ function eventsOf(named: readonly string[]): readonly EventType[] {
     if (isKnown(name)) return name
     throw usageFault(`--event takes ${eventTypes.join(', ')}`)
   })
-}
-
-function view({ id, url, events, createdAt }: WebhookRow) {
-  return { id, url, events, created_at: isoTime(createdAt) }
 }

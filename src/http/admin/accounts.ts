@@ -7,7 +7,7 @@ import { requireAddress } from '../../accounts/identity/address.ts'
 import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { lifeFault } from '../../credits/calendar.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
-import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
+import { formatUsd } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { AccessView } from '../console/answers.ts'
@@ -21,7 +21,7 @@ import {
   recordAct,
   requirePerson,
 } from '../console/route.ts'
-import { inviteBody, requestId } from '../console/bodies.ts'
+import { amountOf, futureTime, invalid, inviteBody, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type { AccountView, GrantView, LinkView } from './answers.ts'
@@ -141,10 +141,10 @@ export const accountRoutes: readonly AdminRoute[] = [
       const account = await accountNamed(asked)
       const most = parseCreditLine(body.credit_line ?? 'none')
       if (most === undefined)
-        throw new GatewayError('invalid_request', {
-          message: 'credit_line takes US dollars such as "500", at most 1000000, or "unlimited".',
-          param: 'credit_line',
-        })
+        throw invalid(
+          'credit_line takes US dollars such as "500", at most 1000000, or "unlimited".',
+          'credit_line',
+        )
       const before = formatCreditLine((await parts.ledger.balance(account.id)).creditLine)
       await parts.ledger.setCreditLine(account.id, most)
       const after = { credit_line: formatCreditLine(most) }
@@ -267,7 +267,7 @@ export const accountRoutes: readonly AdminRoute[] = [
 async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<GrantView> {
   const { parts, body } = asked
   const account = await accountNamed(asked)
-  const amount = amountOf(body.usd)
+  const amount = amountOf('usd', body.usd)
   const expiresAt = expiryOf(body, parts.now())
   const source = `operator:${body.id ?? crypto.randomUUID()}`
   const { pool, note = null } = body
@@ -278,21 +278,12 @@ async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promis
   return { lot: result.lot, granted: result.granted, pool, usd: formatUsd(amount), credits }
 }
 
-function amountOf(usd: string): Pico {
-  const amount = parseUsd(usd)
-  if (amount !== undefined && amount > 0n && amount <= largestLot) return amount
-  const message = 'usd takes US dollars such as "10" or "0.50", above 0 and at most 1000000.'
-  throw new GatewayError('invalid_request', { message, param: 'usd' })
-}
-
 function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: number) {
-  const at = text === undefined || text === 'never' ? undefined : Date.parse(text)
-  const wrong = (message: string) => new GatewayError('invalid_request', { message, param: 'expires_at' })
-  if (at !== undefined && !(at > now)) throw wrong('expires_at has passed.')
-  const expiresAt = at ?? (text === 'never' ? ('never' as const) : null)
-  const fault = lifeFault(pool, expiresAt, now)
-  if (fault !== undefined) throw wrong(fault)
-  return expiresAt
+  const until = text === undefined || text === 'never' ? null : futureTime('expires_at', text, now)
+  const at = text === 'never' ? ('never' as const) : until
+  const fault = lifeFault(pool, at, now)
+  if (fault !== undefined) throw invalid(fault, 'expires_at')
+  return at
 }
 
 function changing(
@@ -313,8 +304,7 @@ function changing(
     },
     async (asked) => {
       const before = await accountNamed(asked)
-      if (before.id === asked.operator.id)
-        throw new GatewayError('invalid_request', { message: 'Operators do not suspend themselves.' })
+      if (before.id === asked.operator.id) throw invalid('Operators do not suspend themselves.')
       if (!(await change(asked.parts, before.id))) throw new GatewayError('not_found')
       const after = await accountNamed(asked)
       const states = [before, after].map(({ suspended }) => ({ suspended }))

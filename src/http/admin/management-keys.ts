@@ -3,7 +3,6 @@
 
 import { z } from 'zod'
 import { keyState } from '../../accounts/account.ts'
-import { isNetwork } from '../../accounts/identity/network.ts'
 import {
   issueManagementKey,
   issueManagementKeyOnce,
@@ -22,7 +21,7 @@ import {
   operatorRoute,
   recordAct,
 } from '../console/route.ts'
-import { keyName, networkNames, requestId, time } from '../console/bodies.ts'
+import { futureTime, keyName, networkNames, requestId, requireNetworks, time } from '../console/bodies.ts'
 import type { HttpParts } from '../parts.ts'
 import type { ManagementKeyView } from './answers.ts'
 
@@ -46,7 +45,7 @@ export const managementKeyRoutes: readonly AdminRoute[] = [
     },
     async ({ parts }) => {
       const keys = await parts.managementKeys.list()
-      return { data: keys.map((key) => view(key, parts.now())) }
+      return { data: keys.map((key) => managementKeyView(key, parts.now())) }
     },
   ),
   adminRoute(
@@ -66,7 +65,7 @@ export const managementKeyRoutes: readonly AdminRoute[] = [
         const named = { key: key.id, name: key.name }
         await recordAct(asked, 'management_key.revoke', key.account, named, null)
       }
-      return view((await managementKeys.find(key.id))!, now())
+      return managementKeyView((await managementKeys.find(key.id))!, now())
     },
   ),
 ]
@@ -85,14 +84,11 @@ export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
   async ({ parts, account, body }) => {
     const { now } = parts
     const { name, expires_at: expires, networks, id } = body
-    const expiresAt = expires == null ? null : Date.parse(expires)
-    if (expiresAt !== null && !(expiresAt > now())) throw wrong('expires_at', 'expires_at has passed.')
-    const at = networks?.findIndex((text) => !isNetwork(text)) ?? -1
-    if (at >= 0)
-      throw wrong(`networks.${at}`, `networks.${at} must be an address or a range such as 10.0.0.0/8.`)
+    const expiresAt = expires == null ? null : futureTime('expires_at', expires, now())
+    if (networks != null) requireNetworks(networks)
     const wanted = { account: account.id, name, expiresAt, networks: networks ?? null }
     const { key, text } = await issuedFor(parts, wanted, id)
-    const shown = view(key, now())
+    const shown = managementKeyView(key, now())
     await recordAct({ parts, operator: account }, 'management_key.create', account.id, null, shown)
     return { ...shown, key: text }
   },
@@ -115,7 +111,7 @@ async function issuedFor(
   })
 }
 
-function view(key: ManagementKey, now: number): ManagementKeyView {
+export function managementKeyView(key: ManagementKey, now: number): ManagementKeyView {
   return {
     id: key.id,
     account: key.account,
@@ -127,8 +123,4 @@ function view(key: ManagementKey, now: number): ManagementKeyView {
     revoked_at: isoOrNull(key.revokedAt),
     networks: key.networks,
   }
-}
-
-function wrong(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message, param })
 }

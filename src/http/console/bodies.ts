@@ -1,6 +1,9 @@
-// The request bodies of /console/api.
+// The request bodies of /console/api, and what is checked of their values beyond the schema.
 
 import { z } from 'zod'
+import { isNetwork } from '../../accounts/identity/network.ts'
+import { creditAmount, type Pico } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
 
 const email = z.string().max(256)
 /** The rules for passwords are checked elsewhere, with explanations; the bound keeps hashing cheap. */
@@ -97,3 +100,28 @@ export const rotateKeyBody = z.strictObject({
 })
 
 export const inviteBody = z.strictObject({ email, role: z.enum(['user', 'operator']).optional() })
+
+/** Milliseconds since 1970. Throws `invalid_request` for a time that has passed. */
+export function futureTime(param: string, text: string, now: number): number {
+  const at = Date.parse(text)
+  if (!(at > now)) throw invalid(`${param} has passed.`, param)
+  return at
+}
+
+/** More than zero, at most the limit of a lot. Throws `invalid_request`. */
+export function amountOf(param: string, text: string): Pico {
+  const amount = creditAmount(text)
+  if (amount !== undefined) return amount
+  throw invalid(`${param} takes US dollars such as "10" or "0.50", above 0 and at most 1000000.`, param)
+}
+
+/** Throws `invalid_request` for the first that is neither an address nor a range. */
+export function requireNetworks(networks: readonly string[]): readonly string[] {
+  const at = networks.findIndex((text) => !isNetwork(text))
+  if (at < 0) return networks
+  throw invalid(`networks.${at} must be an address or a range such as 10.0.0.0/8.`, `networks.${at}`)
+}
+
+export function invalid(message: string, param?: string): GatewayError {
+  return new GatewayError('invalid_request', { message, ...(param === undefined ? {} : { param }) })
+}

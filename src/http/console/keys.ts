@@ -7,23 +7,30 @@ import {
   type IssuedKey,
   issueKey,
   issueKeyOnce,
-  issueSuccessor,
   keyIdOf,
   type KeyLimits,
   type KeyRights,
   keyState,
+  replaceKey,
   unlimited,
   windowStart,
 } from '../../accounts/account.ts'
-import { isNetwork } from '../../accounts/identity/network.ts'
 import { freeIn } from '../../credits/balance.ts'
-import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
+import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { type ConsoleAsked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
-import { changeKeyBody, createKeyBody, rotateKeyBody } from './bodies.ts'
+import {
+  amountOf,
+  changeKeyBody,
+  createKeyBody,
+  futureTime,
+  invalid,
+  requireNetworks,
+  rotateKeyBody,
+} from './bodies.ts'
 import type { KeyListView, KeyView, NewKeyView } from './answers.ts'
 
 interface KeyAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body' | 'request'> {
@@ -146,12 +153,9 @@ export const keyActs: readonly KeyAct[] = [
       const { accounts, now } = parts
       const old = await activeKey(asked)
       const overlapMs = lengthOf(body.overlap ?? '0')
-      const issued = await issueSuccessor(accounts, old, now())
-      if (!issued) throw new GatewayError('key_replaced')
-      // A key that would expire sooner keeps its expiry.
-      const ends = Math.min(now() + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
-      if (overlapMs === 0) await accounts.revokeKey(old.id, now())
-      else await accounts.expireKey(old.id, ends)
+      const rotated = await replaceKey(accounts, old, overlapMs, now())
+      if (!rotated) throw new GatewayError('key_replaced')
+      const { issued, ends } = rotated
       return shownOnce(parts, issued, { replaces: old.id, replaced_works_until: iso(ends) })
     },
   ),
@@ -193,38 +197,17 @@ function limitsOf(body: WantedLimits, now: number): Partial<KeyLimits> {
   return {
     ...(expires_at === undefined
       ? {}
-      : { expiresAt: expires_at === null ? null : futureTime(expires_at, now) }),
-    ...(limit_usd === undefined ? {} : { spendLimit: limit_usd === null ? null : amountOf(limit_usd) }),
+      : { expiresAt: expires_at === null ? null : futureTime('expires_at', expires_at, now) }),
+    ...(limit_usd === undefined
+      ? {}
+      : { spendLimit: limit_usd === null ? null : amountOf('limit_usd', limit_usd) }),
     ...(limit_usd === null ? { limitWindow: 'total' as const } : {}),
     ...(limit_window === undefined ? {} : { limitWindow: limit_window }),
     ...(models === undefined ? {} : { allowedModels: models }),
     ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
     ...(tokens_per_minute === undefined ? {} : { tokensPerMinute: tokens_per_minute }),
-    ...(networks === undefined ? {} : { networks: networks === null ? null : knownNetworks(networks) }),
+    ...(networks === undefined ? {} : { networks: networks === null ? null : requireNetworks(networks) }),
   }
-}
-
-function futureTime(text: string, now: number): number {
-  const at = Date.parse(text)
-  if (!(at > now)) throw invalid('expires_at has passed.', 'expires_at')
-  return at
-}
-
-function amountOf(text: string): Pico {
-  const amount = parseUsd(text)
-  if (amount === undefined || amount <= 0n || amount > largestLot)
-    throw invalid(
-      'limit_usd takes US dollars such as "10" or "0.50", above 0 and at most 1000000.',
-      'limit_usd',
-    )
-  return amount
-}
-
-function knownNetworks(networks: readonly string[]): readonly string[] {
-  const at = networks.findIndex((text) => !isNetwork(text))
-  if (at >= 0)
-    throw invalid(`networks.${at} must be an address or a range such as 10.0.0.0/8.`, `networks.${at}`)
-  return networks
 }
 
 function windowWithoutLimit(): GatewayError {
@@ -272,19 +255,26 @@ async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<Key
   const { spent, held } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
   const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent - held))
   return {
+    ...keyRow(key, now()),
+    last_used_at: isoOrNull(await accounts.keyUsedAt(key.id)),
+    spent_usd: formatUsd(spent),
+    spendable_usd: key.mode === 'test' ? null : formatUsd(rest),
+  }
+}
+
+/** What is known of a key without its use. */
+export function keyRow(key: ApiKey, now: number) {
+  return {
     id: key.id,
     name: key.name,
     mode: key.mode,
-    state: keyState(key, now()),
+    state: keyState(key, now),
     last4: key.lastFour,
     created_at: iso(key.createdAt),
     expires_at: isoOrNull(key.expiresAt),
     revoked_at: isoOrNull(key.revokedAt),
-    last_used_at: isoOrNull(await accounts.keyUsedAt(key.id)),
     limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
     limit_window: key.limitWindow,
-    spent_usd: formatUsd(spent),
-    spendable_usd: key.mode === 'test' ? null : formatUsd(rest),
     models: key.allowedModels,
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
@@ -292,8 +282,4 @@ async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<Key
     sees: key.sees,
     replaced_by: key.replacedBy,
   }
-}
-
-function invalid(message: string, param?: string): GatewayError {
-  return new GatewayError('invalid_request', { message, ...(param === undefined ? {} : { param }) })
 }

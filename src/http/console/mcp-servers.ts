@@ -47,7 +47,7 @@ const putBody = z.strictObject({
 export const mcpServerActs: readonly ServerAct[] = [
   serverAct(
     { method: 'GET', path: 'mcp-servers', summary: 'The MCP servers that the account has registered' },
-    async ({ parts, account }) => ({ data: (await parts.mcpServers.list(account.id)).map(serverView) }),
+    async ({ parts, account }) => ({ data: (await parts.mcpServers.list(account.id)).map(mcpServerView) }),
   ),
   serverAct(
     {
@@ -68,7 +68,7 @@ export const mcpServerActs: readonly ServerAct[] = [
       }
       const all = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
       const secrets = { headers: all, ...(oauth && { oauth: { given: oauth } }) }
-      return serverView(await parts.mcpServers.put(account.id, { name, url, secrets }))
+      return mcpServerView(await parts.mcpServers.put(account.id, { name, url, secrets }))
     },
   ),
   serverAct(
@@ -164,7 +164,7 @@ function toServersPage(outcome: 'authorized' | 'refused'): Response {
   return new Response(null, { status: 302, headers: { location: `/console/mcp?outcome=${outcome}` } })
 }
 
-function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord): McpServerView {
+export function mcpServerView({ name, url, secrets, createdAt, changedAt }: McpServerRecord): McpServerView {
   const { authorized, needsAuthorization } = authorizationOf(secrets)
   return {
     name,

@@ -90,7 +90,7 @@ export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(({ handle,
   ownRoute(spec, handle),
 )
 
-function webhookView({ id, url, events, createdAt }: WebhookRow): WebhookView {
+export function webhookView({ id, url, events, createdAt }: WebhookRow): WebhookView {
   return { id, url, events, created_at: iso(createdAt) }
 }
 
@@ -98,6 +98,6 @@ function deliveryView({ id, type, at, state, nextAt, attempts }: Delivery): Deli
   return { id, type, at: iso(at), state, next_at: isoOrNull(nextAt), attempts: attempts.map(attemptView) }
 }
 
-function attemptView({ at, status, error, ms }: DeliveryAttempt): AttemptView {
+export function attemptView({ at, status, error, ms }: DeliveryAttempt): AttemptView {
   return { at: iso(at), status, error, ms }
 }

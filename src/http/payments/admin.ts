@@ -1,7 +1,7 @@
 // Payments, vouchers and subscriptions for operators: lists, messages, and actions.
 
 import { z } from 'zod'
-import { formatUsd, largestLot, parseUsd } from '../../credits/money.ts'
+import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { formatMinor, parseMinor } from '../../payments/news.ts'
 import type { EventRecord, Reversal } from '../../payments/payment-store.ts'
@@ -9,7 +9,7 @@ import { type Period, subscriptionMessage } from '../../payments/subscriptions.t
 import type { TopUp } from '../../payments/top-up.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
-import { requestId } from '../console/bodies.ts'
+import { amountOf, futureTime, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type {
@@ -164,12 +164,9 @@ const voucherRoutes: readonly AdminRoute[] = [
     },
     async (asked) => {
       const { parts, body } = asked
-      const amount = parseUsd(body.usd) ?? 0n
-      if (amount <= 0n || amount > largestLot)
-        throw invalid('usd', 'usd takes US dollars above 0 and at most 1000000.')
-      const expiresAt = body.expires_at === undefined ? null : Date.parse(body.expires_at)
-      if (expiresAt !== null && expiresAt <= parts.now())
-        throw invalid('expires_at', 'expires_at has passed.')
+      const amount = amountOf('usd', body.usd)
+      const expiresAt =
+        body.expires_at === undefined ? null : futureTime('expires_at', body.expires_at, parts.now())
       const wanted = { amount, expiresAt, note: body.note }
       const { id, count } = body
       const made = Array.from({ length: count }, (_, nth) =>
@@ -324,7 +321,7 @@ function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal):
   }
 }
 
-function voucherView(voucher: Voucher, now: number): VoucherView {
+export function voucherView(voucher: Voucher, now: number): VoucherView {
   const { account, revokedAt, expiresAt } = voucher
   const over = revokedAt !== null ? 'revoked' : expiresAt !== null && expiresAt <= now ? 'expired' : 'valid'
   return {
@@ -347,7 +344,7 @@ function madeBefore(first: string): GatewayError {
   })
 }
 
-function periodView(row: Period): PeriodView {
+export function periodView(row: Period): PeriodView {
   return {
     subscription: row.subscription,
     source: row.source,
@@ -360,8 +357,4 @@ function periodView(row: Period): PeriodView {
     lot: row.lot,
     updated_at: iso(row.updatedAt),
   }
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message, param })
 }
