@@ -22,6 +22,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   } catch (thrown) {
     // Commander has printed help, the version or the fault. A group without a command is a usage fault.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    // A CommandFailure, or what the domain refuses: its message is for people.
     const message = thrown instanceof Error ? thrown.message : String(thrown)
     io.err(`weir: ${visible(message)}\n`)
     return thrown instanceof CommandFailure ? thrown.exitCode : exitCodes.failed

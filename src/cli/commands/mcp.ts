@@ -4,7 +4,6 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { authorizationOf, type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
 import { sealer } from '../../accounts/secrets.ts'
 import { reasonOf } from '../../config/config.ts'
-import { GatewayError } from '../../errors/errors.ts'
 import { mcpServerView } from '../../http/console/mcp-servers.ts'
 import { type GatewayApi, gatewayServer } from '../../http/mcp/server.ts'
 import type { Store } from '../../store/store.ts'
@@ -65,22 +64,17 @@ interface OfAccount {
   readonly store: Pick<Store, 'mcpServers' | 'acts'>
 }
 
-async function ofAccount<Result>(
+function ofAccount<Result>(
   context: Context,
   invocation: Invocation,
   work: (of: OfAccount) => Promise<Result>,
 ): Promise<Result> {
   const { master_key: keys } = context.config.secrets
-  try {
-    return await withStore(context, async (store) => {
-      const account = (await accountOf(store, invocation.option('account') ?? '')).id
-      const seal = keys.length === 0 ? undefined : sealer(keys)
-      return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
-    })
-  } catch (error) {
-    if (error instanceof GatewayError) throw new CommandFailure(error.message)
-    throw error
-  }
+  return withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+    const seal = keys.length === 0 ? undefined : sealer(keys)
+    return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
+  })
 }
 
 /** `--token`, read from standard input if it is `-`, and each `--header "Name: value"`. */

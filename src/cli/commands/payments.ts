@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto'
 import { monthsAfter } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { GatewayError } from '../../errors/errors.ts'
 import { periodView, voucherView } from '../../http/payments/admin.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
@@ -101,7 +100,7 @@ export async function grantSubscription(context: Context, invocation: Invocation
     const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
     const wanted = { subscription, source, account, product, period: dates, state: 'active' }
     const message = checkMessage(wanted)
-    const taken = await refusedAsFailure(subscriptionsIn(context, store).take(message))
+    const taken = await subscriptionsIn(context, store).take(message)
     await recordAct(context, store, 'subscription.grant', account, null, message)
     return taken
   })
@@ -152,16 +151,6 @@ function checkMessage(wanted: object): SubscriptionMessage {
 
 function subscriptionsIn({ config, io }: Context, store: ReadableStore) {
   return subscriptionsOf({ config, store, clock: io.clock })
-}
-
-async function refusedAsFailure<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (error instanceof GatewayError && error.code === 'invalid_request')
-      throw new CommandFailure(error.message)
-    throw error
-  }
 }
 
 function subscriptionView(period: Period) {

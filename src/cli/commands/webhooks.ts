@@ -1,6 +1,5 @@
 // `weir webhooks add | list | test | remove`: the webhooks of an account.
 
-import { GatewayError } from '../../errors/errors.ts'
 import { attemptView, webhookView } from '../../http/console/webhooks.ts'
 import { type EventType, eventTypes } from '../../notify/webhook.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
@@ -54,20 +53,15 @@ type OfAccount = ReturnType<typeof webhooksOf> & {
   readonly store: Pick<Store, 'acts'>
 }
 
-async function ofAccount<Result>(
+function ofAccount<Result>(
   context: Context,
   invocation: Invocation,
   work: (of: OfAccount) => Promise<Result>,
 ): Promise<Result> {
-  try {
-    return await withStore(context, async (store) => {
-      const account = (await accountOf(store, invocation.option('account') ?? '')).id
-      return work({ ...webhooksOf(context.config, store, context.io.clock), account, store })
-    })
-  } catch (error) {
-    if (error instanceof GatewayError) throw new CommandFailure(error.message)
-    throw error
-  }
+  return withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+    return work({ ...webhooksOf(context.config, store, context.io.clock), account, store })
+  })
 }
 
 function eventsOf(named: readonly string[]): readonly EventType[] {

@@ -6,19 +6,23 @@ import type { Log } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { Live } from './discovery.ts'
 
-export interface GatewayParts {
+/** What every process of a gateway has, that of the ledger and each worker. */
+export interface ProcessParts {
   readonly config: Config
-  readonly store: Store
   readonly live: Live
   readonly log: Log
-  /** The configuration for display: with origins, secrets masked. */
-  readonly settings: HttpParts['settings']
   /** Milliseconds since 1970. */
   readonly clock: () => number
   /** Identifies this process in holds, so that a process presumed dead cannot end a call that recovery has ended. */
   readonly owner: string
   /** The server that listens for this gateway; undefined before it does, or without one. */
   readonly server: () => ListeningServer | undefined
+}
+
+export interface GatewayParts extends ProcessParts {
+  readonly store: Store
+  /** The configuration for display: with origins, secrets masked. */
+  readonly settings: HttpParts['settings']
   /** What the processes beside this one see; undefined where there are none. */
   readonly workers?: WorkerViews | undefined
 }

@@ -19,13 +19,7 @@ import type { GatewayParts } from './gateway-parts.ts'
 /** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
 const mostIssuerBytes = 4 * 1024 * 1024
 
-export function identityParts({
-  config,
-  store,
-  log,
-  clock,
-  server,
-}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): IdentityParts {
+export function identityParts({ config, store, log, clock, server }: GatewayParts): IdentityParts {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()

@@ -21,7 +21,7 @@ import type { GatewayParts } from './gateway-parts.ts'
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): PaymentParts {
+export function paymentParts(parts: GatewayParts): PaymentParts {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
   const { name = null, address = null, gstin = null } = config.payments.seller
@@ -74,12 +74,7 @@ export function subscriptionsOf({
 }
 
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
-function paymentsOf({
-  config,
-  store,
-  log,
-  clock,
-}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): Payments {
+function paymentsOf({ config, store, log, clock }: GatewayParts): Payments {
   const { fx, min_inr: least, max_inr: most } = config.payments
   const { inr_per_usd, as_of, source } =
     fx.inr_per_usd === undefined ? exampleRate : { as_of: 'unknown', ...fx, inr_per_usd: fx.inr_per_usd }

@@ -32,7 +32,7 @@ import { ParsedResponses } from '../../responses/recall.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
-import { type GatewayParts, steadyClock } from './gateway-parts.ts'
+import { type ProcessParts, steadyClock } from './gateway-parts.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog } from './discovery.ts'
 import { toolSourcesOf } from './tools.ts'
@@ -68,10 +68,7 @@ export interface CountingLimiter extends RequestLimiter {
   spentTokens(key: string | null, tokens: number): void
 }
 
-export interface ServingSource extends Pick<
-  GatewayParts,
-  'config' | 'live' | 'log' | 'clock' | 'owner' | 'server'
-> {
+export interface ServingSource extends ProcessParts {
   readonly store: CallStore
   readonly inFlight: InFlight
   readonly probes: SharedProbes

@@ -11,7 +11,7 @@ import { createServingRoutes } from '../../http/routes.ts'
 import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
 import { direct } from '../../transport/bounded-body.ts'
 import { liveOf } from '../gateway/discovery.ts'
-import { type GatewayParts, steadyClock } from '../gateway/gateway-parts.ts'
+import { type ProcessParts, steadyClock } from '../gateway/gateway-parts.ts'
 import type { GatewayCore } from '../gateway/gateway.ts'
 import { requestLimits, servingOf } from '../gateway/serving.ts'
 import { mcpOfWorker } from '../gateway/tools.ts'
@@ -143,7 +143,7 @@ async function startWorking(
 
 // The gateway in a worker: it serves models itself and forwards everything else to the ledger's process.
 
-interface WorkerParts extends Pick<GatewayParts, 'config' | 'live' | 'log' | 'clock' | 'owner' | 'server'> {
+interface WorkerParts extends ProcessParts {
   readonly remote: Remote
   readonly inFlight: InFlight
   /** The socket of the ledger's process for forwarded requests. */
