@@ -191,11 +191,7 @@ function unknownKey(text: string): string {
 const maxBodyBytes = 65_536
 
 /** The body, checked by the route's closed schema. Throws `invalid_request` with the field's name. */
-async function bodyOf(
-  parts: Pick<HttpParts, 'body' | 'scheduler'>,
-  request: Request,
-  route: RouteSpec<unknown>,
-): Promise<unknown> {
+async function bodyOf(parts: HttpParts, request: Request, route: RouteSpec<unknown>): Promise<unknown> {
   const { headers, method } = request
   const { body: limits, scheduler } = parts
   if (method === 'GET' || method === 'HEAD') return undefined

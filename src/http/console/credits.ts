@@ -60,7 +60,7 @@ const pageParameters = z.strictObject({
 
 /** The current credit. Amounts are decimal strings of US dollars. */
 export async function creditView(
-  { ledger, now, thresholds }: Pick<HttpParts, 'ledger' | 'now' | 'thresholds'>,
+  { ledger, now, thresholds }: HttpParts,
   account: string,
 ): Promise<CreditsView> {
   const at = now()

@@ -76,7 +76,7 @@ async function modelRows(parts: HttpParts, account: Account): Promise<readonly M
 const millionTokens = 1_000_000n
 
 function modelRow(
-  { chat }: Pick<HttpParts, 'chat'>,
+  { chat }: HttpParts,
   account: Account,
   model: Model,
   balance: Balance,

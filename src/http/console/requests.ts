@@ -60,7 +60,7 @@ type Asked = z.infer<typeof requestParameters> & { readonly account?: string | u
 
 /** A page of calls. It ends with its client. */
 export async function requestPage(
-  { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
+  { requests, accounts }: HttpParts,
   { cursor, ...filter }: Asked,
   signal: AbortSignal,
 ): Promise<Page<RequestRowView>> {
@@ -77,7 +77,7 @@ export async function requestPage(
 
 /** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */
 export async function requestDetail(
-  { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
+  { requests, ledger, accounts }: HttpParts,
   id: string,
   account?: string,
 ): Promise<RequestDetailView> {
@@ -93,7 +93,7 @@ function channelOf({ key, account }: LoggedRequest): 'api' | 'app' {
   return key === null && account !== '' ? 'app' : 'api'
 }
 
-async function originOf(accounts: Pick<HttpParts['accounts'], 'findKey'>, row: LoggedRequest) {
+async function originOf(accounts: HttpParts['accounts'], row: LoggedRequest) {
   const key = row.key === null ? undefined : await accounts.findKey(row.key)
   const mode = key?.mode ?? 'live'
   return { channel: channelOf(row), key_name: key?.name ?? null, mode }

@@ -123,7 +123,7 @@ export function clientMetadataUrl(site: Pick<Site, 'url'>): string | undefined {
   return url.startsWith('https://') ? `${url}${path}` : undefined
 }
 
-export const clientMetadataDocument: Route<Pick<HttpParts, 'site' | 'mcpAuthorization'>> = {
+export const clientMetadataDocument: Route = {
   method: 'GET',
   path,
   handle: ({ site, mcpAuthorization }) => {

@@ -128,7 +128,7 @@ async function openTopUp(
 }
 
 /** Where the payer's browser returns to. */
-export function returnTo({ site }: Pick<HttpParts, 'site'>, topUp: string): ReturnTo {
+export function returnTo({ site }: HttpParts, topUp: string): ReturnTo {
   const origin = site.url()
   return { origin, page: `${origin}/console/credits/top-ups/${encodeURIComponent(topUp)}` }
 }

@@ -2,7 +2,6 @@
 
 import { errorReference } from '../../errors/errors.ts'
 import type { Route } from '../route.ts'
-import type { HttpParts } from '../parts.ts'
 
 export const getHealth: Route<unknown> = {
   method: 'GET',
@@ -14,7 +13,7 @@ export const getHealth: Route<unknown> = {
 }
 
 /** Not ready while the database cannot be written, and while the gateway drains. */
-export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
+export const getReadiness: Route = {
   method: 'GET',
   path: '/readyz',
   handle: (parts) => {
@@ -40,7 +39,7 @@ export const getMetrics: Route = {
   operation: async () => (await import('./documentation.ts')).metrics,
 }
 
-export const listErrors: Route<Pick<HttpParts, 'publicUrl'>> = {
+export const listErrors: Route = {
   method: 'GET',
   path: '/v1/errors',
   handle: ({ publicUrl }) => Response.json({ object: 'list', data: errorReference(publicUrl()) }),

@@ -6,9 +6,7 @@ import { asCaller } from '../intake/answer.ts'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 
-type Health = Pick<HttpParts, 'chat' | 'healthOf'>
-
-export const listProviders: Route<Health> = {
+export const listProviders: Route = {
   method: 'GET',
   path: '/v1/providers',
   handle: asCaller(describeProviders),
@@ -17,7 +15,7 @@ export const listProviders: Route<Health> = {
 
 /** Every configured provider with its health for this caller, as seen by this gateway. No addresses, no keys. */
 export async function describeProviders(
-  { chat, healthOf }: Health,
+  { chat, healthOf }: HttpParts,
   caller: Pick<Caller, 'account'>,
 ): Promise<object> {
   const described = [...chat.providers.values()].map(async (provider) => {

@@ -15,25 +15,21 @@ import type { HttpParts } from '../parts.ts'
 import type { Route } from '../route.ts'
 import { placeOf, requestList, requestWhole } from './request-views.ts'
 
-type Ledger = Pick<HttpParts, 'ledger' | 'now'>
-type Receipts = Pick<HttpParts, 'ledger' | 'accounts'>
-type Usage = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
-
-export const getKey: Route<Ledger> = {
+export const getKey: Route = {
   method: 'GET',
   path: '/v1/key',
   handle: asCaller(({ ledger, now }, caller) => describeKey(caller, ledger, now())),
   operation: async () => (await import('./account-documentation.ts')).key,
 }
 
-export const getCredits: Route<Ledger> = {
+export const getCredits: Route = {
   method: 'GET',
   path: '/v1/credits',
   handle: asCaller(({ ledger, now }, caller) => describeCredits(caller, ledger, now())),
   operation: async () => (await import('./account-documentation.ts')).credits,
 }
 
-export const getGeneration: Route<Receipts> = {
+export const getGeneration: Route = {
   method: 'GET',
   path: '/v1/generation',
   handle: asCaller((parts, caller, { request }) =>
@@ -42,7 +38,7 @@ export const getGeneration: Route<Receipts> = {
   operation: async () => (await import('./account-documentation.ts')).generation,
 }
 
-export const getUsage: Route<Usage> = {
+export const getUsage: Route = {
   method: 'GET',
   path: '/v1/usage',
   handle: asCaller(async (parts, caller, { request }) =>
@@ -51,7 +47,7 @@ export const getUsage: Route<Usage> = {
   operation: async () => (await import('./account-documentation.ts')).usage,
 }
 
-export const getUsageCsv: Route<Usage> = {
+export const getUsageCsv: Route = {
   method: 'GET',
   path: '/v1/usage.csv',
   handle: async (parts, call) => {
@@ -150,7 +146,7 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
  * The receipt of a call that the caller may see, by our request id or the answer's. Throws `not_found`, for the calls of
  * other keys too.
  */
-async function describeGeneration(caller: Caller, { ledger, accounts }: Receipts, id: string | null) {
+async function describeGeneration(caller: Caller, { ledger, accounts }: HttpParts, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
   }
@@ -165,7 +161,7 @@ async function describeGeneration(caller: Caller, { ledger, accounts }: Receipts
 
 /** Whether the caller may see a call that was made with the key of this id; null for one of the app. */
 async function mayRead(
-  accounts: Pick<HttpParts['accounts'], 'findKey'>,
+  accounts: HttpParts['accounts'],
   caller: Caller,
   key: string | null,
 ): Promise<boolean> {
@@ -198,16 +194,14 @@ const maxFilterCharacters = 200
 
 const filters = ['key', 'model', 'code', 'from', 'until', 'cursor', 'limit']
 
-type Requests = Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>
-
-export const listRequests: Route<Requests> = {
+export const listRequests: Route = {
   method: 'GET',
   path: '/v1/requests',
   handle: asCaller(({ requests }, caller, { request }) => requestsOf(caller, requests, request)),
   operation: async () => (await import('./account-documentation.ts')).listRequests,
 }
 
-export const getRequest: Route<Requests> = {
+export const getRequest: Route = {
   method: 'GET',
   path: '/v1/requests/:id',
   handle: asCaller((parts, caller, { params }) => oneRequest(parts, caller, params['id']!)),
@@ -223,7 +217,7 @@ async function requestsOf(caller: Caller, requests: RequestReader, request: Requ
 }
 
 /** Throws `not_found` for a call that is not in the log, or that the caller may not see. */
-async function oneRequest({ requests, ledger, accounts }: Requests, caller: Caller, id: string) {
+async function oneRequest({ requests, ledger, accounts }: HttpParts, caller: Caller, id: string) {
   const row = await requests.find(id, caller.account.id)
   if (row && (await mayRead(accounts, caller, row.key))) return { data: await requestWhole(row, ledger) }
   const message =

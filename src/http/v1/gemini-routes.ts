@@ -1,8 +1,7 @@
 // Gemini's protocol. Its handlers and schemas are loaded with their first caller.
 
 import { authenticateEither } from '../intake/authenticate.ts'
-import type { FreeReadParts } from '../intake/paid/limits.ts'
-import type { HttpParts, ServingParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 import { type Identify, refuseGemini, type Route } from '../route.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
@@ -42,7 +41,7 @@ export const callGeminiBare: Route<ServingParts> = {
   operation: async () => (await import('./gemini-documentation.ts')).callGeminiBare,
 }
 
-export const listGeminiModels: Route<Pick<HttpParts, 'catalog'> & FreeReadParts> = {
+export const listGeminiModels: Route<ServingParts> = {
   method: 'GET',
   path: '/v1beta/models',
   handle: async (parts, { request }) => (await import('./gemini.ts')).listGeminiModels(parts, request),
@@ -50,7 +49,7 @@ export const listGeminiModels: Route<Pick<HttpParts, 'catalog'> & FreeReadParts>
   operation: async () => (await import('./gemini-documentation.ts')).listModels,
 }
 
-export const showGeminiModel: Route<Pick<HttpParts, 'catalog'> & FreeReadParts> = {
+export const showGeminiModel: Route<ServingParts> = {
   method: 'GET',
   path: '/v1beta/models/*',
   handle: async (parts, { request, params }) =>

@@ -15,24 +15,22 @@ import {
 import { parseUsdPerMillion } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { errorResponse, type Refuse, type Route, refuseGemini } from '../route.ts'
-import { type FreeAnswer, freely, type FreeReadParts } from '../intake/paid/limits.ts'
+import { type FreeAnswer, freely } from '../intake/paid/limits.ts'
 import { decodePath } from '../intake/query.ts'
 import { compressible } from '../intake/read-body.ts'
-import type { HttpParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 import { listGeminiModels, showGeminiModel } from './gemini-routes.ts'
 import { refuseMessages } from './messages.ts'
 
 /** Longer search words are refused: no id is longer. */
 const maxQueryCharacters = 200
 
-type Models = Pick<HttpParts, 'catalog' | 'answering'> & FreeReadParts
-
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
  * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
  * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API, Google's clients those of theirs.
  */
-export const listModels: Route<Models> = {
+export const listModels: Route<ServingParts> = {
   method: 'GET',
   path: '/v1/models',
   handle: (models, call) =>
@@ -42,7 +40,7 @@ export const listModels: Route<Models> = {
 }
 
 /** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
-export const showModel: Route<Models> = {
+export const showModel: Route<ServingParts> = {
   method: 'GET',
   path: '/v1/models/*',
   handle: (models, call) =>
@@ -63,7 +61,7 @@ export function errorsForModels(request: Request): Refuse {
   return isOfGoogle(request) ? refuseGemini : speaksMessages(request) ? refuseMessages : errorResponse
 }
 
-function list(models: Models, request: Request): Promise<Response> {
+function list(models: ServingParts, request: Request): Promise<Response> {
   return freely(models, request, async () => {
     const { answer, made } = listAnswer(models, request)
     const { response, bytes } = await withEtag(request, answer)
@@ -74,11 +72,11 @@ function list(models: Models, request: Request): Promise<Response> {
 /** What a list counts at least that was not made before: all models were looked at. */
 const leastMade = 65_536
 
-function show(models: Models, request: Request, path: string): Promise<Response> {
+function show(models: ServingParts, request: Request, path: string): Promise<Response> {
   return freely(models, request, () => withEtag(request, answerOf(modelJson(models, request, path))))
 }
 
-function modelJson({ catalog }: Models, request: Request, path: string): string {
+function modelJson({ catalog }: ServingParts, request: Request, path: string): string {
   const id = decodePath(path)
   if (!speaksMessages(request)) return JSON.stringify(modelObject(catalog.resolve(id)))
   // A name without a provider is Anthropic's own, as in the requests of this protocol.
@@ -103,7 +101,7 @@ const kept = new WeakMap<readonly Model[], LRUCache<string, ListAnswer>>()
 
 /** The list, as it was made before or made now. */
 function listAnswer(
-  { catalog, answering }: Models,
+  { catalog, answering }: ServingParts,
   request: Request,
 ): { readonly answer: ListAnswer; readonly made: boolean } {
   const query = new URL(request.url).searchParams
@@ -139,7 +137,7 @@ function pageOf(query: URLSearchParams): ModelPage {
   return { limit, afterId: text(query, 'after_id'), beforeId: text(query, 'before_id') }
 }
 
-function filterOf(query: URLSearchParams, answering: HttpParts['answering']): ModelFilter {
+function filterOf(query: URLSearchParams, answering: ServingParts['answering']): ModelFilter {
   const q = text(query, 'q')
   const provider = text(query, 'provider')
   const access = text(query, 'access')

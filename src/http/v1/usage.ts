@@ -99,26 +99,24 @@ export const usageSchema = z.object({
 
 export type UsageView = z.infer<typeof usageSchema>
 
-type ReportParts = Pick<HttpParts, 'usage' | 'now' | 'keepOpen' | 'closeWhenIdle'>
-
 /** The usage of an account, as far as the viewer may see it, by the query parameters. Throws `invalid_request`. */
-export function accountUsage(parts: ReportParts, viewer: Viewer, request: Request): Promise<UsageView> {
+export function accountUsage(parts: HttpParts, viewer: Viewer, request: Request): Promise<UsageView> {
   return usageAnswer(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
 }
 
 /** The same as a file. */
-export function accountUsageCsv(parts: ReportParts, viewer: Viewer, request: Request): Promise<Response> {
+export function accountUsageCsv(parts: HttpParts, viewer: Viewer, request: Request): Promise<Response> {
   return usageFile(parts, { ...queryOf(usageParameters, request), ...viewer }, request)
 }
 
 /** The usage that is asked for. It ends with its client. */
-export function usageAnswer(parts: ReportParts, asked: Asked, request: Request): Promise<UsageView> {
+export function usageAnswer(parts: HttpParts, asked: Asked, request: Request): Promise<UsageView> {
   const query = usageQuery(asked, parts.now())
   return whileOpen(parts, request, () => usageView(parts.usage, query, asked.limit, request.signal))
 }
 
 /** The same as a file: it is made as fast as the client reads it. */
-export async function usageFile(parts: ReportParts, asked: Asked, request: Request): Promise<Response> {
+export async function usageFile(parts: HttpParts, asked: Asked, request: Request): Promise<Response> {
   const query = usageQuery(asked, parts.now())
   const pieces = parts.usage.csv(query, request.signal)[Symbol.asyncIterator]()
   // The first piece says whether there is a report at all: a refusal has its status.
