@@ -16,6 +16,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
 import type { Routing } from '../protocol.ts'
 import { invalidParam } from './fields.ts'
+import { wordsAt } from './prompt-parts.ts'
 
 /** `web_search`, its previews and dated names. */
 const searchType = /^(openrouter:)?web_search(_\w+)?$/
@@ -356,7 +357,7 @@ export const gatewayShape = {
 export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 
 /** Fields that steer the gateway stay here. */
-export const gatewayPlaces = Object.fromEntries(gatewayFields.map((field) => [field, 'words' as const]))
+export const gatewayPlaces = wordsAt(...gatewayFields)
 
 /** Who names only a list of models asks for its first, and falls back on the rest. */
 export function withModel(body: JsonObject): JsonObject {

@@ -356,6 +356,11 @@ export function parts(fields: Parts['fields'], more: Partial<Omit<Parts, 'fields
   return { fields, text: 'words', others: 'searched', ...more }
 }
 
+/** Members that hold words; their names stand in the texts, divided by blanks. */
+export function wordsAt(...names: readonly string[]): { [member: string]: 'words' } {
+  return Object.fromEntries(names.flatMap((text) => text.split(' ')).map((name) => [name, 'words'] as const))
+}
+
 /** One string that is, or may be, an address. */
 export interface FoundAddress {
   readonly text: string

@@ -37,7 +37,7 @@ import {
   searchDeclaration,
   toolRefused,
 } from '../../request/gateway-tools.ts'
-import { parts, type Place } from '../../request/prompt-parts.ts'
+import { parts, type Place, wordsAt } from '../../request/prompt-parts.ts'
 import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } from './encode.ts'
 import {
   checkedContent,
@@ -548,73 +548,38 @@ function text(of: Record<string, unknown>, field: string, param: string): string
 const nested: { [member: string]: Place } = {}
 const block = parts(nested)
 Object.assign(nested, {
-  type: 'words',
-  text: 'words',
-  title: 'words',
-  context: 'words',
-  thinking: 'words',
-  signature: 'words',
-  data: 'words',
-  id: 'words',
-  name: 'words',
-  tool_use_id: 'words',
+  ...wordsAt('type text title context thinking signature data id name tool_use_id'),
   // What a tool was called with, and the address of a found page: nothing fetches these again.
-  input: 'words',
-  citations: 'words',
-  url: 'words',
-  encrypted_content: 'words',
-  page_age: 'words',
-  cache_control: 'words',
+  ...wordsAt('input citations url encrypted_content page_age cache_control'),
   content: block,
   // Of a `container_upload`.
   file_id: 'reference',
   // Of a search result it is a text.
   source: parts({
-    type: 'words',
-    media_type: 'words',
-    data: 'words',
+    ...wordsAt('type media_type data'),
     url: 'address',
     file_id: 'reference',
     content: block,
   }),
 } satisfies { [member: string]: Place })
 
-const words = Object.fromEntries(
-  [
-    ...gatewayFields,
-    'model',
-    'betas',
-    'tool_choice',
-    'thinking',
-    'output_config',
-    'output_format',
-    'stop_sequences',
-    'metadata',
-    'service_tier',
-  ].map((field) => [field, 'words' as const]),
-)
-
 export const addresses = parts({
-  ...words,
+  ...wordsAt(...gatewayFields),
+  ...wordsAt(
+    'model betas tool_choice thinking output_config output_format stop_sequences metadata service_tier',
+  ),
   messages: parts({ role: 'words', content: block }),
   system: block,
   tools: parts({
-    type: 'words',
-    name: 'words',
-    description: 'words',
-    input_schema: 'words',
-    input_examples: 'words',
-    cache_control: 'words',
-    mcp_server_name: 'words',
-    default_config: 'words',
-    configs: 'words',
+    ...wordsAt(
+      'type name description input_schema input_examples cache_control mcp_server_name',
+      'default_config configs',
+    ),
   }),
   mcp_servers: parts({
-    type: 'words',
-    name: 'words',
+    ...wordsAt('type name'),
     url: 'address',
-    authorization_token: 'words',
-    tool_configuration: 'words',
+    ...wordsAt('authorization_token tool_configuration'),
   }),
 })
 

@@ -7,7 +7,7 @@ import { isObject } from '../../lenient.ts'
 import type { Warning } from '../../lowering.ts'
 import { unsupportedParam } from '../../request/fields.ts'
 import { gatewayPlaces } from '../../request/gateway-tools.ts'
-import { parts, seal, unseal } from '../../request/prompt-parts.ts'
+import { parts, seal, unseal, wordsAt } from '../../request/prompt-parts.ts'
 import { carry, mintCallId, opaqueParts, signatureFormat } from '../wire-words.ts'
 import {
   type ClientContent,
@@ -497,22 +497,12 @@ function carriedText(
 const fileData = parts({ mimeType: 'words', displayName: 'words', fileUri: 'reference' })
 
 const part = parts({
-  text: 'words',
-  thought: 'words',
-  thoughtSignature: 'words',
-  inlineData: 'words',
+  ...wordsAt('text thought thoughtSignature inlineData functionCall executableCode codeExecutionResult'),
   fileData,
-  functionCall: 'words',
   functionResponse: parts({
-    id: 'words',
-    name: 'words',
-    response: 'words',
-    willContinue: 'words',
-    scheduling: 'words',
+    ...wordsAt('id name response willContinue scheduling'),
     parts: parts({ inlineData: 'words', fileData }),
   }),
-  executableCode: 'words',
-  codeExecutionResult: 'words',
 })
 
 const content = parts({ role: 'words', parts: part })
@@ -522,13 +512,9 @@ export const addresses = parts({
   model: 'words',
   contents: content,
   systemInstruction: content,
-  tools: 'words',
-  toolConfig: 'words',
-  generationConfig: 'words',
-  safetySettings: 'words',
+  ...wordsAt('tools toolConfig generationConfig safetySettings labels'),
   // Refused.
   cachedContent: 'words',
-  labels: 'words',
 })
 
 // Google accepts field names in camel case and snake case, and a list of one without its brackets. This converts bodies

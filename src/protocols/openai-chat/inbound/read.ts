@@ -32,7 +32,7 @@ import {
   searchDeclaration,
   selectorOf,
 } from '../../request/gateway-tools.ts'
-import { parts } from '../../request/prompt-parts.ts'
+import { parts, wordsAt } from '../../request/prompt-parts.ts'
 import {
   chatCompletionRequest,
   type ChatCompletionRequest,
@@ -437,11 +437,7 @@ function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayCho
 const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
 
 const contentPart = parts({
-  type: 'words',
-  text: 'words',
-  refusal: 'words',
-  thinking: 'words',
-  signature: 'words',
+  ...wordsAt('type text refusal thinking signature'),
   image_url: link,
   video_url: link,
   input_audio: parts({ data: 'data', format: 'words' }),
@@ -450,53 +446,22 @@ const contentPart = parts({
 })
 
 const message = parts({
-  role: 'words',
-  name: 'words',
+  ...wordsAt('role name'),
   content: contentPart,
-  refusal: 'words',
-  tool_calls: 'words',
-  function_call: 'words',
-  tool_call_id: 'words',
-  reasoning: 'words',
-  reasoning_content: 'words',
-  reasoning_details: 'words',
+  ...wordsAt('refusal tool_calls function_call tool_call_id reasoning reasoning_content reasoning_details'),
   // What an earlier answer read: nothing reads it again.
-  annotations: 'words',
-  web_search_calls: 'words',
-  mcp_calls: 'words',
-  citations: 'words',
-  search_results: 'words',
+  ...wordsAt('annotations web_search_calls mcp_calls citations search_results'),
   images: parts({ type: 'words', image_url: link }),
   cache_control: 'words',
 })
 
 /** Labels and sampling parameters of chat completions and embeddings. */
-const words = Object.fromEntries(
-  [
-    'model',
-    'stop',
-    'functions',
-    'function_call',
-    'tool_choice',
-    'response_format',
-    'reasoning',
-    'reasoning_effort',
-    'modalities',
-    'prediction',
-    'logit_bias',
-    'user',
-    'safety_identifier',
-    'prompt_cache_key',
-    'prompt_cache_retention',
-    'service_tier',
-    'metadata',
-    'verbosity',
-    // Schemas and grammars for servers of open models.
-    'guided_json',
-    'structured_outputs',
-    'json_schema',
-    'grammar',
-  ].map((field) => [field, 'words' as const]),
+const words = wordsAt(
+  'model stop functions function_call tool_choice response_format reasoning reasoning_effort modalities',
+  'prediction logit_bias user safety_identifier prompt_cache_key prompt_cache_retention service_tier',
+  'metadata verbosity',
+  // Schemas and grammars for servers of open models.
+  'guided_json structured_outputs json_schema grammar',
 )
 
 export const addresses = parts({
@@ -504,22 +469,14 @@ export const addresses = parts({
   ...gatewayPlaces,
   messages: message,
   tools: parts({
-    type: 'words',
-    function: 'words',
-    cache_control: 'words',
-    server_label: 'words',
-    server_name: 'words',
+    ...wordsAt('type function cache_control server_label server_name'),
     server_url: 'address',
-    authorization: 'words',
-    headers: 'words',
-    allowed_tools: 'words',
-    require_approval: 'words',
+    ...wordsAt('authorization headers allowed_tools require_approval'),
   }),
 })
 
 export const embeddingAddresses = parts({
   ...words,
   ...gatewayPlaces,
-  input: 'words',
-  encoding_format: 'words',
+  ...wordsAt('input encoding_format'),
 })
