@@ -40,8 +40,8 @@ export function testStreams(streams: readonly Case[], { frames, parser }: Stream
           for (const event of events) expect(event).toEqual(whole[made++]!)
           if (events.some((event) => event.kind === 'finish' || event.kind === 'error')) break
         }
-        expect(machine.end()).toEqual([])
-        expect(made).toBe(whole.length)
+        // Nothing after an end; where the protocol has no end mark, the end of the body is one.
+        expect(machine.end()).toEqual(whole.slice(made))
         assertWellFormed(whole)
       })
     },

@@ -5,14 +5,8 @@ import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
-import {
-  assertWellFormed,
-  type Case,
-  cases,
-  framesOf,
-  parseFrames,
-  randomCuts,
-} from '../../support/recordings.ts'
+import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { testStreams } from '../../support/stream-promises.ts'
 import { providers, targetOf } from './support.ts'
 
 const recorded = providers.flatMap((provider) => cases(provider))
@@ -127,29 +121,11 @@ describe.each(answered.map((each) => [`${each.provider}/${each.id}`, each] as co
   },
 )
 
-describe.each(streams.map((each) => [`${each.provider}/${each.id}`, each] as const))(
-  'G19 %s',
-  (_, recording) => {
-    const frames = framesOf([recording.stream()])
-    const parser = () => outbound.parser(targetFor(recording))
-    // Without an id of its own an answer has random call ids; all recorded ones have one.
-    const whole = parseFrames(parser(), frames)
-
-    test('reads the same at random cuts', () => {
-      for (let seed = 0; seed < 25; seed++) {
-        expect(parseFrames(parser(), framesOf(randomCuts(recording.stream(), seed)))).toEqual(whole)
-      }
-    })
-
-    test('is an error when it breaks off after any of its events', () => {
-      for (let kept = 0; kept < frames.length; kept++) {
-        const events = parseFrames(parser(), frames.slice(0, kept))
-        expect(() => assertWellFormed(events)).not.toThrow()
-        expect(events.at(-1)).toMatchObject({ kind: 'error', fault: { kind: 'cut' } })
-      }
-    })
-  },
-)
+// G19. Without an id of its own an answer has random call ids; all recorded ones have one.
+testStreams(streams, {
+  frames: framesOf,
+  parser: (recording) => outbound.parser(targetFor(recording)),
+})
 
 describe('recorded refusals', () => {
   test.each([
