@@ -2,39 +2,10 @@
 
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
-import { type Account, type AccountStore, heardWithinMs } from '../accounts/account.ts'
-import type { ActLog } from '../accounts/identity/identity-store.ts'
-import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
+import { type Account, heardWithinMs } from '../accounts/account.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { WebhookStore } from '../notify/webhook.ts'
-import type { RequestReader, UsageReader } from '../observe/request-log.ts'
-import type { SubscriptionStore } from '../payments/subscriptions.ts'
-import type { VoucherStore } from '../payments/vouchers.ts'
-import type { RetentionFacts, Store } from '../store/store.ts'
-import { CommandFailure, type Context } from './context.ts'
-
-export interface CommandStore {
-  readonly ledger: LedgerStore & LedgerUpkeep
-  readonly accounts: AccountStore
-  readonly identities: Store['identities']
-  readonly acts: ActLog
-  readonly managementKeys: ManagementKeyStore
-  readonly mcpServers: Store['mcpServers']
-}
-
-export interface ReadableStore extends CommandStore {
-  readonly reports: LedgerReports
-  readonly statements: StatementReader
-  readonly requests: RequestReader
-  readonly usage: UsageReader
-  readonly retention: { facts(): RetentionFacts }
-  readonly vouchers: VoucherStore
-  readonly subscriptions: SubscriptionStore
-  readonly webhooks: WebhookStore
-  readonly path: string
-}
+import type { Store } from '../store/store.ts'
+import { CommandFailure, type Context, type Invocation } from './context.ts'
 
 /**
  * Runs `work` with the store of the configured data directory. Throws CommandFailure if there is none: a mistyped
@@ -42,7 +13,7 @@ export interface ReadableStore extends CommandStore {
  */
 export async function withStore<Result>(
   context: Context,
-  work: (store: ReadableStore) => Result | Promise<Result>,
+  work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
   const { hasStore } = await import('../store/open.ts')
   const { data_dir } = context.config
@@ -52,10 +23,21 @@ export async function withStore<Result>(
   )
 }
 
-/** The same for a command that may be the first one run: creates the store if necessary. */
+/** The same, also with the account of `--account`. */
+export function withAccount<Result>(
+  context: Context,
+  invocation: Invocation,
+  work: (store: Store, account: Account) => Result | Promise<Result>,
+): Promise<Result> {
+  return withStore(context, async (store) =>
+    work(store, await accountOf(store, invocation.option('account') ?? '')),
+  )
+}
+
+/** Like `withStore`, for a command that may be the first one run: creates the store if necessary. */
 export async function withNewStore<Result>(
   context: Context,
-  work: (store: ReadableStore) => Result | Promise<Result>,
+  work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
   const { data_dir, ledger } = context.config
@@ -91,7 +73,7 @@ function noticeText(message: string, facts: Readonly<Record<string, unknown>>): 
 }
 
 /** The account with an id or e-mail address. Throws CommandFailure if there is none. */
-export async function accountOf(store: CommandStore, idOrEmail: string): Promise<Account> {
+export async function accountOf(store: Store, idOrEmail: string): Promise<Account> {
   const account = await store.accounts.findAccount(idOrEmail)
   if (!account)
     throw new CommandFailure(`there is no account ${JSON.stringify(idOrEmail)} (weir accounts list)`)
@@ -115,7 +97,7 @@ export async function unlessConflict<Result>(failure: string, answer: Promise<Re
 /** Records an act on `subject`, with the state before and after. */
 export async function recordAct(
   { io }: Pick<Context, 'io'>,
-  { acts }: Pick<CommandStore, 'acts'>,
+  { acts }: Pick<Store, 'acts'>,
   what: string,
   subject: string,
   before: unknown,

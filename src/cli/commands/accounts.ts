@@ -30,7 +30,8 @@ import {
   usageFault,
 } from '../context.ts'
 import { duration, oneOf } from '../values.ts'
-import { accountOf, type CommandStore, recordAct, withNewStore, withStore } from '../with-store.ts'
+import type { Store } from '../../store/store.ts'
+import { accountOf, recordAct, withAccount, withNewStore, withStore } from '../with-store.ts'
 import { balanceView, renderBalance } from './credits.ts'
 import { keyView, renderKeys } from './keys.ts'
 
@@ -176,8 +177,7 @@ const roles: readonly Role[] = ['user', 'operator']
 
 /** Prints a short-lived, single-use sign-in link. Older links of the account become invalid. */
 export async function signInLink(context: Context, invocation: Invocation): Promise<void> {
-  const { account, link } = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const { account, link } = await withAccount(context, invocation, async (store, account) => {
     await recordAct(context, store, 'account.link', account.id, null, null)
     return { account, link: await linkFor(context, store, account, 'link') }
   })
@@ -234,7 +234,7 @@ interface Link {
 
 async function linkFor(
   context: Context,
-  { identities }: CommandStore,
+  { identities }: Store,
   account: Account,
   kind: LinkKind,
 ): Promise<Link> {
@@ -259,8 +259,7 @@ export async function createSession(context: Context, invocation: Invocation): P
   if (ttlMs === 0) throw usageFault('--ttl must be longer than nothing')
   const now = context.io.clock()
   const { id, hash, lastFour, text } = mintSession()
-  const session = await withStore(context, async (store) => {
-    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+  const session = await withAccount(context, invocation, async (store, { id: account }) => {
     const made: Session = {
       id,
       account,
@@ -288,9 +287,7 @@ export async function createSession(context: Context, invocation: Invocation): P
 
 export async function listSessions(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
-  const sessions = await withStore(context, async (store) =>
-    store.accounts.listSessions((await accountOf(store, invocation.option('account') ?? '')).id),
-  )
+  const sessions = await withAccount(context, invocation, (store, { id }) => store.accounts.listSessions(id))
   const views = sessions.map((session) => sessionView(session, now))
   const rows = views.map((view) => [view.id, view.state, `…${view.last_four}`, view.expires_at ?? ''])
   const text = rows.length === 0 ? 'no sessions' : table(['SESSION', 'STATE', 'ENDS IN', 'EXPIRES'], rows)

@@ -15,7 +15,7 @@ import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
 import { csvOf, plural } from '../../text/csv.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
-import { accountOf, commandLineOperator, recordAct, unlessConflict, withStore } from '../with-store.ts'
+import { commandLineOperator, recordAct, unlessConflict, withAccount, withStore } from '../with-store.ts'
 
 /**
  * Grants credit. The same --id never grants twice, so that a script may be run again; with another account, amount, pool
@@ -37,8 +37,7 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   if (fault !== undefined) throw usageFault(`--expires: ${fault}`)
   const id = invocation.option('id')
   if (id === '') throw usageFault('--id must not be empty')
-  const done = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const done = await withAccount(context, invocation, async (store, account) => {
     const source = `operator:${id ?? crypto.randomUUID()}`
     const operator = { id: commandLineOperator(), note: null }
     const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant', operator }
@@ -65,8 +64,7 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
 export async function showCredit(context: Context, invocation: Invocation): Promise<void> {
   const csv = invocation.flag('csv')
   if (csv && context.json) throw usageFault('--csv and --json are two forms of the same: take one')
-  const shown = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const shown = await withAccount(context, invocation, async (store, account) => {
     const history =
       invocation.flag('history') || csv ? historyView(await store.reports.history(account.id)) : undefined
     return { account, history, balance: await balanceView(store.ledger, account.id, context.io.clock()) }
@@ -174,8 +172,7 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
   const id = idOf(invocation)
   const lot = invocation.option('lot') ?? ''
-  const done = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const done = await withAccount(context, invocation, async (store, account) => {
     const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
     const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
     const [taken, debt] = [formatUsd(result.taken), formatUsd(result.debt)]
@@ -213,8 +210,7 @@ export async function adjustCredit(context: Context, invocation: Invocation): Pr
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
   const amount = signedAmountOfUsd(invocation.option('usd') ?? '')
   const id = idOf(invocation)
-  const done = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const done = await withAccount(context, invocation, async (store, account) => {
     const operator = commandLineOperator()
     const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount, operator }
     const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
@@ -295,8 +291,7 @@ export async function monthlyStatement(context: Context, invocation: Invocation)
   const [csv, html] = [invocation.flag('csv'), invocation.flag('html')]
   if ([csv, html, context.json].filter(Boolean).length > 1)
     throw usageFault('a statement is --csv, --html or --json')
-  const view = await withStore(context, async (store): Promise<StatementView> => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const view = await withAccount(context, invocation, async (store, account): Promise<StatementView> => {
     const [sums, entries] = [new MonthlySums(), [] as StatementEntry[]]
     const { opening, closing } = await store.statements.span(account.id, month, (entry) => {
       sums.add(entry)

@@ -26,7 +26,8 @@ import {
   usageFault,
 } from '../context.ts'
 import { amountOfUsd, duration, futureDate, oneOf } from '../values.ts'
-import { accountOf, type CommandStore, recordAct, withStore } from '../with-store.ts'
+import type { Store } from '../../store/store.ts'
+import { accountOf, recordAct, withAccount, withStore } from '../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
@@ -39,8 +40,7 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
     ...limitsOf(invocation, unlimited, now),
   }
-  const minted = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const minted = await withAccount(context, invocation, async (store, account) => {
     const issued = await issueKey(store.accounts, { account: account.id, ...rights }, now)
     await recordAct(context, store, 'key.create', account.id, null, keyView(issued.key, now))
     return issued
@@ -118,7 +118,7 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
   printMinted(context, made, { replaces: old.id, replaced_works_until: isoTime(ends) })
 }
 
-async function keyOf(store: CommandStore, id: string): Promise<ApiKey> {
+async function keyOf(store: Store, id: string): Promise<ApiKey> {
   const key = await store.accounts.findKey(id)
   if (!key) throw new CommandFailure(`there is no key with the id ${JSON.stringify(id)} (weir keys list)`)
   return key
@@ -234,8 +234,7 @@ async function createManagementKey(context: Context, invocation: Invocation): Pr
     expiresAt: expires === undefined ? null : futureDate('--expires', expires, now),
     networks: networks === undefined ? null : networkList('--networks', networks),
   }
-  const { key, text } = await withStore(context, async (store) => {
-    const account = await accountOf(store, invocation.option('account') ?? '')
+  const { key, text } = await withAccount(context, invocation, async (store, account) => {
     if (account.role !== 'operator')
       throw new CommandFailure(
         `${account.email} is no operator (weir accounts role ${account.email} operator)`,

@@ -10,7 +10,7 @@ import type { Store } from '../../store/store.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
-import { accountOf, recordAct, withStore } from '../with-store.ts'
+import { recordAct, withAccount } from '../with-store.ts'
 
 /** Registers a server, or changes one. */
 export async function addServer(context: Context, invocation: Invocation): Promise<void> {
@@ -70,8 +70,7 @@ function ofAccount<Result>(
   work: (of: OfAccount) => Promise<Result>,
 ): Promise<Result> {
   const { master_key: keys } = context.config.secrets
-  return withStore(context, async (store) => {
-    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+  return withAccount(context, invocation, async (store, { id: account }) => {
     const seal = keys.length === 0 ? undefined : sealer(keys)
     return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
   })

@@ -17,7 +17,8 @@ import {
   usageFault,
 } from '../context.ts'
 import { amountOfUsd, futureDate, momentOf } from '../values.ts'
-import { accountOf, type ReadableStore, recordAct, withStore } from '../with-store.ts'
+import type { Store } from '../../store/store.ts'
+import { accountOf, recordAct, withAccount, withStore } from '../with-store.ts'
 
 const mostAtOnce = 10_000
 const mostListed = 10_000
@@ -95,8 +96,7 @@ export async function grantSubscription(context: Context, invocation: Invocation
   const endsAt = to === undefined ? monthsAfter(startsAt, sold.months) : momentOf('--to', to)
   const subscription = invocation.option('subscription') ?? `sub_${randomBytes(9).toString('hex')}`
   const source = invocation.option('source') ?? 'manual'
-  const period = await withStore(context, async (store) => {
-    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+  const period = await withAccount(context, invocation, async (store, { id: account }) => {
     const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
     const wanted = { subscription, source, account, product, period: dates, state: 'active' }
     const message = checkMessage(wanted)
@@ -149,7 +149,7 @@ function checkMessage(wanted: object): SubscriptionMessage {
   throw usageFault(`--${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'is wrong'}`)
 }
 
-function subscriptionsIn({ config, io }: Context, store: ReadableStore) {
+function subscriptionsIn({ config, io }: Context, store: Store) {
   return subscriptionsOf({ config, store, clock: io.clock })
 }
 

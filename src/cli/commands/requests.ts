@@ -17,7 +17,8 @@ import {
   visibleInLine,
 } from '../context.ts'
 import { momentOf } from '../values.ts'
-import { accountOf, type ReadableStore, withStore } from '../with-store.ts'
+import type { Store } from '../../store/store.ts'
+import { accountOf, withStore } from '../with-store.ts'
 
 const defaultRows = 50
 const mostRows = 1_000
@@ -73,7 +74,7 @@ const outOfOrderMs = 60_000
 type Filter = Omit<RequestQuery, 'limit'>
 
 /** A page reads a limited number of rows, to spare servers; a command reads on until it has found enough. */
-async function filledPage({ requests }: ReadableStore, filter: Filter, limit: number): Promise<RequestPage> {
+async function filledPage({ requests }: Store, filter: Filter, limit: number): Promise<RequestPage> {
   const rows: LoggedRequest[] = []
   let after = filter.after
   for (;;) {
@@ -86,7 +87,7 @@ async function filledPage({ requests }: ReadableStore, filter: Filter, limit: nu
 
 /** Oldest first. Calls are numbered in the order of writing; their times may be equal or slightly out of order. */
 async function rowsSince(
-  { requests }: ReadableStore,
+  { requests }: Store,
   filter: Filter,
   last: RequestPlace | undefined,
 ): Promise<LoggedRequest[]> {
@@ -104,7 +105,7 @@ async function rowsSince(
   return rows.toSorted((a, b) => a.seq - b.seq)
 }
 
-async function filterOf(store: ReadableStore, invocation: Invocation): Promise<Filter> {
+async function filterOf(store: Store, invocation: Invocation): Promise<Filter> {
   const { option } = invocation
   const [account, key, model, code] = ['account', 'key', 'model', 'code'].map((name) => option(name))
   const [since, until, cursor] = [option('since'), option('until'), option('cursor')]

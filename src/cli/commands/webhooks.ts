@@ -5,7 +5,7 @@ import { type EventType, eventTypes } from '../../notify/webhook.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
 import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
-import { accountOf, recordAct, withStore } from '../with-store.ts'
+import { recordAct, withAccount } from '../with-store.ts'
 
 export async function addWebhook(context: Context, invocation: Invocation): Promise<void> {
   const [url = ''] = invocation.args
@@ -58,8 +58,7 @@ function ofAccount<Result>(
   invocation: Invocation,
   work: (of: OfAccount) => Promise<Result>,
 ): Promise<Result> {
-  return withStore(context, async (store) => {
-    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+  return withAccount(context, invocation, async (store, { id: account }) => {
     return work({ ...webhooksOf(context.config, store, context.io.clock), account, store })
   })
 }
