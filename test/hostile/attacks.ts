@@ -34,14 +34,14 @@ const ways: readonly { path: string; bodyOf: (model: string, stream: boolean) =>
   { path: '/responses', bodyOf: (model, stream) => ({ model, stream, input: hello, store: true }) },
 ]
 
-/** A provider that answers so, to clients of every protocol; twice at the same time. */
+/** A provider that answers so, to clients of every protocol; at full scale twice at the same time. */
 function answers(name: string, stream: boolean, model = name): Attack {
   return {
     name: `${stream ? 'stream' : 'whole answer'}: ${name}`,
-    run: async (weir) => {
-      const both = ways.flatMap((way) => [way, way])
+    run: async (weir, scale) => {
+      const all = ways.flatMap((way) => Array.from({ length: Math.ceil(2 * scale) }, () => way))
       await Promise.all(
-        both.map(({ path, bodyOf }) => send(weir, path, JSON.stringify(bodyOf(`lab/${model}`, stream)))),
+        all.map(({ path, bodyOf }) => send(weir, path, JSON.stringify(bodyOf(`lab/${model}`, stream)))),
       )
     },
   }

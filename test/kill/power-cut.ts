@@ -46,6 +46,8 @@ export interface Trial {
   readonly seed: number
   /** How many calls are made at a time. */
   readonly lanes?: number
+  /** It ends when so many charges are lost: all of them are looked for where nothing is said. */
+  readonly enough?: number
 }
 
 /** The syncs of the log, by the thread that waited for them. */
@@ -59,7 +61,7 @@ const sector = 512
 /** Records a ledger at work, in so many `lanes`, and cuts its power at so many moments. */
 export async function cutPower(
   order: CommitOrder,
-  { images, calls, seed, lanes = 6 }: Trial,
+  { images, calls, seed, lanes = 6, enough = Infinity }: Trial,
 ): Promise<PowerCutReport & { readonly logSyncs: SyncCounts }> {
   using dir = tempDir('weir-power-')
   const { events, loop } = await recorded(dir.path, order, calls, lanes)
@@ -68,7 +70,7 @@ export async function cutPower(
   const random = seeded(seed)
   const damaged: string[] = []
   let lost = 0
-  for (let image = 0; image < images; image++) {
+  for (let image = 0; image < images && lost < enough; image++) {
     const until = first + 1 + random.below(events.length - first)
     const path = dir.join(`image-${image}`)
     const past = events.slice(0, until)

@@ -22,9 +22,9 @@ import {
 } from '../../support/scripted-provider.ts'
 
 /** How long each kind may take, milliseconds; and how many at once. */
-const sliceMs = 5_000
+const sliceMs = Number(process.env['FUZZ_MS'] ?? 2_000)
 const abreast = 8
-/** Set to repeat a run or to have another one. */
+/** FUZZ_SEED has another run, FUZZ_MS a longer one. */
 const seed = Number(process.env['FUZZ_SEED'] ?? 20_261_121)
 
 /** The same numbers from the same seed, from 0 to below 1. */

@@ -44,7 +44,8 @@ function closedAfter(said: string, drip?: string): Promise<number> {
   return promise
 }
 
-test.each([
+// All at the same time: each waits, and works little.
+test.concurrent.each([
   ['say nothing', '', undefined],
   ['end in the midst of their headers', 'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.', undefined],
   ['send a body of one byte a second', undefined, ' '],
