@@ -9,12 +9,24 @@ import {
   relay,
   type RelayOptions,
   Watchdog,
+  offAbort,
+  onAbort,
 } from '../../../src/chat/streaming/relay.ts'
-import type { StreamChannel } from '../../../src/chat/streaming/translate.ts'
+import { type StreamChannel, TranslateChannel } from '../../../src/chat/streaming/translate.ts'
 import type { Progress } from '../../../src/conversation/progress.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
-import { noUsage } from '../../../src/conversation/usage.ts'
+import { noUsage, completionTokens, promptTokens, tokenBuckets } from '../../../src/conversation/usage.ts'
+import { stillClock, envelope, price } from '../support.ts'
+import { atOnce } from '../../../src/json/json.ts'
+import { chargeOf } from '../../../src/chat/billing/charge.ts'
+import { promptOf } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
+import { frameDecoder } from '../../../src/protocols/framing/decoder.ts'
+import { roughCount } from '../../../src/chat/counting/own-count.ts'
+import type { StreamEncoder } from '../../../src/protocols/protocol.ts'
+import { type Frame, maxFrameCharacters } from '../../../src/protocols/framing/sse.ts'
+import { recordedHosts, spokenBy } from '../../protocols/recorded-hosts.ts'
+import { type Case, cases } from '../../support/recordings.ts'
 
 const clientStallMs = 1_000
 const chunk = new Uint8Array(10)
@@ -217,3 +229,202 @@ test('a provider that sends on after its answer does not put off the end of it',
   for (let tick = 0; tick < 4; tick++) await pass(300)
   expect(endings).toEqual(['finished'])
 })
+
+// Listeners of a signal that outlives the calls: all are called, but for those that have been taken away.
+
+test('each listener is called once when the signal aborts, unless it was taken away before', () => {
+  const stopping = new AbortController()
+  const called: string[] = []
+  const listener = (name: string) => ({ place: -1, onAbort: () => void called.push(name) })
+  const [one, other, gone] = [listener('one'), listener('other'), listener('gone')]
+  for (const each of [one, other, gone]) onAbort(stopping.signal, each)
+  offAbort(stopping.signal, gone)
+  expect(called).toEqual([])
+  stopping.abort()
+  stopping.abort()
+  expect(called).toEqual(['one', 'other'])
+})
+
+test('a listener may take others away while they are called', () => {
+  const stopping = new AbortController()
+  const called: string[] = []
+  const second = { place: -1, onAbort: () => void called.push('second') }
+  const first = {
+    place: -1,
+    onAbort() {
+      called.push('first')
+      offAbort(stopping.signal, second)
+    },
+  }
+  onAbort(stopping.signal, first)
+  onAbort(stopping.signal, second)
+  stopping.abort()
+  expect(called).toEqual(['first'])
+})
+
+// Deadlines fire once, when they are due, on a clock that the test moves.
+
+function setUp() {
+  const clock = stillClock(0)
+  const watchdog = new Watchdog(clock)
+  const fired: string[] = []
+  const arm = (name: string, ms: number) => watchdog.arm(ms, () => fired.push(name))
+  const pass = (ms: number) => {
+    clock.pass(ms)
+    watchdog.look()
+    return fired
+  }
+  return { watchdog, fired, arm, pass }
+}
+
+test('a deadline fires when it is due, once', () => {
+  const { arm, pass } = setUp()
+  arm('a', 100)
+  expect(pass(99)).toEqual([])
+  expect(pass(1)).toEqual(['a'])
+  expect(pass(1_000)).toEqual(['a'])
+})
+
+test('one that is extended counts from then', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 100)
+  pass(90)
+  deadline.extend(100)
+  expect(pass(90)).toEqual([])
+  expect(pass(10)).toEqual(['a'])
+})
+
+test('one that is paused does not fire, and counts from when it is extended', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 100)
+  deadline.pause()
+  expect(pass(1_000)).toEqual([])
+  deadline.extend(100)
+  expect(pass(99)).toEqual([])
+  expect(pass(1)).toEqual(['a'])
+})
+
+test('one that is cleared never fires, unless it is extended again', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 100)
+  deadline.clear()
+  expect(pass(1_000)).toEqual([])
+  deadline.extend(50)
+  expect(pass(50)).toEqual(['a'])
+})
+
+test('one may put itself off again when it fires, as the keep-alive does', () => {
+  const { watchdog, pass, fired } = setUp()
+  const silence = watchdog.arm(100, () => {
+    fired.push('tick')
+    silence.extend(100)
+  })
+  for (let at = 0; at < 5; at++) pass(100)
+  expect(fired).toHaveLength(5)
+  silence.clear()
+})
+
+test('many fire each in its time', () => {
+  const { arm, pass } = setUp()
+  arm('late', 300)
+  arm('soon', 100)
+  const cleared = arm('never', 150)
+  cleared.clear()
+  expect(pass(100)).toEqual(['soon'])
+  expect(pass(200)).toEqual(['soon', 'late'])
+})
+
+test('one that is due long after the wheel has gone round fires in its time, and not before', () => {
+  const { arm, pass, fired } = setUp()
+  arm('far', 600_000)
+  for (let at = 1; at < 600; at++) pass(1_000)
+  expect(fired).toEqual([])
+  expect(pass(1_000)).toEqual(['far'])
+})
+
+test('one that is put off and then drawn nearer fires when it is due', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 1_000)
+  deadline.extend(60_000)
+  deadline.extend(200)
+  expect(pass(199)).toEqual([])
+  expect(pass(1)).toEqual(['a'])
+})
+
+test('one that was due already fires at the next look, also where the process stood still', () => {
+  const { arm, pass } = setUp()
+  pass(10_000)
+  arm('past', -5_000)
+  expect(pass(0)).toEqual(['past'])
+  arm('slept over', 100)
+  arm('not yet', 3_700_000)
+  expect(pass(3_600_000)).toEqual(['past', 'slept over'])
+})
+
+// Recorded streams that break off: every count that came is charged as it came, and the rest is never below it.
+
+const silent: StreamEncoder = { start: () => [], event: () => [], finish: () => [], fail: () => [] }
+
+/** What is known after each frame of a recorded stream. */
+function progressAfter(host: (typeof recordedHosts)[number], recorded: Case) {
+  const { outbound, target } = spokenBy(host, recorded)
+  const framing = frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, maxFrameCharacters)
+  const frames = [...framing.push(recorded.stream()), ...framing.end()]
+  const next: Frame[] = []
+  const channel = new TranslateChannel({
+    decoder: { push: () => next.splice(0), end: () => [] },
+    parser: outbound.parser(target),
+    encoder: silent,
+    extra: {},
+    onSignature: () => undefined,
+  })
+  return {
+    frames,
+    push: (frame: Frame): Progress => {
+      next.push(frame)
+      atOnce(channel.push(new Uint8Array()))
+      return channel.progress
+    },
+  }
+}
+
+const cut = ({ usage, delivered }: Progress, recorded: Case) => {
+  const body = recorded.request ?? { messages: [] }
+  const call = {
+    request: { envelope, body, promptParts: promptOf(body) },
+    bodyBytes: JSON.stringify(body).length,
+  }
+  const answered = { usage, complete: false, delivered }
+  return chargeOf(answered, roughCount(call, answered), price, 'rates').usage
+}
+
+for (const host of recordedHosts) {
+  const streams = cases(host.folder).filter(
+    ({ streamed, status, stream }) => streamed && status === 200 && stream()[0] !== '['.charCodeAt(0),
+  )
+  if (streams.length === 0) continue
+  test(`of ${host.folder}, cut after any frame`, () => {
+    for (const recorded of streams) {
+      const { frames, push } = progressAfter(host, recorded)
+      let counted = 0
+      let tokens = 0
+      for (const frame of frames) {
+        const progress = push(frame)
+        if (progress.fault !== undefined) break
+        const charged = cut(progress, recorded)
+        const { usage } = progress
+        const grown = completionTokens(usage ?? noUsage) > counted
+        // What was delivered once is not forgotten.
+        if (!grown) expect(completionTokens(charged)).toBeGreaterThanOrEqual(tokens)
+        tokens = completionTokens(charged)
+        if (usage === undefined) continue
+        if (promptTokens(usage) > 0) expect(promptTokens(charged)).toBe(promptTokens(usage))
+        for (const bucket of tokenBuckets) expect(charged[bucket]).toBeGreaterThanOrEqual(usage[bucket])
+        if (!grown) continue
+        counted = completionTokens(usage)
+        // A count covers what came with it; one that comes before any output is of its first tokens.
+        if (progress.delivered.any) expect(completionTokens(charged)).toBe(counted)
+      }
+    }
+  })
+}

@@ -13,7 +13,7 @@ import { gatewayFields } from '../../../src/protocols/request/gateway-tools.ts'
 import { ignorableParameters } from '../../../src/protocols/openai/parameters.ts'
 import { simulatorReads } from '../../../src/providers/simulator/request.ts'
 import { catalogInUse } from '../../../src/serve/gateway/catalog.ts'
-import { loaded } from '../../config-inputs.ts'
+import { loaded } from '../../config/inputs.ts'
 import { everyRoute, lowered as loweredOn, type Route, routeTo } from '../routes.ts'
 
 type Parameter = keyof typeof chatCompletionRequest.shape

@@ -8,7 +8,7 @@ import decided from '../../../src/catalog/generate/efforts-decided.json'
 import { catalogInUse } from '../../../src/serve/gateway/catalog.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { withDialect } from '../../../src/providers/provider.ts'
-import { loaded } from '../../config-inputs.ts'
+import { loaded } from '../../config/inputs.ts'
 import { asks, type Client, lowered, type Route, routeTo } from '../routes.ts'
 
 const { config } = loaded({})

@@ -1,9 +1,9 @@
 // The environment: every setting has a derived name, secrets have *_FILE, providers' own key names are known.
 
 import { describe, expect, test } from 'bun:test'
-import { printedOrigin, type Setting, settings } from '../src/config/config.ts'
-import { providers } from '../src/providers/registry.ts'
-import { faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
+import { printedOrigin, type Setting, settings } from '../../src/config/config.ts'
+import { providers } from '../../src/providers/registry.ts'
+import { faultsOf, load, loaded, settingsOf } from './inputs.ts'
 
 /** A value that each setting takes and that is not its default, as text and as it must arrive. */
 function sample({ path, kind, fallback }: Setting): [string, unknown] {

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { sealer } from '../../src/accounts/secrets.ts'
-import { faultsOf, loaded } from '../config-inputs.ts'
+import { faultsOf, loaded } from '../config/inputs.ts'
 
 const [old, fresh] = ['old-master-key-0123456789abcdefghij', 'new-master-key-0123456789abcdefghij'] as const
 const secret = 'a token — with ünicode'

@@ -6,7 +6,7 @@ import {
   type LoadedConfig,
   type ShownSetting,
   shownSettings,
-} from '../src/config/config.ts'
+} from '../../src/config/config.ts'
 
 export interface Machine {
   /** The text of weir.yaml; absent: there is none. */

@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
-import { AwsEventStreamDecoder } from '../../src/protocols/framing/aws-event-stream.ts'
-import { cutAt } from '../support/recordings.ts'
-import { message, textHeader } from '../support/aws-event-stream.ts'
+import { AwsEventStreamDecoder } from '../../../src/protocols/framing/aws-event-stream.ts'
+import { cutAt } from '../../support/recordings.ts'
+import { message, textHeader } from '../../support/aws-event-stream.ts'
 
 const decode = (pieces: Iterable<Uint8Array>, max?: number) => {
   const decoder = new AwsEventStreamDecoder(max)

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { NdjsonDecoder } from '../../src/protocols/framing/decoder.ts'
-import { cutAt } from '../support/recordings.ts'
+import { NdjsonDecoder } from '../../../src/protocols/framing/decoder.ts'
+import { cutAt } from '../../support/recordings.ts'
 
 function decode(pieces: Iterable<Uint8Array>, max?: number): string[] {
   const decoder = new NdjsonDecoder(max)

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'bun:test'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
+import { atOnce } from '../../../src/json/json.ts'
+import { colonsIn, parseJson, readJson, refuseByHeaders } from '../../../src/http/intake/read-body.ts'
 import fc from 'fast-check'
-import { Scheduler } from '../../src/scheduler/scheduler.ts'
-import { GatewayError } from '../../src/errors/errors.ts'
-import { atOnce } from '../../src/json/json.ts'
-import { colonsIn, parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
+import { KeptBytes } from '../../../src/http/intake/paid/idempotency.ts'
+import { post } from '../../support/call-gateway.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const scheduler = new Scheduler()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }
@@ -251,4 +254,32 @@ test('a list of numbers where messages belong is refused for its length, not num
   expect(refused).toMatchObject({ code: 'invalid_request', details: { param: 'messages' } })
   // The tokens of a text to be embedded.
   expect((await readJson(sent('input'), roomy)).json['input']).toHaveLength(100_001)
+})
+
+// How much is kept of answers for Idempotency-Keys.
+
+test('an account keeps so much and no more, until the older half is over', () => {
+  let now = 0
+  const kept = new KeptBytes({ accountBytes: 100, keepMs: 1_000 }, () => now)
+  expect(kept.take('anna', 60)).toBe(true)
+  expect(kept.take('anna', 50)).toBe(false)
+  expect(kept.take('bert', 100)).toBe(true)
+  now = 600
+  expect(kept.take('anna', 40)).toBe(true)
+  expect(kept.take('anna', 1)).toBe(false)
+  now = 1_100
+  // The 60 are forgotten, the 40 are not.
+  expect(kept.take('anna', 61)).toBe(false)
+  expect(kept.take('anna', 60)).toBe(true)
+  now = 3_000
+  expect(kept.take('anna', 100)).toBe(true)
+})
+
+test('an answer that finds no room is charged once, and told to be lost', async () => {
+  await using weir = await serveWeir({ config: 'idempotency: { account_bytes: 3000 }' })
+  const body = { model: 'sim/echo', messages: [{ role: 'user', content: 'x'.repeat(2_000) }] }
+  const ask = (key: string) => post(weir, body, { headers: { 'idempotency-key': key } })
+  for (const key of ['first', 'second']) expect((await ask(key)).status).toBe(200)
+  expect((await ask('first')).headers.get('idempotency-replayed')).toBe('true')
+  expect((await ask('second')).error?.code).toBe('idempotency_answer_lost')
 })

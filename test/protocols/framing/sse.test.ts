@@ -1,8 +1,8 @@
 // Server-sent events are read wherever the network cuts them, and nothing without events is read for ever.
 
 import { describe, expect, test } from 'bun:test'
-import { NdjsonDecoder } from '../../src/protocols/framing/decoder.ts'
-import { encodeFrame, SseDecoder } from '../../src/protocols/framing/sse.ts'
+import { NdjsonDecoder } from '../../../src/protocols/framing/decoder.ts'
+import { encodeFrame, SseDecoder } from '../../../src/protocols/framing/sse.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 

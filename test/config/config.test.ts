@@ -1,8 +1,8 @@
 // The configuration contract: which source wins, what the documented example means, how origins are told.
 
 import { describe, expect, test } from 'bun:test'
-import { renderSettings, secretsOf, settings, shownSettings, signUpPolicy } from '../src/config/config.ts'
-import { exampleYaml, faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
+import { renderSettings, secretsOf, settings, shownSettings, signUpPolicy } from '../../src/config/config.ts'
+import { exampleYaml, faultsOf, load, loaded, settingsOf } from './inputs.ts'
 
 describe('which source wins', () => {
   test.each([

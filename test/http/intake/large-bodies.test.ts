@@ -1,12 +1,12 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
-import { Scheduler } from '../../src/scheduler/scheduler.ts'
-import { LargeBodies, largeBytes, readCall } from '../../src/http/intake/read-body.ts'
-import { until } from '../chat/lab.ts'
-import type { ServedWeir } from '../support/run-weir.ts'
-import { startScriptedProvider, type ScriptedProvider } from '../support/scripted-provider.ts'
-import { serveWeir } from '../support/serve-weir.ts'
+import { Scheduler } from '../../../src/scheduler/scheduler.ts'
+import { LargeBodies, largeBytes, readCall } from '../../../src/http/intake/read-body.ts'
+import { until } from '../../chat/lab.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { startScriptedProvider, type ScriptedProvider } from '../../support/scripted-provider.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 /** Requests that note when they begin. */
 function setUp(mostBytes: number, longestMs = 60_000) {

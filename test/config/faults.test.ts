@@ -1,8 +1,8 @@
 // A bad configuration names everything that is wrong with it, once, with the place and what was meant.
 
 import { describe, expect, test } from 'bun:test'
-import { renderFaults } from '../src/config/config.ts'
-import { faultsOf, load } from './config-inputs.ts'
+import { renderFaults } from '../../src/config/config.ts'
+import { faultsOf, load } from './inputs.ts'
 
 describe('faults', () => {
   test('of all sources are told at once, with their places', () => {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { boundedBytes, ByteBudget, fetchBounded, unpackAnswer } from '../src/transport/bounded-body.ts'
+import { boundedBytes, ByteBudget, fetchBounded, unpackAnswer } from '../../src/transport/bounded-body.ts'
 
 let server: ReturnType<typeof Bun.serve>
 let answer: () => Response
