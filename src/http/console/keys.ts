@@ -21,7 +21,15 @@ import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { type ConsoleAsked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+import {
+  type AccountAsked,
+  type AccountRoute,
+  accountRoute,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  ofOwner,
+} from './route.ts'
 import {
   amountOf,
   changeKeyBody,
@@ -32,28 +40,6 @@ import {
   rotateKeyBody,
 } from './bodies.ts'
 import type { KeyListView, KeyView, NewKeyView } from './answers.ts'
-
-interface KeyAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body' | 'request'> {
-  /** Whose keys they are. */
-  readonly account: Account
-}
-
-interface KeySpec<Body> extends RouteSpec<Body> {
-  /** The query parameters, for the documentation. */
-  readonly query?: z.ZodObject
-}
-
-/** An action on an account's keys, by its owner in the console or by an operator. */
-interface KeyAct extends KeySpec<unknown> {
-  readonly handle: (asked: KeyAsked<unknown>) => object | Promise<object>
-}
-
-function keyAct<Body = undefined>(
-  spec: KeySpec<Body>,
-  handle: (asked: KeyAsked<Body>) => object | Promise<object>,
-): KeyAct {
-  return { ...spec, handle: (asked) => handle(asked as KeyAsked<Body>) }
-}
 
 /** How long a key that was revoked stays in the list of current ones. */
 const recentMs = 86_400_000
@@ -68,11 +54,12 @@ const listParameters = z.strictObject({
   limit: pageLimit,
 })
 
-export const keyActs: readonly KeyAct[] = [
-  keyAct(
+export const keyActs: readonly AccountRoute[] = [
+  accountRoute(
     {
       method: 'GET',
       path: 'keys',
+      operators: { id: 'listAccountKeys' },
       summary: 'The keys of the account, the newest first',
       query: listParameters,
     },
@@ -93,10 +80,12 @@ export const keyActs: readonly KeyAct[] = [
       return { data, has_more: next !== null, next_cursor: next, hidden }
     },
   ),
-  keyAct(
+  accountRoute(
     {
       method: 'POST',
       path: 'keys',
+      // Its answer holds a secret of an account that is another's.
+      operators: { id: 'createAccountKey', act: 'key.create', elevated: true },
       summary: 'Make a key; it is shown this once',
       status: 201,
       errors: ['idempotency_conflict'],
@@ -116,10 +105,12 @@ export const keyActs: readonly KeyAct[] = [
       )
     },
   ),
-  keyAct(
+  accountRoute(
     {
       method: 'PATCH',
       path: 'keys/:id',
+      // It makes a key of another account work longer, or from elsewhere.
+      operators: { id: 'changeAccountKey', act: 'key.change', elevated: true },
       summary: 'Change the name or the limits of a key',
       body: changeKeyBody,
     },
@@ -133,16 +124,26 @@ export const keyActs: readonly KeyAct[] = [
       return keyView(parts, limited)
     },
   ),
-  keyAct({ method: 'DELETE', path: 'keys/:id', summary: 'Revoke a key, at once' }, async (asked) => {
-    const { parts } = asked
-    const { id } = await ownKey(asked)
-    await parts.accounts.revokeKey(id, parts.now())
-    return keyView(parts, (await parts.accounts.findKey(id))!)
-  }),
-  keyAct(
+  accountRoute(
+    {
+      method: 'DELETE',
+      path: 'keys/:id',
+      operators: { id: 'revokeAccountKey', act: 'key.revoke' },
+      summary: 'Revoke a key, at once',
+    },
+    async (asked) => {
+      const { parts } = asked
+      const { id } = await ownKey(asked)
+      await parts.accounts.revokeKey(id, parts.now())
+      return keyView(parts, (await parts.accounts.findKey(id))!)
+    },
+  ),
+  accountRoute(
     {
       method: 'POST',
       path: 'keys/:id/rotate',
+      // As for a new key.
+      operators: { id: 'rotateAccountKey', act: 'key.rotate', elevated: true },
       summary: 'Replace a key; the old one works on for the overlap',
       status: 201,
       errors: ['key_replaced'],
@@ -161,7 +162,7 @@ export const keyActs: readonly KeyAct[] = [
   ),
 ]
 
-export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(({ handle, ...spec }) => ownRoute(spec, handle))
+export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(ofOwner)
 
 async function issuedFor(parts: HttpParts, rights: KeyRights, id: string | undefined): Promise<IssuedKey> {
   if (id === undefined) return issueKey(parts.accounts, rights, parts.now())
@@ -223,13 +224,13 @@ function lengthOf(text: string): number {
   return ms
 }
 
-async function ownKey({ parts, account, params }: KeyAsked<unknown>): Promise<ApiKey> {
+async function ownKey({ parts, account, params }: AccountAsked<unknown>): Promise<ApiKey> {
   const key = await parts.accounts.findKey(params['id']!)
   if (key?.account !== account.id) throw new GatewayError('not_found')
   return key
 }
 
-async function activeKey(asked: KeyAsked<unknown>): Promise<ApiKey> {
+async function activeKey(asked: AccountAsked<unknown>): Promise<ApiKey> {
   const key = await ownKey(asked)
   const state = keyState(key, asked.parts.now())
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)

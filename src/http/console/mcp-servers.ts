@@ -1,34 +1,19 @@
 // The MCP servers of an account: register, test, remove. Headers and tokens are never shown again.
 
 import { z } from 'zod'
-import type { Account } from '../../accounts/account.ts'
 import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { clientMetadataUrl, mcpCallback } from '../mcp/mcp.ts'
 import {
-  type ConsoleAsked,
-  type SignedInAsked,
+  type AccountRoute,
+  accountRoute,
   type ConsoleRoute,
+  type SignedInAsked,
   iso,
+  ofOwner,
   ownRoute,
-  type RouteSpec,
 } from './route.ts'
 import type { McpProbeView, McpServerView } from './answers.ts'
-
-interface ServerAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body'> {
-  readonly account: Account
-}
-
-interface ServerAct extends RouteSpec<unknown> {
-  readonly handle: (asked: ServerAsked<unknown>) => object | Promise<object>
-}
-
-function serverAct<Body = undefined>(
-  spec: RouteSpec<Body>,
-  handle: (asked: ServerAsked<Body>) => object | Promise<object>,
-): ServerAct {
-  return { ...spec, handle: (asked) => handle(asked as ServerAsked<Body>) }
-}
 
 const putBody = z.strictObject({
   name: z.string(),
@@ -44,15 +29,22 @@ const putBody = z.strictObject({
     .optional(),
 })
 
-export const mcpServerActs: readonly ServerAct[] = [
-  serverAct(
-    { method: 'GET', path: 'mcp-servers', summary: 'The MCP servers that the account has registered' },
+export const mcpServerActs: readonly AccountRoute[] = [
+  accountRoute(
+    {
+      method: 'GET',
+      path: 'mcp-servers',
+      operators: { id: 'listAccountMcpServers' },
+      summary: 'The MCP servers that the account has registered',
+    },
     async ({ parts, account }) => ({ data: (await parts.mcpServers.list(account.id)).map(mcpServerView) }),
   ),
-  serverAct(
+  accountRoute(
     {
       method: 'POST',
       path: 'mcp-servers',
+      // Calls of the account go to the address that the request names.
+      operators: { id: 'putAccountMcpServer', act: 'mcp_server.put', elevated: true },
       summary: 'Register an MCP server, or change one; its token and headers are kept encrypted',
       status: 201,
       errors: ['unsupported_parameter'],
@@ -71,10 +63,11 @@ export const mcpServerActs: readonly ServerAct[] = [
       return mcpServerView(await parts.mcpServers.put(account.id, { name, url, secrets }))
     },
   ),
-  serverAct(
+  accountRoute(
     {
       method: 'POST',
       path: 'mcp-servers/:name/test',
+      operators: { id: 'testAccountMcpServer' },
       summary: 'Connect to a registered MCP server and list its tools',
       errors: ['url_not_allowed'],
     },
@@ -83,8 +76,13 @@ export const mcpServerActs: readonly ServerAct[] = [
       return { ok: error === undefined, tools, error: error ?? null, needs_authorization: needsAuthorization }
     },
   ),
-  serverAct(
-    { method: 'DELETE', path: 'mcp-servers/:name', summary: 'Forget an MCP server and its secrets' },
+  accountRoute(
+    {
+      method: 'DELETE',
+      path: 'mcp-servers/:name',
+      operators: { id: 'removeAccountMcpServer', act: 'mcp_server.remove' },
+      summary: 'Forget an MCP server and its secrets',
+    },
     async ({ parts, account, params }) => {
       const name = params['name']!
       if (!(await parts.mcpServers.remove(account.id, name))) throw new GatewayError('not_found')
@@ -94,7 +92,7 @@ export const mcpServerActs: readonly ServerAct[] = [
 ]
 
 export const mcpServerRoutes: readonly ConsoleRoute[] = [
-  ...mcpServerActs.map(({ handle, ...spec }) => ownRoute(spec, handle)),
+  ...mcpServerActs.map(ofOwner),
   ownRoute(
     {
       method: 'POST',

@@ -136,6 +136,37 @@ export async function recordAct(
   await parts.acts.record({ at: parts.now(), operator: operator.id, what, subject, before, after })
 }
 
+// What the owner of an account does with it in the console, and an operator with any account.
+
+export interface AccountAsked<Body> extends Pick<
+  ConsoleAsked<Body>,
+  'parts' | 'request' | 'params' | 'body'
+> {
+  /** Whose it is. */
+  readonly account: Account
+}
+
+interface AccountSpec<Body> extends RouteSpec<Body>, Pick<AdminSpec<Body>, 'query'> {
+  /** As a route of operators: the operation's id, and what the change is recorded as. */
+  readonly operators: Pick<AdminSpec<Body>, 'id' | 'elevated'> & { readonly act?: string }
+}
+
+export interface AccountRoute extends AccountSpec<unknown> {
+  readonly handle: (asked: AccountAsked<unknown>) => object | Promise<object>
+}
+
+export function accountRoute<Body = undefined>(
+  spec: AccountSpec<Body>,
+  handle: (asked: AccountAsked<Body>) => object | Promise<object>,
+): AccountRoute {
+  return { ...spec, handle: (asked) => handle(asked as AccountAsked<Body>) }
+}
+
+/** The route of the owner. */
+export function ofOwner({ handle, operators: _, ...spec }: AccountRoute): ConsoleRoute {
+  return ownRoute(spec, handle)
+}
+
 export function iso(at: number): string {
   return new Date(at).toISOString()
 }

@@ -1,28 +1,11 @@
 // The webhooks of an account: add, test, remove, and list deliveries. A secret is shown once.
 
 import { z } from 'zod'
-import type { Account } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
 import type { AttemptView, DeliveryView, WebhookView } from './answers.ts'
-import { type ConsoleAsked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+import { type AccountRoute, accountRoute, type ConsoleRoute, iso, isoOrNull, ofOwner } from './route.ts'
 import { requestId } from './bodies.ts'
-
-interface WebhookAsked<Body> extends Pick<ConsoleAsked<Body>, 'parts' | 'params' | 'body'> {
-  /** Whose webhooks they are. */
-  readonly account: Account
-}
-
-interface WebhookAct extends RouteSpec<unknown> {
-  readonly handle: (asked: WebhookAsked<unknown>) => object | Promise<object>
-}
-
-function webhookAct<Body = undefined>(
-  spec: RouteSpec<Body>,
-  handle: (asked: WebhookAsked<Body>) => object | Promise<object>,
-): WebhookAct {
-  return { ...spec, handle: (asked) => handle(asked as WebhookAsked<Body>) }
-}
 
 const addBody = z.strictObject({
   url: z.string().min(1).max(2_048),
@@ -34,15 +17,22 @@ const addBody = z.strictObject({
 
 const mostDeliveries = 100
 
-export const webhookActs: readonly WebhookAct[] = [
-  webhookAct(
-    { method: 'GET', path: 'webhooks', summary: 'The addresses that are told what happens to the account' },
+export const webhookActs: readonly AccountRoute[] = [
+  accountRoute(
+    {
+      method: 'GET',
+      path: 'webhooks',
+      operators: { id: 'listAccountWebhooks' },
+      summary: 'The addresses that are told what happens to the account',
+    },
     async ({ parts, account }) => ({ data: (await parts.webhooks.list(account.id)).map(webhookView) }),
   ),
-  webhookAct(
+  accountRoute(
     {
       method: 'POST',
       path: 'webhooks',
+      // The answer holds a secret of the account, and what happens to it is told to an address that the request names.
+      operators: { id: 'addAccountWebhook', act: 'webhook.add', elevated: true },
       summary: 'Add a webhook; the secret that its messages are signed with is shown this once',
       status: 201,
       errors: ['idempotency_conflict', 'unsupported_parameter'],
@@ -53,18 +43,24 @@ export const webhookActs: readonly WebhookAct[] = [
       return { ...webhookView(webhook), secret }
     },
   ),
-  webhookAct(
-    { method: 'DELETE', path: 'webhooks/:id', summary: 'Remove a webhook, and what waits for it' },
+  accountRoute(
+    {
+      method: 'DELETE',
+      path: 'webhooks/:id',
+      operators: { id: 'removeAccountWebhook', act: 'webhook.remove' },
+      summary: 'Remove a webhook, and what waits for it',
+    },
     async ({ parts, account, params }) => {
       const id = params['id'] ?? ''
       if (!(await parts.webhooks.remove(account.id, id))) throw new GatewayError('not_found')
       return { id, removed: true }
     },
   ),
-  webhookAct(
+  accountRoute(
     {
       method: 'POST',
       path: 'webhooks/:id/test',
+      operators: { id: 'testAccountWebhook' },
       summary: 'Send a message of the type webhook.test now, and say what came of it',
       body: z.strictObject({}),
     },
@@ -73,10 +69,11 @@ export const webhookActs: readonly WebhookAct[] = [
       return { ok: attempt.error === null, ...attemptView(attempt) }
     },
   ),
-  webhookAct(
+  accountRoute(
     {
       method: 'GET',
       path: 'webhooks/:id/deliveries',
+      operators: { id: 'listAccountWebhookDeliveries' },
       summary: 'The latest messages to a webhook with every attempt, the newest first',
     },
     async ({ parts, account, params }) => {
@@ -86,9 +83,7 @@ export const webhookActs: readonly WebhookAct[] = [
   ),
 ]
 
-export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(({ handle, ...spec }) =>
-  ownRoute(spec, handle),
-)
+export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(ofOwner)
 
 export function webhookView({ id, url, events, createdAt }: WebhookRow): WebhookView {
   return { id, url, events, created_at: iso(createdAt) }
