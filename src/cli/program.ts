@@ -73,7 +73,7 @@ type Action = (context: Context, invocation: Invocation) => Promise<void> | void
 type LoadAction = (invocation: Invocation) => Promise<Action>
 
 /** What commander calls: it loads the configuration and the command, and runs it. */
-function ready(io: Io, load: LoadAction) {
+function run(io: Io, load: LoadAction) {
   return async (...given: unknown[]) => {
     const invocation = invocationOf(given)
     await runAction(await contextFor(io, invocation), invocation, await load(invocation))
@@ -81,7 +81,7 @@ function ready(io: Io, load: LoadAction) {
 }
 
 /** The same for a command that calls a gateway: its configuration is the user's, and not that of the working directory. */
-function readyForClient(io: Io, load: LoadAction) {
+function runForClient(io: Io, load: LoadAction) {
   return async (...given: unknown[]) => {
     const { clientContextFor } = await import('./gateway-address.ts')
     const invocation = invocationOf(given)
@@ -117,50 +117,50 @@ function accountCommands(weir: Command, io: Io): void {
     .command('create')
     .description('create an account')
     .requiredOption('--email <address>', 'its e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).createAccount))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).createAccount))
   group
     .command('list')
     .description('list all accounts')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).listAccounts))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).listAccounts))
   group
     .command('show')
     .description('show one account with its credit and keys')
     .argument('<account>', 'its id or e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).showAccount))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).showAccount))
   group
     .command('suspend')
     .description('refuse the calls of an account; its credit stays')
     .argument('<account>', 'its id or e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).suspendAccount))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).suspendAccount))
   group
     .command('resume')
     .description('serve the calls of a suspended account again')
     .argument('<account>', 'its id or e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).resumeAccount))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).resumeAccount))
   group
     .command('set')
     .description('say how much an account may owe; what it owes is paid by its next credit')
     .argument('[account]', 'its id or e-mail address')
     .option('--account <account>', 'the same')
     .requiredOption('--credit-line <usd>', 'US dollars such as 500, unlimited, or none')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).setAccount))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).setAccount))
   group
     .command('link')
     .description('print a link that signs in to an account, once, within 15 minutes')
     .requiredOption('--account <account>', 'id or e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).signInLink))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).signInLink))
   group
     .command('invite')
     .description('open an account and print the link that signs in to it for the first time')
     .requiredOption('--email <address>', 'its e-mail address')
     .option('--role <role>', 'user or operator', 'user')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).invite))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).invite))
   group
     .command('role')
     .description('make an account an operator, or a user again')
     .argument('<account>', 'its id or e-mail address')
     .argument('<role>', 'user or operator')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).setRole))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).setRole))
   sessionCommands(group, io)
 }
 
@@ -170,17 +170,17 @@ function sessionCommands(group: Command, io: Io): void {
     .description('create a token for the app of an account; it is shown this once')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--ttl <time>', 'how long it is valid, such as 30d or 12h', '30d')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).createSession))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).createSession))
   group
     .command('sessions')
     .description('list the sessions of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).listSessions))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).listSessions))
   group
     .command('end-session')
     .description('end a session at once')
     .argument('<id>', 'the id of the session')
-    .action(ready(io, async () => (await import('./commands/accounts.ts')).endSession))
+    .action(run(io, async () => (await import('./commands/accounts.ts')).endSession))
 }
 
 function keyCommands(weir: Command, io: Io): void {
@@ -198,31 +198,31 @@ function keyCommands(weir: Command, io: Io): void {
           'account, for a test key all of test keys',
       )
       .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls'),
-  ).action(ready(io, async () => (await import('./commands/keys.ts')).createKey))
+  ).action(run(io, async () => (await import('./commands/keys.ts')).createKey))
   group
     .command('list')
     .description('list API keys')
     .option('--account <account>', 'only those of this account')
     .option('--management', 'those of the admin API')
-    .action(ready(io, async () => (await import('./commands/keys.ts')).listKeys))
+    .action(run(io, async () => (await import('./commands/keys.ts')).listKeys))
   limitOptions(
     group
       .command('limit')
       .description('change the limits of an API key; `none` lifts one, what is not named stays')
       .argument('<id>', 'the id of the key')
       .option('--name <name>', 'what to call it'),
-  ).action(ready(io, async () => (await import('./commands/keys.ts')).limitKey))
+  ).action(run(io, async () => (await import('./commands/keys.ts')).limitKey))
   group
     .command('revoke')
     .description('revoke a key at once')
     .argument('<id>', 'the id of the key')
-    .action(ready(io, async () => (await import('./commands/keys.ts')).revokeKey))
+    .action(run(io, async () => (await import('./commands/keys.ts')).revokeKey))
   group
     .command('rotate')
     .description('create a successor with the same rights; the old key ends now or after the overlap')
     .argument('<id>', 'the id of the key')
     .option('--overlap <time>', 'how long both work, such as 24h, 30m or 7d', '0')
-    .action(ready(io, async () => (await import('./commands/keys.ts')).rotateKey))
+    .action(run(io, async () => (await import('./commands/keys.ts')).rotateKey))
 }
 
 function limitOptions(command: Command): Command {
@@ -249,14 +249,14 @@ function creditCommands(weir: Command, io: Io): void {
       'when it ends, such as 2027-01-31, or never; without it purchased credit lives 12 months, daily credit until midnight UTC',
     )
     .option('--id <id>', 'an id of yours: the same id never grants twice')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).grantCredit))
+    .action(run(io, async () => (await import('./commands/credits.ts')).grantCredit))
   group
     .command('show')
     .description('show the balance of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--history', 'every line of its journal as well')
     .option('--csv', 'those lines alone, as CSV')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).showCredit))
+    .action(run(io, async () => (await import('./commands/credits.ts')).showCredit))
   group
     .command('statement')
     .description('show what a month has brought and used')
@@ -264,7 +264,7 @@ function creditCommands(weir: Command, io: Io): void {
     .option('--month <month>', 'such as 2026-11 (this month)')
     .option('--csv', 'its lines as CSV')
     .option('--html', 'a page to print')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).monthlyStatement))
+    .action(run(io, async () => (await import('./commands/credits.ts')).monthlyStatement))
   correctionCommands(group, io)
 }
 
@@ -276,7 +276,7 @@ function correctionCommands(group: Command, io: Io): void {
     .requiredOption('--lot <lot>', 'the lot that the payment bought (weir credits show)')
     .requiredOption('--usd <amount>', 'how much, in US dollars')
     .requiredOption('--id <id>', 'an id of yours: the same id never refunds twice')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).refundCredit))
+    .action(run(io, async () => (await import('./commands/credits.ts')).refundCredit))
   group
     .command('adjust')
     .description('correct a pool: add credit, or take free credit away')
@@ -284,15 +284,15 @@ function correctionCommands(group: Command, io: Io): void {
     .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
     .requiredOption('--usd <amount>', 'how much, in US dollars; negative takes away')
     .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).adjustCredit))
+    .action(run(io, async () => (await import('./commands/credits.ts')).adjustCredit))
   group
     .command('expire')
     .description('book the expiry of credit whose time is over; a running server does it by itself')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).expireCredit))
+    .action(run(io, async () => (await import('./commands/credits.ts')).expireCredit))
   group
     .command('debts')
     .description('list the accounts that owe something')
-    .action(ready(io, async () => (await import('./commands/credits.ts')).listDebts))
+    .action(run(io, async () => (await import('./commands/credits.ts')).listDebts))
 }
 
 function requestCommands(weir: Command, io: Io): void {
@@ -308,14 +308,14 @@ function requestCommands(weir: Command, io: Io): void {
     .option('--until <date>', 'only calls that ended before it')
     .option('--limit <number>', 'how many to list (50)')
     .option('--cursor <cursor>', 'go on behind the page before')
-    .action(ready(io, async () => (await import('./commands/requests.ts')).listRequests))
+    .action(run(io, async () => (await import('./commands/requests.ts')).listRequests))
   group
     .command('show')
     .description('show one call with its receipt: every attempt, and why it failed')
     .argument('<id>', 'the request id that its answer, its error or the log named')
-    .action(ready(io, async () => (await import('./commands/requests.ts')).showRequest))
+    .action(run(io, async () => (await import('./commands/requests.ts')).showRequest))
   withFilters(group.command('tail').description('print calls as they end, until interrupted')).action(
-    ready(io, async () => (await import('./commands/requests.ts')).tailRequests),
+    run(io, async () => (await import('./commands/requests.ts')).tailRequests),
   )
   weir
     .command('usage')
@@ -327,7 +327,7 @@ function requestCommands(weir: Command, io: Io): void {
     .option('--from <date>', 'the first day (30 days up to the last)')
     .option('--to <date>', 'the last day (today)')
     .option('--csv', 'print CSV')
-    .action(ready(io, async () => (await import('./commands/requests.ts')).showUsage))
+    .action(run(io, async () => (await import('./commands/requests.ts')).showUsage))
 }
 
 const reconcileHelp = `
@@ -364,13 +364,13 @@ function ledgerCommands(weir: Command, io: Io): void {
       'only what was booked on this UTC day: a date such as 2027-01-31, today or yesterday',
     )
     .addHelpText('after', auditHelp)
-    .action(ready(io, async () => (await import('./commands/ledger.ts')).audit))
+    .action(run(io, async () => (await import('./commands/ledger.ts')).audit))
   ledger
     .command('accept')
     .description('go on with the history the database has, where an anchored one was cut short or replaced')
     .requiredOption('--reason <text>', 'why: it is kept, and the audit tells it')
     .addHelpText('after', acceptHelp)
-    .action(ready(io, async () => (await import('./commands/ledger.ts')).accept))
+    .action(run(io, async () => (await import('./commands/ledger.ts')).accept))
   ledger
     .command('reconcile')
     .description("compare a provider's usage export with the ledger, call by call")
@@ -380,7 +380,7 @@ function ledgerCommands(weir: Command, io: Io): void {
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .addHelpText('after', reconcileHelp)
-    .action(ready(io, async () => (await import('./commands/ledger.ts')).reconcileLedger))
+    .action(run(io, async () => (await import('./commands/ledger.ts')).reconcileLedger))
 }
 
 function mcpCommands(weir: Command, io: Io): void {
@@ -395,7 +395,7 @@ function mcpCommands(weir: Command, io: Io): void {
       '--url <address>',
       'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
     )
-    .action(readyForClient(io, async () => (await import('./commands/mcp.ts')).serveMcp))
+    .action(runForClient(io, async () => (await import('./commands/mcp.ts')).serveMcp))
   mcpServerCommands(group, io)
 }
 
@@ -413,24 +413,24 @@ function mcpServerCommands(group: Command, io: Io): void {
     .option('--header <header...>', 'more that it is sent: "Name: value"')
     .option('--client-id <id>', 'the OAuth client that is registered at its authorisation server')
     .option('--client-secret <secret>', 'of that client; - reads standard input')
-    .action(ready(io, async () => (await import('./commands/mcp.ts')).addServer))
+    .action(run(io, async () => (await import('./commands/mcp.ts')).addServer))
   group
     .command('list')
     .description('list the MCP servers of an account')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/mcp.ts')).listServers))
+    .action(run(io, async () => (await import('./commands/mcp.ts')).listServers))
   group
     .command('test')
     .description('connect to a registered MCP server and list its tools')
     .argument('<name>', 'its name')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/mcp.ts')).testServer))
+    .action(run(io, async () => (await import('./commands/mcp.ts')).testServer))
   group
     .command('remove')
     .description('forget an MCP server and its secrets')
     .argument('<name>', 'its name')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/mcp.ts')).removeServer))
+    .action(run(io, async () => (await import('./commands/mcp.ts')).removeServer))
 }
 
 function modelCommands(weir: Command, io: Io): void {
@@ -440,7 +440,7 @@ function modelCommands(weir: Command, io: Io): void {
     .argument('[text]', 'only ids that contain this')
     .option('--available', 'only what can be called now: of providers with a key, and of servers that run')
     .option('--all', 'the whole catalog; in a terminal what can be called now is shown first')
-    .action(ready(io, async () => (await import('./commands/models.ts')).listModels))
+    .action(run(io, async () => (await import('./commands/models.ts')).listModels))
   weir
     .command('chat')
     .description('ask a running gateway; the reply is streamed, its receipt follows')
@@ -451,7 +451,7 @@ function modelCommands(weir: Command, io: Io): void {
       '--url <address>',
       'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
     )
-    .action(readyForClient(io, async () => (await import('./commands/chat.ts')).chat))
+    .action(runForClient(io, async () => (await import('./commands/chat.ts')).chat))
 }
 
 function catalogCommands(weir: Command, io: Io): void {
@@ -460,17 +460,17 @@ function catalogCommands(weir: Command, io: Io): void {
     .command('diff')
     .description('how a catalog file differs from the catalog in use')
     .argument('<file>', 'a catalog file')
-    .action(ready(io, async () => (await import('./commands/models.ts')).diffCatalog))
+    .action(run(io, async () => (await import('./commands/models.ts')).diffCatalog))
   group
     .command('import')
     .description('put a catalog file to use from the next start on')
     .argument('<file>', 'a catalog file')
-    .action(ready(io, async () => (await import('./commands/models.ts')).importCatalog))
+    .action(run(io, async () => (await import('./commands/models.ts')).importCatalog))
   group
     .command('export')
     .description('write the catalog in use to a file')
     .argument('<file>', 'where to; - is standard output')
-    .action(ready(io, async () => (await import('./commands/models.ts')).exportCatalog))
+    .action(run(io, async () => (await import('./commands/models.ts')).exportCatalog))
 }
 
 function voucherCommands(weir: Command, io: Io): void {
@@ -482,16 +482,16 @@ function voucherCommands(weir: Command, io: Io): void {
     .option('--count <number>', 'how many', '1')
     .option('--expires <date>', 'until when they can be redeemed')
     .option('--note <text>', 'what they are for')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).createVouchers))
+    .action(run(io, async () => (await import('./commands/payments.ts')).createVouchers))
   group
     .command('list')
     .description('list vouchers, the newest first')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).listVouchers))
+    .action(run(io, async () => (await import('./commands/payments.ts')).listVouchers))
   group
     .command('revoke')
     .description('make a voucher worthless; one that was redeemed stays credit')
     .argument('<id>', 'the id of the voucher')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).revokeVoucher))
+    .action(run(io, async () => (await import('./commands/payments.ts')).revokeVoucher))
 }
 
 function subscriptionCommands(weir: Command, io: Io): void {
@@ -505,19 +505,19 @@ function subscriptionCommands(weir: Command, io: Io): void {
     .option('--source <name>', 'who sells it', 'manual')
     .option('--from <date>', 'when the period begins (today)')
     .option('--to <date>', 'when it ends, if sooner than the product says')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).grantSubscription))
+    .action(run(io, async () => (await import('./commands/payments.ts')).grantSubscription))
   group
     .command('end')
     .description('end a subscription; its credit lasts until its period is over')
     .argument('<subscription>', 'its id')
     .option('--source <name>', 'who sells it', 'manual')
     .option('--refund', 'take back what is left of its credit')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).endSubscription))
+    .action(run(io, async () => (await import('./commands/payments.ts')).endSubscription))
   group
     .command('list')
     .description('list periods, the latest first')
     .option('--account <account>', 'only those of this account')
-    .action(ready(io, async () => (await import('./commands/payments.ts')).listSubscriptions))
+    .action(run(io, async () => (await import('./commands/payments.ts')).listSubscriptions))
 }
 
 function serveCommand(weir: Command, io: Io): void {
@@ -535,7 +535,7 @@ function serveCommand(weir: Command, io: Io): void {
     )
 }
 
-/** Only started by `serve`, with whose connection it works. */
+/** Started by `serve` alone, over a connection that it inherits. */
 function workerCommand(weir: Command, io: Io): void {
   weir
     .command('worker', { hidden: true })
@@ -547,7 +547,7 @@ function upkeepCommands(weir: Command, io: Io): void {
     .command('backup')
     .description('copy the database to a new file, also beside a running server')
     .argument('<file>', 'where to; a file that exists is never overwritten')
-    .action(ready(io, async () => (await import('./commands/service.ts')).backUpTo))
+    .action(run(io, async () => (await import('./commands/service.ts')).backUpTo))
   weir
     .command('restore')
     .description(
@@ -555,7 +555,7 @@ function upkeepCommands(weir: Command, io: Io): void {
     )
     .argument('<file>', 'what weir backup wrote')
     .option('--force', 'also where there is a database; it is moved aside, not deleted')
-    .action(ready(io, async () => (await import('./commands/service.ts')).restoreFrom))
+    .action(run(io, async () => (await import('./commands/service.ts')).restoreFrom))
   const config = weir.command('config').description('check and show the configuration')
   config
     .command('check')
@@ -566,7 +566,7 @@ function upkeepCommands(weir: Command, io: Io): void {
   config
     .command('show')
     .description('show every setting, its value and where it came from')
-    .action(ready(io, async () => (await import('./commands/service.ts')).showConfig))
+    .action(run(io, async () => (await import('./commands/service.ts')).showConfig))
   weir
     .command('connect')
     .description('what points a client at this gateway; without a name, the list of clients')
@@ -578,13 +578,13 @@ function upkeepCommands(weir: Command, io: Io): void {
     )
     .option('--model <id>', 'the model it calls, such as openai/gpt-5', 'sim/echo')
     .option('--write', 'write it into the configuration of the client; what is there stays')
-    .action(readyForClient(io, async () => (await import('./commands/connect.ts')).connect))
+    .action(runForClient(io, async () => (await import('./commands/connect.ts')).connect))
   weir
     .command('doctor')
     .description('look for what keeps the gateway from working')
     .option('--provider <id>', 'make one cheap call to this provider, and say what is wrong')
     .action(
-      ready(io, async ({ option }) =>
+      run(io, async ({ option }) =>
         option('provider') === undefined
           ? (await import('./commands/doctor.ts')).doctor
           : (await import('./commands/probe.ts')).probe,
@@ -605,7 +605,7 @@ function deploymentCommands(weir: Command, io: Io): void {
     .description('print a systemd unit for this executable; nothing is installed')
     .option('--user <name>', 'the system user it runs as', 'weir')
     .option('--exec <path>', 'the executable (this one)')
-    .action(ready(io, async () => (await import('./commands/service.ts')).printService))
+    .action(run(io, async () => (await import('./commands/service.ts')).printService))
   weir
     .command('healthcheck')
     .description('exit with 0 when the running gateway is ready, with 1 otherwise')
@@ -613,7 +613,7 @@ function deploymentCommands(weir: Command, io: Io): void {
       '--url <address>',
       'the base URL of the gateway (that of the server of the data directory, or the configured address)',
     )
-    .action(ready(io, async () => (await import('./commands/serve.ts')).healthcheck))
+    .action(run(io, async () => (await import('./commands/serve.ts')).healthcheck))
   weir
     .command('completions')
     .description('print a script that completes commands in bash, zsh or fish')
@@ -637,22 +637,22 @@ function webhookCommands(weir: Command, io: Io): void {
       '--event <event...>',
       'balance.low, lot.expiring, top_up.credited, key.created, key.limit_reached (all of them)',
     )
-    .action(ready(io, async () => (await import('./commands/webhooks.ts')).addWebhook))
+    .action(run(io, async () => (await import('./commands/webhooks.ts')).addWebhook))
   group
     .command('list')
     .description('list the webhooks of an account')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/webhooks.ts')).listWebhooks))
+    .action(run(io, async () => (await import('./commands/webhooks.ts')).listWebhooks))
   group
     .command('test')
     .description('send a message of the type webhook.test now; fails where it is not taken')
     .argument('<id>', 'the id of the webhook')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/webhooks.ts')).testWebhook))
+    .action(run(io, async () => (await import('./commands/webhooks.ts')).testWebhook))
   group
     .command('remove')
     .description('remove a webhook, and what waits for it')
     .argument('<id>', 'the id of the webhook')
     .requiredOption(...account)
-    .action(ready(io, async () => (await import('./commands/webhooks.ts')).removeWebhook))
+    .action(run(io, async () => (await import('./commands/webhooks.ts')).removeWebhook))
 }

@@ -107,7 +107,7 @@ export function listenFault(
 
 // Graceful shutdown: calls in flight are finished or settled.
 
-interface Serving {
+interface StopParts {
   readonly config: Pick<Config, 'timeouts'>
   readonly log: Log
   readonly server: Pick<ReturnType<typeof Bun.serve>, 'pendingRequests' | 'stop'>
@@ -119,7 +119,7 @@ interface Serving {
  * First readiness is withdrawn. Calls in flight end by themselves, or at the deadline with an error and a settled
  * charge. Then the connections and the store are closed.
  */
-export async function stopServing({ config, log, server, gateway, store }: Serving): Promise<void> {
+export async function stopServing({ config, log, server, gateway, store }: StopParts): Promise<void> {
   const { inFlight } = gateway
   gateway.drain()
   if (!(await within(config.timeouts.shutdown_ms, () => inFlight.size === 0))) {

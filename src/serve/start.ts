@@ -85,11 +85,19 @@ export async function startGateway(
   let front: Front
   try {
     const parts = { config, log, store, gateway }
-    const listens = (server: ListeningServer) => void (listening = server)
+    const onListening = (server: ListeningServer) => void (listening = server)
     front = workers
       ? await (
           await import('./workers/pool.ts')
-        ).serveWithWorkers({ ...parts, workers, count, env, clock: Date.now, catalog: live.file, listens })
+        ).serveWithWorkers({
+          ...parts,
+          workers,
+          count,
+          env,
+          clock: Date.now,
+          catalog: live.file,
+          onListening,
+        })
       : serveAlone(parts)
   } catch (error) {
     await store.close()
@@ -133,7 +141,7 @@ export async function startGateway(
       anchor: () => store.anchor(),
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,
-      failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
+      onFailure: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
     })
     const refreshing = setInterval(() => refreshAccounts(store), accountsEveryMs)
     const payments = sweepPayments(gateway.payments, config.ledger.sweep_ms, (error) =>

@@ -27,7 +27,7 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
     anchor: () => store.anchor(),
     clock: () => now,
     everyMs: never,
-    failed: () => undefined,
+    onFailure: () => undefined,
   })
   expect(await sweep.run()).toEqual({ recovered: 0, expired: 0, forgotten: 0 })
   now = noon + minute
@@ -56,7 +56,7 @@ test('a round in which something fails does all the rest and rejects, and the ne
     anchor: () => void done.push('anchor'),
     clock: () => noon,
     everyMs: never,
-    failed: () => undefined,
+    onFailure: () => undefined,
   })
   await expect(sweep.run()).rejects.toMatchObject({ code: 'store_unavailable' })
   expect(done).toEqual(['anchor', 'another store'])
@@ -89,7 +89,7 @@ test('money does not wait for a backlog of records, nor does a second round of t
     anchor: () => undefined,
     clock: () => noon,
     everyMs: 1,
-    failed: () => undefined,
+    onFailure: () => undefined,
   })
   await thrice.promise
   expect(swept).toBe(1)
@@ -113,7 +113,7 @@ test('a round that is stopped ends with the step it is in, and reports nothing',
     anchor: () => void done.push('anchor'),
     clock: () => noon,
     everyMs: 1,
-    failed: () => void done.push('failure'),
+    onFailure: () => void done.push('failure'),
   })
   await asked.promise
   sweep.stop()

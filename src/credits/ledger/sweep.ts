@@ -18,7 +18,7 @@ export interface Sweep {
 }
 
 /**
- * Starts a sweep every `everyMs`. Rounds never overlap; a failed one is reported to `failed` and the next still runs.
+ * Starts a sweep every `everyMs`. Rounds never overlap; a failed one is reported to `onFailure` and the next still runs.
  * The first runs after one interval: start-up does its own recovery.
  */
 export function startSweep(parts: {
@@ -29,7 +29,7 @@ export function startSweep(parts: {
   readonly anchor: () => void
   readonly clock: () => number
   readonly everyMs: number
-  readonly failed: (error: unknown) => void
+  readonly onFailure: (error: unknown) => void
 }): Sweep {
   let stopped = false
   // What fails in every round must not keep the rest from ever being done.
@@ -73,7 +73,7 @@ export function startSweep(parts: {
     }
   })
   // The step of a round that is stopped may find the store closed: what it left, the next start does.
-  const onFailure = (error: unknown) => stopped || parts.failed(error)
+  const onFailure = (error: unknown) => stopped || parts.onFailure(error)
   const tick = async () => {
     if (isRunning) firstOf((await money()).failures)
     else await run()

@@ -67,14 +67,14 @@ interface Watch {
 }
 
 /**
- * Keeps `live` up to date with the local servers until stopped. `changed` is called when a server appears, disappears
+ * Keeps `live` up to date with the local servers until stopped. `onChange` is called when a server appears, disappears
  * or lists other models. Only then is the catalog rebuilt, which takes time and memory.
  */
 export function watchServers(
   live: Live,
   discovery: Pick<Discovery, 'scan'>,
   config: Config,
-  changed: (change: 'found' | 'lost' | 'changed', server: LocalServer) => void,
+  onChange: (change: 'found' | 'lost' | 'changed', server: LocalServer) => void,
 ): Watch {
   let stopped = false
   let timer: ReturnType<typeof setTimeout>
@@ -86,12 +86,12 @@ export function watchServers(
       Object.assign(live, liveOf(config, servers, live.file))
       for (const server of servers) {
         const known = before.get(server.id)
-        if (!known?.models.length && server.models.length > 0) changed('found', server)
-        else if (known?.models.length && server.models.length === 0) changed('lost', server)
-        else if (!Bun.deepEquals(known, server)) changed('changed', server)
+        if (!known?.models.length && server.models.length > 0) onChange('found', server)
+        else if (known?.models.length && server.models.length === 0) onChange('lost', server)
+        else if (!Bun.deepEquals(known, server)) onChange('changed', server)
         before.delete(server.id)
       }
-      for (const server of before.values()) changed('lost', server)
+      for (const server of before.values()) onChange('lost', server)
     }
     again()
   }

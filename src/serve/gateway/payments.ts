@@ -149,7 +149,7 @@ export function sweepable({ payments, vouchers }: Pick<PaymentParts, 'payments' 
 export function sweepPayments(
   payments: Sweepable,
   everyMs: number,
-  failed: (error: unknown) => void,
+  onFailure: (error: unknown) => void,
 ): { stop(): void } {
   let running = false
   const timer = setInterval(() => {
@@ -157,7 +157,7 @@ export function sweepPayments(
     running = true
     payments
       .sweep(Date.now())
-      .catch(failed)
+      .catch(onFailure)
       .finally(() => (running = false))
   }, everyMs)
   timer.unref()

@@ -16,7 +16,7 @@ interface LinkParts {
   /** Handlers for the other side's requests, by method. Their errors are sent back. */
   readonly handlers: object
   /** Called with errors of handlers other than GatewayError: faults of ours. */
-  readonly failed: (method: string, error: unknown) => void
+  readonly onFailure: (method: string, error: unknown) => void
 }
 
 /** The messages of one turn of the event loop are sent as one frame, or as several of about this many characters. */
@@ -172,12 +172,12 @@ export class Link<
   }
 
   #refuse(number: number, method: string, error: unknown): void {
-    if (!(error instanceof GatewayError)) this.#parts.failed(method, error)
+    if (!(error instanceof GatewayError)) this.#parts.onFailure(method, error)
     if (number === 0) return
     try {
       this.#send([-number, false, sentError(error)])
     } catch (cause) {
-      this.#parts.failed(method, cause)
+      this.#parts.onFailure(method, cause)
       this.#send([-number, false, sentError(new GatewayError('internal_error'))])
     }
   }
@@ -232,20 +232,20 @@ function errorOf({ code, details }: SentError): Error {
 
 // A link over a socket pair that the worker inherits.
 
-interface ConnectParts extends Pick<LinkParts, 'handlers' | 'failed'> {
+interface ConnectParts extends Pick<LinkParts, 'handlers' | 'onFailure'> {
   readonly fd: number
   /** Called when the other side has closed or died; everything that it sent has been received. */
-  readonly closed: () => void
+  readonly onClose: () => void
 }
 
 /** A link over an open socket; the link owns the descriptor from now on. */
 export async function connectLink<
   Requests extends { [K in keyof Requests]: (...given: never[]) => unknown },
   Notifications extends { [K in keyof Notifications]: (...given: never[]) => unknown },
->({ fd, handlers, failed, closed }: ConnectParts): Promise<Link<Requests, Notifications>> {
+>({ fd, handlers, onFailure, onClose }: ConnectParts): Promise<Link<Requests, Notifications>> {
   const link = new Link<Requests, Notifications>({
     handlers,
-    failed,
+    onFailure,
     wire: { write: (bytes) => socket?.write(bytes) ?? 0, end: () => void socket?.end() },
   })
   let socket: Bun.Socket | undefined
@@ -256,14 +256,14 @@ export async function connectLink<
         try {
           link.onBytes(bytes)
         } catch (error) {
-          failed('a frame', error)
+          onFailure('a frame', error)
           from.terminate()
         }
       },
       drain: () => link.onDrain(),
       close() {
         link.onClose()
-        closed()
+        onClose()
       },
     },
   }

@@ -141,7 +141,7 @@ export class WorkerPool {
       log.error('a message of a worker failed', { what, error })
     let worker: WorkerProcess
     try {
-      worker = await spawnWorker({ env, handlers: ledger.handlers, failed: onFailure })
+      worker = await spawnWorker({ env, handlers: ledger.handlers, onFailure })
     } catch (error) {
       log.error('a worker could not be started', { error })
       return started(asError(error))
@@ -218,7 +218,7 @@ interface SpawnParts {
   readonly env: Environment
   /** Handlers for the worker's requests. */
   readonly handlers: object
-  readonly failed: (what: string, error: unknown) => void
+  readonly onFailure: (what: string, error: unknown) => void
 }
 
 interface WorkerProcess {
@@ -232,7 +232,7 @@ interface WorkerProcess {
 const settleMs = 1_000
 
 /** Starts a worker process, which then waits for `start`. */
-async function spawnWorker({ env, handlers, failed }: SpawnParts): Promise<WorkerProcess> {
+async function spawnWorker({ env, handlers, onFailure }: SpawnParts): Promise<WorkerProcess> {
   const [program, ...before] = ownCommand()
   const child = Bun.spawn([runningProgram() ?? program, ...before, 'worker'], {
     // With `--no-orphans` the worker exits if this process is killed.
@@ -243,8 +243,8 @@ async function spawnWorker({ env, handlers, failed }: SpawnParts): Promise<Worke
   const link = await connectLink<WorkerRequests, WorkerNotifications>({
     fd: child.stdio[3]!,
     handlers,
-    failed,
-    closed: closed.resolve,
+    onFailure,
+    onClose: closed.resolve,
   })
   // Without the link the worker could not charge anything, so it is killed.
   void closed.promise.then(() => child.kill('SIGKILL'))
@@ -438,7 +438,7 @@ interface WorkerFrontParts extends FrontParts {
   readonly clock: () => number
   readonly catalog: CatalogFile
   /** Called with the listening server, before the first worker sends requests. */
-  readonly listens: (front: Front['listening']) => void
+  readonly onListening: (front: Front['listening']) => void
 }
 
 /** Rejects with an error that says why the address cannot be listened on; then no process is left running. */
@@ -458,7 +458,7 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
       family: 'IPv4',
     }),
   }
-  parts.listens(listening)
+  parts.onListening(listening)
   const close = async () => {
     await server.stop(true)
     rmSync(socket, { force: true })

@@ -44,8 +44,8 @@ type LedgerLink = Link<LedgerRequests, LedgerNotifications>
  * `clock` gives milliseconds since 1970.
  */
 export async function runWorker(clock: () => number): Promise<void> {
-  let starting: Promise<Working> | undefined
-  let working: Working | undefined
+  let starting: Promise<RunningWorker> | undefined
+  let running: RunningWorker | undefined
   let stopping = false
   let log: Log | undefined
   const ended = Promise.withResolvers<void>()
@@ -53,8 +53,8 @@ export async function runWorker(clock: () => number): Promise<void> {
     if (stopping) return
     stopping = true
     // If the start failed there is nothing to stop.
-    const running = await starting?.catch(() => undefined)
-    await running?.stop()
+    const started = await starting?.catch(() => undefined)
+    await started?.stop()
     link.end()
   }
   const handlers: WorkerRequests & WorkerNotifications = {
@@ -62,25 +62,25 @@ export async function runWorker(clock: () => number): Promise<void> {
       const { config } = start
       log = createLog(config.log, { sink: standardErrorSink(), clock, secrets: secretsOf(config) })
       outliveRejections(log)
-      starting = startWorking(start, link, log, clock)
-      working = await starting
+      starting = startWorker(start, link, log, clock)
+      running = await starting
     },
-    callsOf: async (account) => working?.servant.inFlight.callsOf(account) ?? [],
-    healthOf: async (provider, account) => working?.servant.healthOf(provider, account),
-    holdDurable: (number) => working?.remote.holdDurable(number),
+    callsOf: async (account) => running?.gateway.inFlight.callsOf(account) ?? [],
+    healthOf: async (provider, account) => running?.gateway.healthOf(provider, account),
+    holdDurable: (number) => running?.remote.holdDurable(number),
     accountsChanged() {
-      working?.remote.accountsChanged()
-      working?.servant.accountsChanged()
+      running?.remote.accountsChanged()
+      running?.gateway.accountsChanged()
     },
-    offerRecovered: (offer) => working?.servant.offerRecovered(offer),
-    setLocalServers: (servers) => working?.setLocalServers(servers),
+    offerRecovered: (offer) => running?.gateway.offerRecovered(offer),
+    setLocalServers: (servers) => running?.setLocalServers(servers),
     drain: () => void stop(),
   }
   const link: LedgerLink = await connectLink({
     fd: linkFd,
     handlers,
-    failed: (what, error) => log?.error('a message of the ledger failed', { what, error }),
-    closed: () => (stopping ? ended.resolve() : process.exit(1)),
+    onFailure: (what, error) => log?.error('a message of the ledger failed', { what, error }),
+    onClose: () => (stopping ? ended.resolve() : process.exit(1)),
   })
   // A terminal sends these signals to all processes of the gateway; the ledger's process handles them.
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
@@ -89,20 +89,20 @@ export async function runWorker(clock: () => number): Promise<void> {
   endSoon()
 }
 
-interface Working {
-  readonly servant: WorkerGateway
+interface RunningWorker {
+  readonly gateway: WorkerGateway
   readonly remote: Remote
   setLocalServers(servers: WorkerStart['servers']): void
   stop(): Promise<void>
 }
 
 /** Rejects with an error that says why the address cannot be listened on. */
-async function startWorking(
+async function startWorker(
   { config, owner, port, forwardTo, servers, catalog }: WorkerStart,
   link: LedgerLink,
   log: Log,
   clock: () => number,
-): Promise<Working> {
+): Promise<RunningWorker> {
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const live = liveOf(config, servers, catalog)
@@ -111,7 +111,7 @@ async function startWorking(
   const remote = remoteOf(link, { inFlight, limits, clock: steadyClock(clock) })
   let listening: Server | undefined
   const server = () => listening
-  const servant = createWorkerGateway({
+  const gateway = createWorkerGateway({
     config,
     live,
     log,
@@ -123,15 +123,15 @@ async function startWorking(
     forwardTo,
   })
   try {
-    listening = listen(config, servant, { port, shared: true })
+    listening = listen(config, gateway, { port, shared: true })
   } catch (cause) {
     throw listenFault({ host: config.server.host, port }, cause)
   }
   Bun.gc(true)
-  const leaveMemory = servant.memory.watch()
-  const serving = { config, log, server: listening, gateway: servant, store: { close: async () => {} } }
+  const leaveMemory = gateway.memory.watch()
+  const serving = { config, log, server: listening, gateway, store: { close: async () => {} } }
   return {
-    servant,
+    gateway,
     remote,
     setLocalServers: (now) => void Object.assign(live, liveOf(config, now, catalog)),
     stop() {

@@ -24,7 +24,7 @@ export function joined<A extends Handlers<A>, B extends Handlers<B>>(
   most = 64 * 1024,
 ): Joined<Link<A, A>, Link<B, B>> {
   const faults: unknown[] = []
-  const failed = (_: string, error: unknown) => void faults.push(error)
+  const onFailure = (_: string, error: unknown) => void faults.push(error)
   let paused = false
   const waiting: (() => void)[] = []
   const later = (act: () => void) => {
@@ -59,8 +59,8 @@ export function joined<A extends Handlers<A>, B extends Handlers<B>>(
       },
     }
   }
-  const ours: Link<A, A> = new Link({ wire: wire('ours'), handlers: back, failed })
-  const theirs: Link<B, B> = new Link({ wire: wire('theirs'), handlers: answers, failed })
+  const ours: Link<A, A> = new Link({ wire: wire('ours'), handlers: back, onFailure })
+  const theirs: Link<B, B> = new Link({ wire: wire('theirs'), handlers: answers, onFailure })
   return {
     ours,
     theirs,
