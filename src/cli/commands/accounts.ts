@@ -227,17 +227,7 @@ function accessText(access: Access): string {
   return named.join(', ') || 'nothing'
 }
 
-interface Link {
-  readonly url: string
-  readonly expires_at: string | null
-}
-
-async function linkFor(
-  context: Context,
-  { identities }: Store,
-  account: Account,
-  kind: LinkKind,
-): Promise<Link> {
+async function linkFor(context: Context, { identities }: Store, account: Account, kind: LinkKind) {
   const wanted = { kind, account: account.id, consoleUrl: consoleUrl(context), now: context.io.clock() }
   const { url, expiresAt } = await newLink(identities, wanted)
   return { url, expires_at: isoTime(expiresAt) }

@@ -1,10 +1,12 @@
 // `weir credits grant|show`
 
+import type { Account } from '../../accounts/account.ts'
 import { formatCreditLine, freeIn } from '../../credits/balance.ts'
 import { lifeFault } from '../../credits/calendar.ts'
 import type { LedgerReader, LotBalance } from '../../credits/ledger/ledger.ts'
 import {
   type HistoryEntry,
+  type Month,
   MonthlySums,
   monthNamed,
   netOf,
@@ -15,6 +17,7 @@ import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
 import { csvOf, plural } from '../../text/csv.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
+import type { Store } from '../../store/store.ts'
 import { commandLineOperator, recordAct, unlessConflict, withAccount, withStore } from '../with-store.ts'
 
 /**
@@ -82,44 +85,23 @@ export async function showCredit(context: Context, invocation: Invocation): Prom
 
 // An account's credit for `weir credits show` and `weir accounts show`, in the format of GET /v1/credits.
 
-interface BalanceView {
-  readonly currency: 'USD'
-  /** What API calls could hold now, and what calls from the app could hold. */
-  readonly available: string
-  readonly app_available: string
-  readonly held: string
-  readonly debt: string
-  /** How much the account may owe; null if it may not owe anything. */
-  readonly credit_line: string | null
-  readonly pools: readonly PoolView[]
-  readonly total_purchased: string
-  readonly total_used: string
-}
-
-interface PoolView {
-  readonly type: Pool
-  readonly remaining: string
-  readonly api_spendable: boolean
-  readonly lots: readonly {
-    readonly id: string
-    readonly remaining: string
-    readonly expires_at: string | null
-  }[]
-}
+type BalanceView = Awaited<ReturnType<typeof balanceView>>
 
 /** Reads the balance as it is at `now`; amounts are decimal strings in US dollars. */
-export async function balanceView(ledger: LedgerReader, account: string, now: number): Promise<BalanceView> {
+export async function balanceView(ledger: LedgerReader, account: string, now: number) {
   const balance = await ledger.balance(account)
   const { lots, debt } = balance
   const { purchased, used } = await ledger.totals(account)
   const live = lots.filter((lot) => lot.remaining > 0n && (lot.expiresAt === null || lot.expiresAt > now))
   const held = sum(lots.map((lot) => lot.pinned))
   return {
-    currency: 'USD',
+    currency: 'USD' as const,
+    /** What API calls could hold now, and what calls from the app could hold. */
     available: formatUsd(freeIn(balance, fundingOf('api', false), now)),
     app_available: formatUsd(freeIn(balance, fundingOf('app', true), now)),
     held: formatUsd(held),
     debt: formatUsd(debt),
+    /** How much the account may owe; null if it may not owe anything. */
     credit_line: formatCreditLine(balance.creditLine),
     pools: pools.map((pool) => poolView(pool, live)),
     total_purchased: formatUsd(purchased),
@@ -127,7 +109,7 @@ export async function balanceView(ledger: LedgerReader, account: string, now: nu
   }
 }
 
-function poolView(pool: Pool, live: readonly LotBalance[]): PoolView {
+function poolView(pool: Pool, live: readonly LotBalance[]) {
   const lots = live.filter((lot) => lot.pool === pool)
   return {
     type: pool,
@@ -267,21 +249,7 @@ export async function listDebts(context: Context): Promise<void> {
 
 // `weir credits statement`: an account's credit and usage of a month, as a table, CSV or a page to print.
 
-interface StatementView {
-  readonly account: string
-  readonly email: string
-  readonly month: string
-  readonly currency: 'USD'
-  /** The account's credit before the month and after it, in all pools, less its debt. */
-  readonly opening: string
-  readonly closing: string
-  /** The debt at the end of the month, and the current credit line. */
-  readonly owed: string
-  readonly credit_line: string | null
-  /** By kind of entry; opening and these add up to closing. */
-  readonly totals: Readonly<Record<string, string>>
-  readonly entries: readonly HistoryView[]
-}
+type StatementView = Awaited<ReturnType<typeof statementOf>>
 
 export async function monthlyStatement(context: Context, invocation: Invocation): Promise<void> {
   const name = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
@@ -291,30 +259,35 @@ export async function monthlyStatement(context: Context, invocation: Invocation)
   const [csv, html] = [invocation.flag('csv'), invocation.flag('html')]
   if ([csv, html, context.json].filter(Boolean).length > 1)
     throw usageFault('a statement is --csv, --html or --json')
-  const view = await withAccount(context, invocation, async (store, account): Promise<StatementView> => {
-    const [sums, entries] = [new MonthlySums(), [] as StatementEntry[]]
-    const { opening, closing } = await store.statements.span(account.id, month, (entry) => {
-      sums.add(entry)
-      entries.push(entry)
-    })
-    let balance = netOf(opening)
-    const lines = entries.toReversed().map((entry) => ({ ...entry, balance: (balance += entry.amount) }))
-    const { creditLine } = await store.ledger.balance(account.id)
-    return {
-      account: account.id,
-      email: account.email,
-      month: name,
-      currency: 'USD',
-      opening: formatUsd(netOf(opening)),
-      closing: formatUsd(netOf(closing)),
-      owed: formatUsd(closing.owed),
-      credit_line: formatCreditLine(creditLine),
-      totals: Object.fromEntries(sums.kinds.map((movement) => [movement.kind, formatUsd(netOf(movement))])),
-      entries: historyView(lines),
-    }
-  })
+  const view = await withAccount(context, invocation, (store, account) => statementOf(store, account, month))
   const text = csv ? historyCsv(view.entries) : html ? page(view) : renderStatement(view)
   print(context, { json: view, text })
+}
+
+async function statementOf({ statements, ledger }: Store, { id, email }: Account, month: Month) {
+  const [sums, entries] = [new MonthlySums(), [] as StatementEntry[]]
+  const { opening, closing } = await statements.span(id, month, (entry) => {
+    sums.add(entry)
+    entries.push(entry)
+  })
+  let balance = netOf(opening)
+  const lines = entries.toReversed().map((entry) => ({ ...entry, balance: (balance += entry.amount) }))
+  const { creditLine } = await ledger.balance(id)
+  return {
+    account: id,
+    email,
+    month: month.name,
+    currency: 'USD' as const,
+    /** The account's credit before the month and after it, in all pools, less its debt. */
+    opening: formatUsd(netOf(opening)),
+    closing: formatUsd(netOf(closing)),
+    /** The debt at the end of the month, and the current credit line. */
+    owed: formatUsd(closing.owed),
+    credit_line: formatCreditLine(creditLine),
+    /** By kind of entry; opening and these add up to closing. */
+    totals: Object.fromEntries(sums.kinds.map((movement) => [movement.kind, formatUsd(netOf(movement))])),
+    entries: historyView(lines),
+  }
 }
 
 function renderStatement(view: StatementView): string {
@@ -363,21 +336,10 @@ function escapeHtml(text: string): string {
 
 // An account's statement from the journal, as a table, CSV or JSON.
 
-interface HistoryView {
-  readonly at: string
-  readonly transaction: number
-  readonly kind: HistoryEntry['kind']
-  readonly pool: HistoryEntry['pool']
-  readonly usd: string
-  readonly balance: string
-  readonly lot: string | null
-  readonly call: string | null
-  readonly model: string | null
-  readonly source: string | null
-}
+type HistoryView = ReturnType<typeof historyView>[number]
 
 /** Amounts as decimal strings of US dollars, moments as ISO text. */
-function historyView(entries: readonly HistoryEntry[]): HistoryView[] {
+function historyView(entries: readonly HistoryEntry[]) {
   return entries.map((entry) => ({
     at: new Date(entry.at).toISOString(),
     transaction: entry.tx,

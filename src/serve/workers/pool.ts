@@ -141,7 +141,7 @@ export class WorkerPool {
       log.error('a message of a worker failed', { what, error })
     let worker: WorkerProcess
     try {
-      worker = await spawnWorker({ env, handlers: ledger.handlers, onFailure })
+      worker = await spawnWorker(env, ledger.handlers, onFailure)
     } catch (error) {
       log.error('a worker could not be started', { error })
       return started(asError(error))
@@ -214,13 +214,6 @@ function asError(thrown: unknown): Error {
 
 // A worker process, from the ledger's process.
 
-interface SpawnParts {
-  readonly env: Environment
-  /** Handlers for the worker's requests. */
-  readonly handlers: object
-  readonly onFailure: (what: string, error: unknown) => void
-}
-
 interface WorkerProcess {
   readonly pid: number
   readonly link: Link<WorkerRequests, WorkerNotifications>
@@ -231,8 +224,12 @@ interface WorkerProcess {
 
 const settleMs = 1_000
 
-/** Starts a worker process, which then waits for `start`. */
-async function spawnWorker({ env, handlers, onFailure }: SpawnParts): Promise<WorkerProcess> {
+/** Starts a worker process, which then waits for `start`. `handlers` answer its requests. */
+async function spawnWorker(
+  env: Environment,
+  handlers: LedgerRequests & LedgerNotifications,
+  onFailure: (what: string, error: unknown) => void,
+): Promise<WorkerProcess> {
   const [program, ...before] = ownCommand()
   const child = Bun.spawn([runningProgram() ?? program, ...before, 'worker'], {
     // With `--no-orphans` the worker exits if this process is killed.
