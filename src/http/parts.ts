@@ -34,7 +34,7 @@ import type { ConversationStore, ResponseStore } from '../responses/response-sto
 import type { ParsedResponses } from '../responses/recall.ts'
 import type { FreeCredit } from './intake/free-credit.ts'
 import type { FreeReads, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
-import type { IdempotencyParts } from './intake/paid/idempotency.ts'
+import type { KeyedCallParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, CallBodyParts } from './intake/read-body.ts'
 import type { Site } from './intake/site.ts'
 import type { RunningCalls } from './mcp/running-calls.ts'
@@ -75,7 +75,7 @@ export interface IntakeParts extends CallBodyParts {
 }
 
 /** For routes that cost money: chats, embeddings, estimates. */
-export interface PaidParts extends IntakeParts, IdempotencyParts {
+export interface PaidParts extends IntakeParts, KeyedCallParts {
   readonly catalog: Pick<Catalog, 'find'>
   readonly chat: ChatParts
   readonly ledger: CallLedger
@@ -96,7 +96,7 @@ export interface AppParts {
 }
 
 /** Who people are, and how they prove it. */
-export interface IdentityParts extends AppParts {
+export interface IdentityServices extends AppParts {
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
@@ -151,7 +151,7 @@ export interface Seller {
 }
 
 /** How credit is paid for. */
-export interface PaymentParts {
+export interface PaymentServices {
   readonly payments: Payments
   readonly paymentStore: PaymentStore
   readonly vouchers: Vouchers
@@ -191,7 +191,8 @@ export interface McpAuthorization {
 }
 
 /** Everything routes depend on; each handler names the part it needs. */
-export interface HttpParts extends ServingParts, IdentityParts, RecordParts, PaymentParts, WebhookParts {
+export interface HttpParts
+  extends ServingParts, IdentityServices, RecordParts, PaymentServices, WebhookParts {
   readonly accounts: AccountStore
   readonly ledger: LedgerStore
   readonly identityStore: IdentityStore

@@ -13,7 +13,7 @@ import { wireError } from '../protocols/gemini/inbound/encode.ts'
 import type { Operation } from './docs/operation.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 
-export interface Call {
+export interface RouteCall {
   readonly request: Request
   readonly requestId: string
   /** The path parameters: `id` for `:id`, `*` for the rest. */
@@ -32,7 +32,7 @@ export interface Route<Parts = HttpParts> {
   /** `:name` stands for one segment, `*` for the rest. */
   readonly path: string
   /** Throws or rejects with GatewayError before the first byte. */
-  readonly handle: (parts: Parts, call: Call) => Response | Promise<Response>
+  readonly handle: (parts: Parts, call: RouteCall) => Response | Promise<Response>
   /** By API key by default. */
   readonly identify?: Identify
   /** The shape of errors for the clients of this route; the contract's own by default. */

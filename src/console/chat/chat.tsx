@@ -22,8 +22,8 @@ import {
 } from '../ui/kit.tsx'
 import { Composer, ModelPicker, pickedOf, usePickedModel } from './composer.tsx'
 import { Markdown } from './markdown.tsx'
-import { type Asked, type OpenThread, stopAnswerIn, useThread } from './open-thread.ts'
-import type { Answer, Approval, ApprovalRequest, Attachment, ToolCall, Turn } from './thread.ts'
+import { type AskedTurn, type OpenThread, stopAnswerIn, useThread } from './open-thread.ts'
+import type { Answer, Approval, ApprovalRequest, Attachment, ToolRun, ChatTurn } from './thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
@@ -40,7 +40,7 @@ export default function Chat() {
   const [searches, setSearches] = useState(false)
   const [servers, setServers] = useState<readonly string[]>([])
   /** Resolves with whether it was asked: not without a model. */
-  const ask = async (keep: number, asked: Asked, more: readonly string[] = []): Promise<boolean> => {
+  const ask = async (keep: number, asked: AskedTurn, more: readonly string[] = []): Promise<boolean> => {
     // A question may be sent before the models are known.
     const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
     if (!model) return false
@@ -50,7 +50,7 @@ export default function Chat() {
     return true
   }
   /** Continues the answer with the servers that it called. */
-  const decide = (index: number, turn: Turn, approvals: readonly Approval[]) => {
+  const decide = (index: number, turn: ChatTurn, approvals: readonly Approval[]) => {
     const asked = { text: '', attachments: [], approvals }
     void ask(index + 1, asked, serversFor(asked, turn))
   }
@@ -168,7 +168,7 @@ const states: Readonly<Record<Answer['state'], string>> = {
 }
 
 /** Approved calls can only run if their server is declared. */
-function serversFor({ approvals }: Asked, before: Turn | undefined): readonly string[] {
+function serversFor({ approvals }: AskedTurn, before: ChatTurn | undefined): readonly string[] {
   return approvals.length === 0 ? [] : (before?.answer.requests ?? []).map(({ server }) => server)
 }
 
@@ -301,7 +301,7 @@ function Conversations({ current, onNew, onOpened }: ConversationsProps) {
 }
 
 /** A conversation as a document of markdown. */
-function asMarkdown(title: string, turns: readonly Turn[]): string {
+function asMarkdown(title: string, turns: readonly ChatTurn[]): string {
   const parts = turns.map(({ text, attachments, approvals, answer }) =>
     [
       `## You`,
@@ -391,7 +391,7 @@ function Rename({ title, onRename }: { title: string; onRename: (title: string) 
 // One question and its answer: reasoning and tools folded, the text as it grows, and its cost.
 
 interface TurnProps {
-  readonly turn: Turn
+  readonly turn: ChatTurn
   /** While an answer is being written, no other question can be sent. */
   readonly locked: boolean
   /** The decisions about the answer's tool calls; undefined while it is the last turn. */
@@ -492,7 +492,7 @@ const toolNames: Readonly<Record<string, string>> = {
   function_call: 'Function',
 }
 
-function Tool({ tool }: { tool: ToolCall }) {
+function Tool({ tool }: { tool: ToolRun }) {
   const tone = tool.state === 'failed' ? 'bad' : tool.state === 'running' ? 'accent' : 'plain'
   return (
     <details className="mb-3 rounded-md border border-line px-3 py-1.5">

@@ -11,17 +11,17 @@ import { t } from '../strings/text.ts'
 import {
   after,
   type Answer,
-  type Item,
+  type ThreadItem,
   keptTurn,
   newAnswer,
   requestFor,
   type ResponseObject,
   type StreamEvent,
-  type Turn,
+  type ChatTurn,
 } from './thread.ts'
 
 interface KeptConversation extends OpenConversationView {
-  readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly Item[] }[]
+  readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly ThreadItem[] }[]
 }
 
 interface Asking {
@@ -32,12 +32,12 @@ interface Asking {
 }
 
 /** What is asked: a question, or that calls of tools go on or do not. */
-export type Asked = Pick<Turn, 'text' | 'attachments' | 'approvals'>
+export type AskedTurn = Pick<ChatTurn, 'text' | 'attachments' | 'approvals'>
 
 interface ShownThread {
   /** A new conversation gets its id when its first answer begins. */
   readonly id: string | undefined
-  readonly turns: readonly Turn[]
+  readonly turns: readonly ChatTurn[]
   readonly title: string
   readonly loading: boolean
   /** Another page, or one that was closed a moment ago, has asked something and is not answered yet. */
@@ -87,7 +87,7 @@ export class OpenThread {
   #loading: Promise<KeptConversation> | undefined
   #running: AbortController | null = null
   /** Answers that a question was asked instead of. They are deleted once that has its own. */
-  #replaced: readonly Turn[] = []
+  #replaced: readonly ChatTurn[] = []
   /** What the next question has to wait for. */
   #ready: Promise<void> = Promise.resolve()
 
@@ -133,12 +133,12 @@ export class OpenThread {
   }
 
   /** Asks after the first `keep` turns; later turns are dropped. */
-  async send(keep: number, { text, attachments, approvals }: Asked, asking: Asking): Promise<void> {
+  async send(keep: number, { text, attachments, approvals }: AskedTurn, asking: Asking): Promise<void> {
     if (this.#running) return
     const controller = new AbortController()
     this.#running = controller
     busy.add(this)
-    const turn: Turn = { key: newId(), text, attachments, approvals, answer: newAnswer(asking.model) }
+    const turn: ChatTurn = { key: newId(), text, attachments, approvals, answer: newAnswer(asking.model) }
     const replaced = this.#shown.turns[keep]?.answer.id ?? null
     this.#replaced = [...this.#replaced, ...this.#shown.turns.slice(keep)]
     this.#show({ turns: [...this.#shown.turns.slice(0, keep), turn], error: null })
@@ -150,7 +150,7 @@ export class OpenThread {
     await this.#ready
   }
 
-  async #answer(turn: Turn, replaced: string | null, asking: Asking, signal: AbortSignal): Promise<void> {
+  async #answer(turn: ChatTurn, replaced: string | null, asking: Asking, signal: AbortSignal): Promise<void> {
     const before = this.#shown.id
     let conversation: string
     try {
@@ -200,7 +200,7 @@ export class OpenThread {
   }
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
-  async #begin(first: Turn, model: string): Promise<ConversationView> {
+  async #begin(first: ChatTurn, model: string): Promise<ConversationView> {
     const made = await call<ConversationView>('POST', 'conversations', { title: titleOf(first), model })
     this.#known = made
     this.#show({ title: made.title })
@@ -208,7 +208,7 @@ export class OpenThread {
   }
 
   /** `lost`: the gateway may have answered, or still be answering, but this page does not receive it. */
-  async #relay(turn: Turn, conversation: string, asking: Asking, signal: AbortSignal) {
+  async #relay(turn: ChatTurn, conversation: string, asking: Asking, signal: AbortSignal) {
     let answer = turn.answer
     let requestId: string | null = null
     let lost = false
@@ -286,7 +286,7 @@ export class OpenThread {
     }
   }
 
-  #drop(which: (turn: Turn) => boolean): void {
+  #drop(which: (turn: ChatTurn) => boolean): void {
     this.#show({ turns: this.#shown.turns.filter((turn) => !which(turn)) })
   }
 
@@ -364,7 +364,7 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 /** The beginning of its question, or the names of its files. */
-export function titleOf({ text, attachments }: Pick<Turn, 'text' | 'attachments'>): string {
+export function titleOf({ text, attachments }: Pick<ChatTurn, 'text' | 'attachments'>): string {
   const plain = text.replace(/[#*`>_|]+/g, '')
   const words = [plain, attachments.map(({ name }) => name).join(', ')]
     .map((said) => said.replace(/\s+/g, ' ').trim())

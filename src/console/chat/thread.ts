@@ -7,7 +7,7 @@ export interface Attachment {
   readonly data: string
 }
 
-export interface ToolCall {
+export interface ToolRun {
   readonly id: string
   readonly kind: string
   readonly label: string
@@ -30,7 +30,7 @@ export interface Approval {
 }
 
 /** A page that an answer cites. */
-export interface Source {
+export interface CitedSource {
   readonly url: string
   readonly title: string
 }
@@ -42,9 +42,9 @@ export interface Answer {
   readonly model: string
   readonly text: string
   readonly reasoning: string
-  readonly tools: readonly ToolCall[]
+  readonly tools: readonly ToolRun[]
   readonly requests: readonly ApprovalRequest[]
-  readonly sources: readonly Source[]
+  readonly sources: readonly CitedSource[]
   readonly state: 'running' | 'done' | 'cut' | 'stopped' | 'failed'
   readonly stored: boolean
   /** `code` as in the error reference; null for a fault that the page found itself. */
@@ -54,7 +54,7 @@ export interface Answer {
   readonly tokens: { readonly input: number; readonly output: number } | null
 }
 
-export interface Turn {
+export interface ChatTurn {
   readonly key: string
   readonly text: string
   readonly attachments: readonly Attachment[]
@@ -86,14 +86,14 @@ export function newAnswer(model: string): Answer {
 export interface StreamEvent {
   readonly type: string
   readonly delta?: string
-  readonly item?: Item
+  readonly item?: ThreadItem
   readonly annotation?: Annotation
   readonly response?: ResponseObject
   readonly code?: string
   readonly message?: string
 }
 
-export interface Item {
+export interface ThreadItem {
   readonly id?: string
   readonly type: string
   readonly role?: string
@@ -132,7 +132,7 @@ export interface ResponseObject {
   readonly status: string
   readonly store?: boolean
   readonly previous_response_id?: string | null
-  readonly output: readonly Item[]
+  readonly output: readonly ThreadItem[]
   readonly error: { readonly code: string; readonly message: string } | null
   readonly usage?: {
     readonly input_tokens: number
@@ -173,7 +173,7 @@ export function after(answer: Answer, event: StreamEvent): Answer {
   }
 }
 
-function withItem(answer: Answer, item: Item): Answer {
+function withItem(answer: Answer, item: ThreadItem): Answer {
   const request = requestOf(item)
   if (request) {
     const others = answer.requests.filter(({ id }) => id !== request.id)
@@ -185,7 +185,7 @@ function withItem(answer: Answer, item: Item): Answer {
   return { ...answer, tools: [...others, tool] }
 }
 
-function toolOf(item: Item): ToolCall | undefined {
+function toolOf(item: ThreadItem): ToolRun | undefined {
   const { id = '', type, name, status, error } = item
   if (!/_call$|^mcp_list_tools$/.test(type)) return undefined
   const state =
@@ -197,14 +197,17 @@ function toolOf(item: Item): ToolCall | undefined {
   return { id, kind: type, label, state, detail }
 }
 
-function requestOf(item: Item): ApprovalRequest | undefined {
+function requestOf(item: ThreadItem): ApprovalRequest | undefined {
   const { id, type, name = '', server_label: server = '', arguments: json = '' } = item
   if (type !== 'mcp_approval_request' || id === undefined) return undefined
   return { id, server, tool: name, arguments: json }
 }
 
 /** The sources with one more, if it is a page and not among them. */
-function withCitation(sources: readonly Source[], annotation: Annotation | undefined): readonly Source[] {
+function withCitation(
+  sources: readonly CitedSource[],
+  annotation: Annotation | undefined,
+): readonly CitedSource[] {
   const { type, url = '', title } = annotation ?? {}
   if (type !== 'url_citation' || !/^https?:\/\//i.test(url) || !URL.canParse(url)) return sources
   return sources.some((known) => known.url === url) ? sources : [...sources, { url, title: title || url }]
@@ -229,9 +232,9 @@ function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
 }
 
 /** A stored turn: the response with its input items. */
-export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn {
+export function keptTurn(response: ResponseObject, input: readonly ThreadItem[]): ChatTurn {
   const { output } = response
-  const of = (type: string, read: (item: Item) => string) =>
+  const of = (type: string, read: (item: ThreadItem) => string) =>
     output.flatMap((item) => (item.type === type ? [read(item)] : [])).join('\n\n')
   const answer: Answer = {
     ...newAnswer(response.model),
@@ -253,28 +256,28 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
   }
 }
 
-function approvalIn({ type, approval_request_id: id, approve }: Item): Approval[] {
+function approvalIn({ type, approval_request_id: id, approve }: ThreadItem): Approval[] {
   return type === 'mcp_approval_response' && id !== undefined ? [{ id, approve: approve === true }] : []
 }
 
-function partsOf(item: Item): readonly Part[] {
+function partsOf(item: ThreadItem): readonly Part[] {
   if (typeof item.content === 'string') return [{ type: 'input_text', text: item.content }]
   return item.content ?? []
 }
 
-function textIn(item: Item): string {
+function textIn(item: ThreadItem): string {
   return partsOf(item)
     .map(({ text, refusal }) => text ?? refusal ?? '')
     .filter((text) => text !== '')
     .join('\n\n')
 }
 
-function reasoningIn(item: Item): string {
+function reasoningIn(item: ThreadItem): string {
   return [...(item.summary ?? []), ...partsOf(item)].map(({ text }) => text ?? '').join('\n\n')
 }
 
 /** A question as `userItem` wrote it: text before its last text is that of a file. */
-function questionIn(item: Item): Pick<Turn, 'text' | 'attachments'> {
+function questionIn(item: ThreadItem): Pick<ChatTurn, 'text' | 'attachments'> {
   const parts = partsOf(item)
   const words = parts.findLastIndex(({ text }) => text !== undefined)
   const attachments = parts.map((part, index) => (index === words ? undefined : attachmentOf(part)))
@@ -297,7 +300,10 @@ function attachmentOf(part: Part): Attachment | undefined {
  * What is sent for the last of these turns: the response it continues, and the input. Turns that were not stored, since
  * they were stopped or failed, go along as text.
  */
-export function requestFor(turns: readonly Turn[]): { previous: string | null; input: readonly object[] } {
+export function requestFor(turns: readonly ChatTurn[]): {
+  previous: string | null
+  input: readonly object[]
+} {
   const before = turns.slice(0, -1)
   const kept = before.findLastIndex(
     ({ answer }) => answer.stored && answer.state !== 'failed' && answer.id !== null,
@@ -312,7 +318,7 @@ export function requestFor(turns: readonly Turn[]): { previous: string | null; i
   return { previous: before[kept]?.answer.id ?? null, input: [...input, ...askedBy(turns.at(-1)!)] }
 }
 
-function askedBy(turn: Turn): readonly object[] {
+function askedBy(turn: ChatTurn): readonly object[] {
   if (turn.approvals.length === 0) return [userItem(turn)]
   return turn.approvals.map(({ id, approve }) => ({
     type: 'mcp_approval_response',
@@ -321,7 +327,7 @@ function askedBy(turn: Turn): readonly object[] {
   }))
 }
 
-function userItem({ text, attachments }: Turn): object {
+function userItem({ text, attachments }: ChatTurn): object {
   const parts = attachments.map(({ name, type, data }) => {
     if (type.startsWith('image/')) return { type: 'input_image', image_url: data, detail: 'auto' }
     if (data.startsWith('data:')) return { type: 'input_file', filename: name, file_data: data }

@@ -24,7 +24,7 @@ import type { HttpParts } from '../parts.ts'
 import { paymentRoutes } from '../payments/admin.ts'
 import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
 import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
-import type { Call } from '../route.ts'
+import type { RouteCall } from '../route.ts'
 import { conversationRoutes } from './conversations.ts'
 import { creditRoutes } from './credits.ts'
 import { keyRoutes } from './keys.ts'
@@ -82,7 +82,7 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   newManagementKeyRoute,
 ]
 
-type Asking = Pick<Call, 'request' | 'requestId' | 'askedBy'>
+type Asking = Pick<RouteCall, 'request' | 'requestId' | 'askedBy'>
 
 /** Answers a request below `/console/api/`. Throws GatewayError for every refusal. */
 export async function consoleApi(

@@ -9,7 +9,14 @@ import { GatewayError, type RefusedCredential } from '../../errors/errors.ts'
 import type { RequestLogRow } from '../../observe/request-log.ts'
 import type { Operation } from '../docs/operation.ts'
 import type { ServingParts } from '../parts.ts'
-import { type Call, errorResponse, type Identify, newRequestId, type Refuse, type Route } from '../route.ts'
+import {
+  type RouteCall,
+  errorResponse,
+  type Identify,
+  newRequestId,
+  type Refuse,
+  type Route,
+} from '../route.ts'
 import { authenticate, authenticateSession } from './authenticate.ts'
 import { requireOwnOrigin, sessionCookie } from './site.ts'
 
@@ -18,7 +25,7 @@ export async function answerRoute<Parts extends ServingParts>(
   parts: Parts,
   route: Route<Parts>,
   request: Request,
-  params: Call['params'],
+  params: RouteCall['params'],
 ): Promise<Response> {
   const requestId = newRequestId()
   const arrivedAt = performance.now()
@@ -32,7 +39,7 @@ export async function answerRoute<Parts extends ServingParts>(
       askedBy(credentialOf(identified))
       return identified
     })
-  const call: Call = { request, requestId, params, caller, askedBy }
+  const call: RouteCall = { request, requestId, params, caller, askedBy }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
       checkHeaders(request.headers, parts.body.maxHeaderBytes)
@@ -73,7 +80,7 @@ function callerOf(parts: ServingParts, request: Request, identify: Identify | un
 
 /** A handler that answers its caller with JSON. */
 export function asCaller<Parts>(
-  describe: (parts: Parts, caller: Caller, call: Call) => object | Promise<object>,
+  describe: (parts: Parts, caller: Caller, call: RouteCall) => object | Promise<object>,
 ): Route<Parts>['handle'] {
   return async (parts, call) => Response.json(await describe(parts, await call.caller(), call))
 }

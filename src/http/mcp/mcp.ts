@@ -6,7 +6,7 @@ import { credentialOf, logOwnFault, noteRefusal } from '../intake/answer.ts'
 import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { Site } from '../intake/site.ts'
 import type { HttpParts } from '../parts.ts'
-import { type Call, errorResponse, newRequestId, type Route } from '../route.ts'
+import { type RouteCall, errorResponse, newRequestId, type Route } from '../route.ts'
 import { getCredits } from '../v1/account.ts'
 import { createChatCompletion, estimateCall } from '../v1/chat.ts'
 import { listModels } from '../v1/models.ts'
@@ -28,7 +28,7 @@ export const callMcp: Route = {
   operation: async () => (await import('../service/documentation.ts')).mcp,
 }
 
-async function serve(parts: HttpParts, call: Call): Promise<Response> {
+async function serve(parts: HttpParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseForeignPage(parts, request)
   refuseByHeaders(request.headers, parts.body)

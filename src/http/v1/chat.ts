@@ -10,7 +10,7 @@ import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 import { embeddingAddresses } from '../../protocols/openai-chat/inbound/read.ts'
 import { inbound as textCompletions } from '../../protocols/openai-completions/inbound.ts'
 import type { Inbound, InboundRequest } from '../../protocols/protocol.ts'
-import type { Call, Refuse, Route } from '../route.ts'
+import type { RouteCall, Refuse, Route } from '../route.ts'
 import {
   kindOfCaller,
   type PaidRun,
@@ -37,7 +37,7 @@ export const createCompletion: Route<ServingParts> = {
   operation: async () => (await import('./chat-documentation.ts')).completion,
 }
 
-async function serve(parts: PaidParts, call: Call, inbound: Inbound): Promise<Response> {
+async function serve(parts: PaidParts, call: RouteCall, inbound: Inbound): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
@@ -73,7 +73,7 @@ const openai: EmbeddingProtocol = { asked: (body) => body, answer: embeddingBody
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function serveEmbedding(
   parts: PaidParts,
-  call: Call,
+  call: RouteCall,
   protocol: EmbeddingProtocol,
 ): Promise<Response> {
   const arrivedAt = performance.now()
@@ -130,7 +130,7 @@ export const estimateCall: Route<ServingParts> = {
   operation: async () => (await import('./chat-documentation.ts')).estimate,
 }
 
-async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Response> {
+async function answer(parts: PaidParts & ResponseParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()
@@ -148,7 +148,7 @@ async function answer(parts: PaidParts & ResponseParts, call: Call): Promise<Res
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(
   parts: PaidParts & ResponseParts,
-  { request, requestId }: Call,
+  { request, requestId }: RouteCall,
   { caller, json, bytes }: ReadBody & { readonly caller: Caller },
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {
   const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined

@@ -20,10 +20,10 @@ import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/pai
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { PaidParts } from '../parts.ts'
-import { type Call, refuseGemini } from '../route.ts'
+import { type RouteCall, refuseGemini } from '../route.ts'
 import { serveEmbedding } from './chat.ts'
 
-type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
+type Act = (parts: PaidParts, call: RouteCall, model: string) => Promise<Response>
 
 const methods: Readonly<Record<string, Act>> = {
   generateContent: (...given) => generate(...given, 'whole'),
@@ -34,7 +34,7 @@ const methods: Readonly<Record<string, Act>> = {
 }
 
 /** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
-export async function callGemini(parts: PaidParts, call: Call): Promise<Response> {
+export async function callGemini(parts: PaidParts, call: RouteCall): Promise<Response> {
   const path = decodePath(call.params['*']!)
   const colon = path.lastIndexOf(':')
   const method = path.slice(colon + 1)
@@ -49,7 +49,7 @@ export async function callGemini(parts: PaidParts, call: Call): Promise<Response
 
 async function generate(
   parts: PaidParts,
-  call: Call,
+  call: RouteCall,
   model: string,
   kind: 'whole' | 'stream',
 ): Promise<Response> {
@@ -72,7 +72,7 @@ function isEventStream({ headers }: Response): boolean {
 }
 
 /** Vectors, as POST /v1/embeddings makes them. */
-function embed(parts: PaidParts, call: Call, model: string, method: EmbeddingMethod): Promise<Response> {
+function embed(parts: PaidParts, call: RouteCall, model: string, method: EmbeddingMethod): Promise<Response> {
   return serveEmbedding(parts, call, {
     asked: (body) => openaiEmbedding(method, body, model),
     answer: (vectors, _, usage, bill, context) => embeddingAnswer(method, vectors, usage, bill, context),
@@ -81,7 +81,7 @@ function embed(parts: PaidParts, call: Call, model: string, method: EmbeddingMet
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
-async function count(parts: PaidParts, call: Call, model: string): Promise<Response> {
+async function count(parts: PaidParts, call: RouteCall, model: string): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()

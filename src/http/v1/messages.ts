@@ -5,7 +5,7 @@ import type { JsonObject } from '../../conversation/request.ts'
 import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../intake/authenticate.ts'
-import { type Call, type Identify, refusalIn, type Refuse, type Route } from '../route.ts'
+import { type RouteCall, type Identify, refusalIn, type Refuse, type Route } from '../route.ts'
 import { refusedLater } from '../intake/answer.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
@@ -38,7 +38,7 @@ export const countMessageTokens: Route<ServingParts> = {
   operation: async () => (await import('./messages-documentation.ts')).countTokens,
 }
 
-async function serve(parts: PaidParts, call: Call): Promise<Response> {
+async function serve(parts: PaidParts, call: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
@@ -53,7 +53,7 @@ async function serve(parts: PaidParts, call: Call): Promise<Response> {
   return withRequestId(await serveChat(parts, chat, refuseMessages))
 }
 
-async function count(parts: PaidParts, call: Call): Promise<Response> {
+async function count(parts: PaidParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()

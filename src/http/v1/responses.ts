@@ -25,10 +25,10 @@ import { refusedLater } from '../intake/answer.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts, PaidParts, ResponseParts } from '../parts.ts'
-import type { Call } from '../route.ts'
+import type { RouteCall } from '../route.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
-export async function createResponse(parts: PaidParts & ResponseParts, asked: Call): Promise<Response> {
+export async function createResponse(parts: PaidParts & ResponseParts, asked: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
@@ -117,7 +117,10 @@ export async function callOf(
  * Counts the tokens of a request, with the conversation that it continues, without sending it anywhere. Counts as a
  * request of its caller, and costs nothing. Rejects with GatewayError as the response itself would.
  */
-export async function countInputTokens(parts: PaidParts & ResponseParts, asked: Call): Promise<Response> {
+export async function countInputTokens(
+  parts: PaidParts & ResponseParts,
+  asked: RouteCall,
+): Promise<Response> {
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
   const caller = await asked.caller()
@@ -153,7 +156,7 @@ export type StoredParts = Pick<
   'responses' | 'parsedResponses' | 'body' | 'largeBodies' | 'keepOpen' | 'closeWhenIdle'
 >
 
-type Asked = Pick<Call, 'request' | 'requestId' | 'params'>
+type Asked = Pick<RouteCall, 'request' | 'requestId' | 'params'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
 export async function showResponse(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject> {

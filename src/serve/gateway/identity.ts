@@ -12,14 +12,14 @@ import { Allowances, Welcomes } from '../../credits/welcome.ts'
 import { usd } from '../../credits/money.ts'
 import { FreeCredit } from '../../http/intake/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/site.ts'
-import type { IdentityParts } from '../../http/parts.ts'
+import type { IdentityServices } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 
 /** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
 const mostIssuerBytes = 4 * 1024 * 1024
 
-export function identityParts({ config, store, log, clock, server }: GatewayParts): IdentityParts {
+export function identityParts({ config, store, log, clock, server }: GatewayParts): IdentityServices {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()

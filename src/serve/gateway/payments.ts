@@ -4,7 +4,7 @@ import { fetchBounded } from '../../transport/bounded-body.ts'
 import type { Config } from '../../config/config.ts'
 import { type ExternalProcessorId, externalProcessorIds, parseMinor, parseRate } from '../../payments/news.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
-import type { PaymentParts } from '../../http/parts.ts'
+import type { PaymentServices } from '../../http/parts.ts'
 import { HookLimit } from '../../http/intake/paid/limits.ts'
 import { usd } from '../../credits/money.ts'
 import type { Store } from '../../store/store.ts'
@@ -21,7 +21,7 @@ import type { GatewayParts } from './gateway-parts.ts'
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-export function paymentParts(parts: GatewayParts): PaymentParts {
+export function paymentParts(parts: GatewayParts): PaymentServices {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
   const { name = null, address = null, gstin = null } = config.payments.seller
@@ -136,7 +136,7 @@ export interface Sweepable {
 }
 
 /** The sweep of everything that a killed process may have left unfinished. */
-export function sweepable({ payments, vouchers }: Pick<PaymentParts, 'payments' | 'vouchers'>): Sweepable {
+export function sweepable({ payments, vouchers }: Pick<PaymentServices, 'payments' | 'vouchers'>): Sweepable {
   return {
     sweep: async (now) => {
       await payments.sweep(now)
