@@ -23,11 +23,6 @@ export function whenDone<T, R>(
   return done instanceof Promise ? done.then(following, failed) : following(done)
 }
 
-/** As `whenDone`, of a value that is there already or will be. */
-export function andThen<T, R>(value: Awaitable<T>, following: (value: T) => Awaitable<R>): Awaitable<R> {
-  return value instanceof Promise ? value.then(following) : following(value)
-}
-
 /**
  * Resolves when `work` has settled, either way, or `ms` milliseconds have passed. Never rejects. A process that has
  * nothing else to do does not stay for the rest of the time.

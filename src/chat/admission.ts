@@ -1,7 +1,6 @@
 // Whether a caller may use a model now. The order of the refusals is part of the contract.
 
 import { type Account, type Caller, mayUse } from '../accounts/account.ts'
-import { andThen, type Awaitable } from '../async/async.ts'
 import type { Model } from '../catalog/row.ts'
 import { tokenBuckets } from '../conversation/usage.ts'
 import { remainingIn } from '../credits/balance.ts'
@@ -12,13 +11,7 @@ import { joinWarnings, noWarnings, type Warning } from '../protocols/lowering.ts
 import type { Routing } from '../protocols/protocol.ts'
 import { anywhere } from '../protocols/request/gateway-tools.ts'
 import type { PaidCall } from './call.ts'
-import {
-  countingFor,
-  type CountingParts,
-  promptBound,
-  promptCount,
-  type SharedCounting,
-} from './counting/token-counter.ts'
+import { countingFor, promptBound, promptCount, type SharedCounting } from './counting/token-counter.ts'
 import { ownerHint } from './in-flight.ts'
 import type { ChatParts } from './parts.ts'
 import type { SizedRouting } from './routing/candidates.ts'
@@ -100,18 +93,12 @@ type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'
 type AskedCall = Pick<PaidCall, 'caller' | 'request'>
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
-export function admit(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Awaitable<Admitted> {
-  return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
-    admittedBy(parts, call, purpose, balance),
-  )
-}
-
-function admittedBy(
+export async function admit(
   parts: AdmissionParts,
   { caller, request }: AskedCall,
   purpose: Purpose,
-  balance: Balance,
-): Admitted {
+): Promise<Admitted> {
+  const balance = await parts.ledger.balance(caller.account.id)
   const { model: id, fallbacks } = request.envelope
   const first = modelFor(parts, caller, id)
   const refused = refusedBy(parts, caller, first, purpose, balance)
@@ -196,25 +183,18 @@ export function routingFor({ mode }: Pick<Caller, 'mode'>, routing: Routing): Ro
 // The size of a prompt where a limit of price depends on it: some prices rise with the length of the prompt.
 
 /** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */
-export function sizedRouting(
+export async function sizedRouting(
   parts: SharedCounting,
   { caller, request, bodyBytes }: Pick<PaidCall, 'caller' | 'request' | 'bodyBytes'>,
   models: readonly Model[],
   routing: Routing,
-): Awaitable<SizedRouting> {
+): Promise<SizedRouting> {
   const { input, output } = routing.maxPrice
   if (input === undefined && output === undefined) return routing
   const tiers = models.flatMap(({ offers }) => offers.flatMap(({ price }) => price.tiers))
   if (tiers.length === 0) return routing
   const most = promptBound(request.promptParts, bodyBytes)
   if (tiers.every(({ abovePromptTokens }) => most <= abovePromptTokens)) return routing
-  return countPrompt(countingFor(parts, caller.account.id), request.promptParts, routing)
-}
-
-async function countPrompt(
-  parts: CountingParts,
-  prompt: Parameters<typeof promptCount>[1],
-  routing: Routing,
-): Promise<SizedRouting> {
-  return { ...routing, promptTokens: await promptCount(parts, prompt) }
+  const counting = countingFor(parts, caller.account.id)
+  return { ...routing, promptTokens: await promptCount(counting, request.promptParts) }
 }

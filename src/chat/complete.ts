@@ -24,17 +24,14 @@ import { withThoughts } from './upstream/thoughts.ts'
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
   const received = transcribe(parts, incoming)
-  const admission = admit(parts, received, 'chat')
-  const { models, warnings, balance } = admission instanceof Promise ? await admission : admission
+  const { models, warnings, balance } = await admit(parts, received, 'chat')
   const { n } = received.request.envelope
   const asked = routingFor(received.caller, received.request.envelope.routing)
-  const sized = sizedRouting(parts, received, models, asked)
-  const routing = sized instanceof Promise ? await sized : sized
+  const routing = await sizedRouting(parts, received, models, asked)
   const able = candidatesFor(models, parts.providers, routing, rotationOf(incoming), n)
   const { call: routed, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
   const call = withThoughts(parts.thoughts, routed, candidates)
-  const pools = fundingFor(parts, call, candidates)
-  const funding = pools instanceof Promise ? await pools : pools
+  const funding = await fundingFor(parts, call, candidates)
   const inRounds = pauses && incoming.inbound.pauses !== true && n === 1
   const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
   if (gatewayTools !== undefined) {

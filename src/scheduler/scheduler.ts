@@ -79,33 +79,21 @@ export class Scheduler {
   }
 
   /** Runs a task that yields between its steps, as many per iteration as fit into a few milliseconds. */
-  runSteps<T>(steps: Steps<T>, priority: Priority = 'normal'): T | Promise<T> {
-    const first = this.run(() => someOf(steps), priority)
-    if (first instanceof Promise) return this.#rest(steps, first, priority)
-    return first.done ? first.value : this.#rest(steps, first, priority)
+  async runSteps<T>(steps: Steps<T>, priority: Priority = 'normal'): Promise<T> {
+    let made = await this.run(() => someOf(steps), priority)
+    while (!made.done) made = await this.run(() => someOf(steps), priority)
+    return made.value
   }
 
   /** Runs a task that goes on in steps if there is much to do. */
-  runDivisible<T>(task: () => DoneOrSteps<T>, priority: Priority = 'normal'): T | Promise<T> {
-    const made = this.run(task, priority)
-    if (made instanceof Promise) return this.#goOn(made, priority)
-    return isSteps(made) ? this.runSteps(made, priority) : made
-  }
-
-  async #goOn<T>(started: Promise<DoneOrSteps<T>>, priority: Priority): Promise<T> {
-    const made = await started
+  async runDivisible<T>(task: () => DoneOrSteps<T>, priority: Priority = 'normal'): Promise<T> {
+    const made = await this.run(task, priority)
     return isSteps(made) ? this.runSteps(made, priority) : made
   }
 
   /** The JSON text of a value: written at once if it is short, as most are. */
   stringify(value: unknown): string | Promise<string> {
     return isLong(value) ? this.runSteps(textSteps(value)) : JSON.stringify(value)
-  }
-
-  async #rest<T>(steps: Steps<T>, first: Some<T> | Promise<Some<T>>, priority: Priority): Promise<T> {
-    let made = await first
-    while (!made.done) made = await this.run(() => someOf(steps), priority)
-    return made.value
   }
 
   /** Whether no task of this or a higher priority is waiting. */

@@ -105,7 +105,7 @@ describe('work in steps', () => {
       }
       return 'done'
     }
-    expect(scheduler.runSteps(steps(0))).toBe('done')
+    expect(await scheduler.runSteps(steps(0))).toBe('done')
     let turned = 0
     const count = setInterval(() => (turned += 1), 0)
     const made = scheduler.runSteps(steps(60))

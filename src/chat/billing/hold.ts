@@ -1,7 +1,6 @@
 // Reserves the credit for a call.
 
 import { windowEnd } from '../../accounts/account.ts'
-import { andThen, type Awaitable } from '../../async/async.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import { addedUsage, noUsage, type Usage } from '../../conversation/usage.ts'
 import { freeIn } from '../../credits/balance.ts'
@@ -35,14 +34,13 @@ import {
   type StoppedBy,
   unservedOutcome,
 } from '../call.ts'
+import { credibleUsage, exactCount, withoutSilence } from '../counting/own-count.ts'
 import {
-  type Answered,
-  credibleUsage,
-  exactCount,
-  type OwnCount,
-  withoutSilence,
-} from '../counting/own-count.ts'
-import { countingFor, measurePrompt, type SharedCounting } from '../counting/token-counter.ts'
+  type CountingParts,
+  countingFor,
+  measurePrompt,
+  type SharedCounting,
+} from '../counting/token-counter.ts'
 import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
@@ -90,8 +88,7 @@ export async function openHold(
   const room =
     caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
   const free = smaller(inPools, room?.free ?? inPools)
-  const needed = needFor(parts, call, candidates, free)
-  const need = withinLimits(needed instanceof Promise ? await needed : needed, room?.free)
+  const need = withinLimits(await needFor(parts, call, candidates, free), room?.free)
   const now = parts.now()
   parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
   pass('hold-queued', requestId)
@@ -464,18 +461,16 @@ export class Hold {
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
     // However the call ends: its last round was complete before the tools ran.
-    const counted = this.#last ?? this.#charge(outcome)
-    const charge = this.sum(counted instanceof Promise ? await counted : counted)
+    const charge = this.sum(this.#last ?? (await this.#charge(outcome)))
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
     const isStream = this.#call.request.envelope.stream
     let failure: GatewayError | undefined
     try {
-      const making = make({
+      await make({
         usage: charge.usage,
         bill: billOf(charge.cost, this.#maxCost),
         stoppedBy: this.#boundBy(outcome),
       })
-      if (making instanceof Promise) await making
     } catch (error) {
       failure = asGatewayError(error)
     }
@@ -533,7 +528,7 @@ export class Hold {
   }
 
   /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
-  #charge({ ending, usage, delivered, stoppedBy }: Outcome): Awaitable<Charge> {
+  async #charge({ ending, usage, delivered, stoppedBy }: Outcome): Promise<Charge> {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
     const isOurs = ending === 'client-gone' || stoppedBy !== undefined
@@ -546,30 +541,26 @@ export class Hold {
     const credible = complete ? plausible && withoutSilence(plausible, delivered) : plausible
     if (complete || doubted) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, counted, credible)
     const answered = { usage: credible, complete, delivered, doubted }
-    const own = exactCount(countingFor(this.#parts, this.#call.caller.account.id), this.#round, answered)
-    return own instanceof Promise
-      ? this.#chargeCounted(own, answered, openSearches)
-      : chargeFor(this.#candidate, answered, own, this.left, openSearches)
+    const own = await exactCount(this.#counting, this.#round, answered)
+    return chargeFor(this.#candidate, answered, own, this.left, openSearches)
   }
 
   /**
    * What is owed to a provider that was asked and has not begun to answer: the prompt, and an estimate of what a model
    * thinks before it answers.
    */
-  #chargeAbandoned(): Awaitable<Charge> {
+  async #chargeAbandoned(): Promise<Charge> {
     const abandoned = this.#abandoned
     if (abandoned === undefined || this.#candidate.provider.onDisconnect === 'free') return noCharge
     const usage = abandoned.usage && this.credible(abandoned.usage)
     const answered = { usage, complete: false, delivered: new Delivered() }
     const reasoning = this.#candidate.model.reasoning ? thoughtsWithin(abandoned.askedMs) : 0
-    const counting = countingFor(this.#parts, this.#call.caller.account.id)
-    return andThen(exactCount(counting, this.#round, answered), ({ prompt }) =>
-      chargeFor(this.#candidate, answered, { prompt, output: { output: 0, reasoning } }, this.left),
-    )
+    const { prompt } = await exactCount(this.#counting, this.#round, answered)
+    return chargeFor(this.#candidate, answered, { prompt, output: { output: 0, reasoning } }, this.left)
   }
 
-  async #chargeCounted(own: Promise<OwnCount>, answered: Answered, openSearches: number): Promise<Charge> {
-    return chargeFor(this.#candidate, answered, await own, this.left, openSearches)
+  get #counting(): CountingParts {
+    return countingFor(this.#parts, this.#call.caller.account.id)
   }
 
   /** Returns the whole hold, unless the call has already ended. */

@@ -1,7 +1,6 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
 import { type ApiKey, windowStart } from '../../accounts/account.ts'
-import type { Awaitable } from '../../async/async.ts'
 import { isFlash } from '../../catalog/prices/price-spec.ts'
 import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
 import type { TokenBucket } from '../../conversation/usage.ts'
@@ -276,22 +275,14 @@ function outputPaid(need: Need, amount: Pico, envelope: Envelope, candidate: Can
 // Which pools may pay for a chat call: the daily allowance only if every candidate is flash class.
 
 /** The pools that may pay, in spending order. One candidate that is not flash class excludes the allowance. */
-export function fundingFor(
-  parts: SharedCounting,
-  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
-  candidates: readonly Candidate[],
-): Awaitable<readonly Pool[]> {
-  const { channel } = call.caller
-  // An API key spends purchased credit only.
-  return channel === 'app' ? appFunding(parts, call, candidates) : fundingOf(channel, false)
-}
-
-async function appFunding(
+export async function fundingFor(
   parts: SharedCounting,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<readonly Pool[]> {
-  return fundingOf('app', await isFlashCall(parts, call, candidates))
+  const { channel } = call.caller
+  // An API key spends purchased credit only.
+  return fundingOf(channel, channel === 'app' && (await isFlashCall(parts, call, candidates)))
 }
 
 async function isFlashCall(
@@ -329,23 +320,14 @@ interface NeedParts extends SharedCounting {
 }
 
 /** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
-export function needFor(
-  parts: NeedParts,
-  call: PaidCall,
-  candidates: readonly Candidate[],
-  free: Pico,
-): Awaitable<Need> {
-  if (call.bodyBytes > unscheduledCharacters) return needInSteps(parts, call, candidates, free)
-  return quickNeedOf(parts, call, candidates, free) ?? countedNeed(parts, call, candidates)
-}
-
-async function needInSteps(
+export async function needFor(
   parts: NeedParts,
   call: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
 ): Promise<Need> {
-  const quick = await parts.scheduler.run(() => quickNeedOf(parts, call, candidates, free))
+  const quickly = () => quickNeedOf(parts, call, candidates, free)
+  const quick = call.bodyBytes > unscheduledCharacters ? await parts.scheduler.run(quickly) : quickly()
   return quick ?? countedNeed(parts, call, candidates)
 }
 

@@ -1,6 +1,5 @@
 // What the gateway counts itself because the provider did not.
 
-import type { Awaitable } from '../../async/async.ts'
 import type { Model } from '../../catalog/row.ts'
 import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
 import {
@@ -62,18 +61,9 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
 }
 
 /** Counts with the vocabulary, in the worker, for a charge; at once if there is nothing to count. Never rejects. */
-export function exactCount(parts: CountingParts, call: Sized, answered: Answered): Awaitable<OwnCount> {
+export async function exactCount(parts: CountingParts, call: Sized, answered: Answered): Promise<OwnCount> {
   const sides = uncountedSides(answered)
   if (!sides.prompt && !sides.output) return nothing
-  return exactSides(parts, call, answered, sides)
-}
-
-async function exactSides(
-  parts: CountingParts,
-  call: Sized,
-  answered: Answered,
-  sides: UncountedSides,
-): Promise<OwnCount> {
   const [prompt, output] = await Promise.all([
     sides.prompt ? promptCount(parts, call.request.promptParts) : nothing.prompt,
     sides.output ? exactOutput(parts.counter, answered) : nothing.output,

@@ -11,7 +11,7 @@ import type { AnswerKeeper, ChatLimits, FinalFigures, Outcome, PaidCall, Stopped
 import { DispatchFailed, withAttempts } from '../routing/dispatch.ts'
 import { codeOf, errorOf, stopError, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import { isSmall, stepsOf, type Scheduler } from '../../scheduler/scheduler.ts'
-import { pushFrames, type StreamChannel } from './translate.ts'
+import type { StreamChannel } from './translate.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
 export interface OpenStream {
@@ -119,9 +119,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
 /** How long a provider's connection may stay open after its answer has ended, milliseconds. */
 const afterFinishMs = 1_000
 
-class Relay implements AbortListener {
-  /** Among those that the gateway ends. */
-  place = -1
+class Relay {
   readonly #open: OpenStream
   readonly #options: RelayOptions
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
@@ -138,6 +136,8 @@ class Relay implements AbortListener {
   #wrote = false
   #resume: (() => void) | undefined
   readonly #buffered: Waiting
+  /** A shutdown waits no longer, or the caller's access has ended. */
+  readonly #onStopping = () => this.#stop(stopError(this.#options.stopping))
 
   constructor(open: OpenStream, options: RelayOptions) {
     this.#open = open
@@ -157,22 +157,17 @@ class Relay implements AbortListener {
     })
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
     disconnect.addEventListener('abort', () => this.onDisconnect(), { once: true })
-    onAbort(stopping, this)
+    stopping.addEventListener('abort', this.#onStopping, { once: true })
     if (disconnect.aborted) this.onDisconnect()
-    if (stopping.aborted) this.onAbort()
+    if (stopping.aborted) this.#onStopping()
     await this.#pump(silence)
     total.clear()
     silence.clear()
     this.#drain?.clear()
     this.#buffered.close()
-    offAbort(stopping, this)
+    stopping.removeEventListener('abort', this.#onStopping)
     await this.#conclude()
     this.#concluded = true
-  }
-
-  /** A shutdown waits no longer, or the caller's access has ended. */
-  onAbort(): void {
-    this.#stop(stopError(this.#options.stopping))
   }
 
   wake(): void {
@@ -211,8 +206,7 @@ class Relay implements AbortListener {
         if (progress.finished) closesBy ??= watchdog.now() + afterFinishMs
         if (rounds?.isBetween !== true)
           gap.extend(closesBy === undefined ? limits.gapMs : closesBy - watchdog.now())
-        const reading = reader.readMany()
-        const read = reading instanceof Promise ? await reading : reading
+        const read = await reader.readMany()
         reader.onRead(read)
         const { done, value } = read
         gap.pause()
@@ -221,12 +215,7 @@ class Relay implements AbortListener {
             received += bytes.length
             if (received > limits.streamBytes)
               throw this.#breakOff('too-large', `the stream has more than ${limits.streamBytes} bytes`)
-            const taking = this.#take(bytes)
-            if (taking !== undefined) await taking
-            if (this.#hasRoom) continue
-            await this.#roomForMore()
-            // The client may have stalled until the gateway ended the stream: the rest is not needed.
-            if (this.#stopError !== undefined) throw this.#stopError
+            await this.#take(bytes)
           }
         if (this.#wrote) silence.extend(limits.keepaliveMs)
         this.#wrote = false
@@ -251,31 +240,21 @@ class Relay implements AbortListener {
     }
   }
 
-  /** Passes bytes on: at once if they are few and the loop has time, and otherwise in steps between other calls. */
-  #take(bytes: Uint8Array): Promise<void> | undefined {
-    if (!isSmall(bytes)) return this.#takeInSteps(bytes)
-    const made = pushFrames(this.#options.scheduler, this.#open.channel, bytes, 'urgent')
-    if (made instanceof Promise) return made.then((frames) => this.#give(frames))
-    this.#give(made)
-    return undefined
-  }
-
-  async #takeInSteps(bytes: Uint8Array): Promise<void> {
+  /** Passes bytes on as the loop has time and the client room; many of them in steps between other calls. */
+  async #take(bytes: Uint8Array): Promise<void> {
+    const { scheduler, memory } = this.#options
     const { channel } = this.#open
+    const isUrgent = isSmall(bytes)
     for (const piece of stepsOf(bytes)) {
-      this.#options.memory.makeRoom()
-      const made = pushFrames(this.#options.scheduler, channel, piece, 'started')
-      this.#give(made instanceof Promise ? await made : made)
+      if (!isUrgent) memory.makeRoom()
+      const frames = await scheduler.runDivisible(() => channel.push(piece), isUrgent ? 'urgent' : 'started')
+      for (const frame of frames) this.#enqueue(frame)
+      // The gateway may have ended the stream meanwhile: the rest is not needed.
+      if (this.#stopError !== undefined) throw this.#stopError
       if (this.#hasRoom) continue
       await this.#roomForMore()
       if (this.#stopError !== undefined) throw this.#stopError
     }
-  }
-
-  /** Throws if the gateway has ended the stream meanwhile: the rest is not needed. */
-  #give(frames: readonly Uint8Array[]): void {
-    for (const bytes of frames) this.#enqueue(bytes)
-    if (this.#stopError !== undefined) throw this.#stopError
   }
 
   #endOfBody(): void {
@@ -448,20 +427,12 @@ const brokeOff = transportFault('cut', 'the stream broke off')
 /** How often deadlines are checked, milliseconds; a deadline fires at most this much late. */
 const tickMs = 50
 
-/** The slots of the wheel, one per tick: a check only sees the deadlines of its own tick, not those of every call. */
-const slots = 512
-
-type Slot = ShortLivedSet<Deadline>
-
 export class Deadline implements Placed {
-  /** In its slot. */
+  /** Among the armed. */
   place = -1
   readonly #watchdog: Watchdog
   readonly #fire: () => void
   #due = Number.POSITIVE_INFINITY
-  #slot: Slot | undefined
-  /** Its slot is looked at before this. */
-  #seenBy = 0
 
   constructor(watchdog: Watchdog, fire: () => void) {
     this.#watchdog = watchdog
@@ -471,8 +442,7 @@ export class Deadline implements Placed {
   /** Sets the deadline to `ms` from now, even if it was cleared or has fired. */
   extend(ms: number): void {
     this.#due = this.#watchdog.now() + ms
-    // One that is put off stays in its slot until it is looked at there: streams do so with every read.
-    if (this.#slot === undefined || this.#due < this.#seenBy) this.#place()
+    this.#watchdog.add(this)
   }
 
   /** Never fires unless it is extended: cheaper than `clear` for a deadline that is extended again and again. */
@@ -482,42 +452,21 @@ export class Deadline implements Placed {
 
   clear(): void {
     this.pause()
-    this.#takeOut()
+    this.#watchdog.remove(this)
   }
 
-  /** Fires if it is due; otherwise waits in the slot where it will be. */
+  /** Fires if it is due. */
   look(now: number): void {
-    if (this.#due <= now) {
-      this.#takeOut()
-      this.#fire()
-    } else if (this.#due === Number.POSITIVE_INFINITY) this.#takeOut()
-    else this.#place()
-  }
-
-  #place(): void {
-    const slot = this.#watchdog.slotOf(this.#due)
-    this.#seenBy = this.#due
-    if (slot === this.#slot) return
-    this.#takeOut()
-    this.#slot = slot
-    this.#watchdog.putIn(this, slot)
-  }
-
-  #takeOut(): void {
-    if (this.#slot === undefined) return
-    this.#watchdog.takeOut(this, this.#slot)
-    this.#slot = undefined
+    if (this.#due > now) return
+    this.clear()
+    this.#fire()
   }
 }
 
 export class Watchdog {
   /** Milliseconds; never goes back. */
   readonly now: () => number
-  /** Deadlines by the tick they are due in, one slot for all ticks with the same remainder. */
-  readonly #wheel: readonly Slot[] = Array.from({ length: slots }, () => new ShortLivedSet())
-  #armed = 0
-  /** The last tick that was looked at; its slot is looked at once more, because it had not ended. */
-  #looked = 0
+  readonly #armed = new ShortLivedSet<Deadline>()
   #timer: ReturnType<typeof setInterval> | undefined
 
   constructor(clock: () => number = () => performance.now()) {
@@ -531,66 +480,23 @@ export class Watchdog {
     return deadline
   }
 
-  /** The slot that is looked at when `due` comes, or at the next look if it has come already. */
-  slotOf(due: number): Slot {
-    return this.#wheel[Math.max(tickOf(due), this.#looked) % slots]!
-  }
-
-  putIn(deadline: Deadline, slot: Slot): void {
-    slot.add(deadline)
-    this.#armed += 1
+  add(deadline: Deadline): void {
+    this.#armed.add(deadline)
     this.#timer ??= setInterval(() => this.look(), tickMs)
   }
 
-  takeOut(deadline: Deadline, slot: Slot): void {
-    if (slot.delete(deadline)) this.#armed -= 1
+  remove(deadline: Deadline): void {
+    this.#armed.delete(deadline)
   }
 
   /** Fires everything that is due; called every tick. */
   look(): void {
     const now = this.now()
-    const until = tickOf(now)
-    const from = Math.max(this.#looked, until - slots + 1)
-    this.#looked = until
-    for (let tick = from; tick <= until; tick++)
-      for (const deadline of this.#wheel[tick % slots]!.values()) deadline.look(now)
-    if (this.#armed > 0 || this.#timer === undefined) return
+    for (const deadline of this.#armed.values()) deadline.look(now)
+    if (this.#armed.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
   }
-}
-
-function tickOf(ms: number): number {
-  return Math.floor(ms / tickMs)
-}
-
-// Listeners of a signal that outlives all calls. The signal itself has one for all of them: adding and removing one there
-// costs ten times what a set costs.
-
-export interface AbortListener extends Placed {
-  onAbort(): void
-}
-
-const listenersOf = new WeakMap<AbortSignal, ShortLivedSet<AbortListener>>()
-
-/** Calls `aborted` once when the signal aborts, until `offAbort`; not if it has aborted already. One signal at a time. */
-export function onAbort(signal: AbortSignal, listener: AbortListener): void {
-  let listeners = listenersOf.get(signal)
-  if (!listeners) listenersOf.set(signal, (listeners = listenersTo(signal)))
-  listeners.add(listener)
-}
-
-function listenersTo(signal: AbortSignal): ShortLivedSet<AbortListener> {
-  const listeners = new ShortLivedSet<AbortListener>()
-  const tell = () => {
-    for (const listener of listeners.values()) if (listeners.delete(listener)) listener.onAbort()
-  }
-  signal.addEventListener('abort', tell, { once: true })
-  return listeners
-}
-
-export function offAbort(signal: AbortSignal, listener: AbortListener): void {
-  listenersOf.get(signal)?.delete(listener)
 }
 
 /**

@@ -1,6 +1,5 @@
 // Builds the client's HTTP response: the headers of every answer, and the body, whole or streaming.
 
-import { andThen } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { type DoneOrSteps, isLong, stepCharacters, stringifySteps } from '../../json/json.ts'
 import type { Warning } from '../../protocols/lowering.ts'
@@ -78,12 +77,9 @@ export async function jsonResponse(
   const kept = inbound?.whenKept
   const isKept = kept !== undefined || keeper !== undefined
   let pieces: readonly string[] = []
-  await hold.settle(answer.outcome, (figures) => {
-    const written = scheduler.runDivisible(() => writtenAnswer(answer, figures))
-    return andThen(written, (made) => {
-      pieces = made
-      return isKept ? keptAnswer(made, allHeaders, keeper, kept) : undefined
-    })
+  await hold.settle(answer.outcome, async (figures) => {
+    pieces = await scheduler.runDivisible(() => writtenAnswer(answer, figures))
+    if (isKept) await keptAnswer(pieces, allHeaders, keeper, kept)
   })
   return new Response(bodyOf(pieces, scheduler), { headers: allHeaders })
 }

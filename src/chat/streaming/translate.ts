@@ -1,6 +1,5 @@
 // Translation: a source decodes the provider's bytes, a sink encodes its events for the client.
 
-import type { Awaitable } from '../../async/async.ts'
 import { pieceCharacters } from '../../conversation/delivered.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
 import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
@@ -20,7 +19,6 @@ import type {
   Texts,
 } from '../../protocols/protocol.ts'
 import { stopNote, type StoppedBy } from '../call.ts'
-import type { Scheduler, Priority } from '../../scheduler/scheduler.ts'
 
 interface TranslateParts extends SourceParts {
   readonly encoder: StreamEncoder
@@ -397,16 +395,6 @@ export interface StreamChannel {
   fail(error: RenderedError): DoneOrSteps<readonly Uint8Array[]>
   /** The client disconnected: has what was delivered stored, where answers are. Nothing is sent. */
   cancel?(usage: Usage, bill: Bill): void
-}
-
-/** Pushes bytes into a channel when the loop has time for it; in several steps if there is much to do. */
-export function pushFrames(
-  scheduler: Scheduler,
-  channel: Pick<StreamChannel, 'push'>,
-  bytes: Uint8Array,
-  priority: Priority,
-): Awaitable<readonly Uint8Array[]> {
-  return scheduler.runDivisible(() => channel.push(bytes), priority)
 }
 
 // An answer in the client's own protocol, passed through.

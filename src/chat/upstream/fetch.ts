@@ -40,7 +40,6 @@ import { type ByteReader, disconnectPolicy, type OpenStream } from '../streaming
 import {
   EventChannel,
   PassthroughChannel,
-  pushFrames,
   type StreamChannel,
   TranslateChannel,
 } from '../streaming/translate.ts'
@@ -76,8 +75,7 @@ export async function openStream(
   round: Round,
 ): Promise<OpenedStream> {
   const { call } = round
-  const made = prepare(parts, hold, candidate, round)
-  const prepared = made instanceof Promise ? await made : made
+  const prepared = await prepare(parts, hold, candidate, round)
   // Functions below live as long as the stream: they must not keep the request's text with them.
   const { outbound, target } = prepared
   const limits = deadlinesOf(parts.limits, candidate.provider)
@@ -164,8 +162,7 @@ async function wholeAsStream(
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {
-      const made = pushFrames(scheduler, channel, piece, 'normal')
-      head.push(...(made instanceof Promise ? await made : made))
+      head.push(...(await scheduler.runDivisible(() => channel.push(piece))))
     }
     return { reader, head: [...head, ...channel.end()], ended: true }
   }
@@ -221,8 +218,8 @@ export async function readHead(
         throw new AttemptFailed(transportFault('too-large', message))
       }
       if (!isSmall(piece)) memory.makeRoom()
-      const made = pushFrames(scheduler, channel, piece, isSmall(piece) ? 'urgent' : 'normal')
-      head.push(...(made instanceof Promise ? await made : made))
+      const priority = isSmall(piece) ? 'urgent' : 'normal'
+      head.push(...(await scheduler.runDivisible(() => channel.push(piece), priority)))
       // Anything after the first content is buffered for the client like the rest of the stream.
       if (hasBegun() && at + 1 < steps.length)
         return { reader: readerAfter(steps.slice(at + 1), done, reader), head, ended: false }
@@ -288,8 +285,7 @@ export async function fetchWhole(
   round: Round,
 ): Promise<WholeAnswer> {
   const { call } = round
-  const made = prepare(parts, hold, candidate, round)
-  const prepared = made instanceof Promise ? await made : made
+  const prepared = await prepare(parts, hold, candidate, round)
   const limits = deadlinesOf(parts.limits, candidate.provider)
   // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
@@ -305,8 +301,7 @@ export async function fetchWhole(
     await request.withOthers()
     request.read()
     pass('answer-read', call.requestId)
-    const parsing = parsedAnswer(response, text, scheduler)
-    const parsed = parsing instanceof Promise ? await parsing : parsing
+    const parsed = await parsedAnswer(response, text, scheduler)
     const read = () => wholeAnswer(parts, call, candidate, prepared, parsed)
     return text.length <= unscheduledCharacters ? read() : await scheduler.run(read)
   } catch (error) {

@@ -1,6 +1,5 @@
 // Turns the client's request into the provider's: translated, or passed through if both speak the same protocol.
 
-import { type Awaitable, whenDone } from '../../async/async.ts'
 import type { ChatRequest, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
 import {
   checkUrl,
@@ -57,7 +56,7 @@ export interface ProviderRequest {
  * `translated` neither the request nor the answer is passed through in the client's own protocol. Rejects with
  * `unsupported_parameter` or `url_not_allowed` for what cannot be sent to the provider.
  */
-export function loweredFor(
+export async function loweredFor(
   parts: LoweringParts,
   call: IncomingCall,
   candidate: Candidate,
@@ -65,7 +64,7 @@ export function loweredFor(
   target: Target,
   outputBound: number | undefined,
   answer: 'passes' | 'translated' = 'passes',
-): Awaitable<ProviderRequest> {
+): Promise<ProviderRequest> {
   const { fields } = call.request
   const mayPass = answer === 'passes' && call.inbound.id === outbound.id
   const lowering: Lowering = { parts, call, candidate, outbound, target, outputBound, mayPass }
@@ -73,17 +72,15 @@ export function loweredFor(
   return fields === undefined ? lower(lowering) : inClientsWords(lowering, fields)
 }
 
-function inClientsWords(lowering: Lowering, fields: ClientFields): Awaitable<ProviderRequest> {
-  return whenDone(
-    () => lower(lowering),
-    (lowered) =>
-      lowered.warnings.length === 0
-        ? lowered
-        : { ...lowered, warnings: warningsFor(lowered.warnings, fields) },
-    (error) => {
-      throw errorFor(error, fields)
-    },
-  )
+async function inClientsWords(lowering: Lowering, fields: ClientFields): Promise<ProviderRequest> {
+  try {
+    const lowered = await lower(lowering)
+    return lowered.warnings.length === 0
+      ? lowered
+      : { ...lowered, warnings: warningsFor(lowered.warnings, fields) }
+  } catch (error) {
+    throw errorFor(error, fields)
+  }
 }
 
 interface Lowering {
@@ -97,8 +94,8 @@ interface Lowering {
   readonly mayPass: boolean
 }
 
-/** A short request without addresses is lowered at once, as most are: nothing has to be awaited. */
-function lower(lowering: Lowering): Awaitable<ProviderRequest> {
+/** A short request without addresses is lowered at once, as most are. */
+async function lower(lowering: Lowering): Promise<ProviderRequest> {
   const { call, outbound } = lowering
   if (namesAddresses(call) || call.bodyBytes > unscheduledCharacters) return lowerInSteps(lowering)
   const forwarded = forwardedBody(lowering)
@@ -136,11 +133,11 @@ function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
 }
 
 /** The request in the provider's protocol. */
-function translateRequest(
+async function translateRequest(
   lowering: Lowering,
   request: ChatRequest,
   warnings: readonly Warning[],
-): Awaitable<ProviderRequest> {
+): Promise<ProviderRequest> {
   const { call, candidate, outbound, target, mayPass } = lowering
   refuseUnpricedMedia(request, candidate)
   if (request.maxOutputTokens === 0 && outbound.warmsCache !== true) throw noWarming(candidate)
@@ -165,34 +162,14 @@ function notAdded(warnings: readonly Warning[], isAdded: (param: string) => bool
   return warnings.filter(({ param }) => !isAdded(param))
 }
 
-function writeBody(
+async function writeBody(
   { parts }: Lowering,
-  lowered: LoweredRequest,
-  warnings: readonly Warning[],
-  passthrough: boolean,
-): Awaitable<ProviderRequest> {
-  const body = parts.scheduler.stringify(lowered.body)
-  return body instanceof Promise
-    ? sentLater(lowered, body, warnings, passthrough)
-    : sendBody(lowered, body, warnings, passthrough)
-}
-
-async function sentLater(
-  lowered: LoweredRequest,
-  body: Promise<string>,
+  { path, headers, toolNames, body }: LoweredRequest,
   warnings: readonly Warning[],
   passthrough: boolean,
 ): Promise<ProviderRequest> {
-  return sendBody(lowered, await body, warnings, passthrough)
-}
-
-function sendBody(
-  { path, headers, toolNames }: LoweredRequest,
-  body: string,
-  warnings: readonly Warning[],
-  passthrough: boolean,
-): ProviderRequest {
-  const request = { path, headers, body, warnings, passthrough }
+  const text = await parts.scheduler.stringify(body)
+  const request = { path, headers, body: text, warnings, passthrough }
   return toolNames ? { ...request, toolNames } : request
 }
 

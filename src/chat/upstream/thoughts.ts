@@ -232,24 +232,13 @@ export function remembering(
  * Runs `lower` with the owner's signatures. If some are loaded asynchronously it runs twice: first without them, then
  * with all.
  */
-export function withSignatures<T>(
+export async function withSignatures<T>(
   memory: Pick<SignatureMemory, 'recall'>,
   owner: Owner,
-  lower: (signatureOf: SignatureOf) => Awaitable<T>,
-): Awaitable<T> {
-  const recalled = new Recalled(memory, owner)
-  const lowered = lower(recalled.of)
-  const isDone = !(lowered instanceof Promise) && recalled.isComplete
-  return isDone ? lowered : lowerAgain(recalled, lower, lowered)
-}
-
-/** Lowers once more if signatures have to be awaited. */
-async function lowerAgain<T>(
-  recalled: Recalled,
-  lower: (signatureOf: SignatureOf) => Awaitable<T>,
-  first: Awaitable<T>,
+  lower: (signatureOf: SignatureOf) => Promise<T>,
 ): Promise<T> {
-  const lowered = await first
+  const recalled = new Recalled(memory, owner)
+  const lowered = await lower(recalled.of)
   if (recalled.isComplete) return lowered
   await recalled.load()
   return lower(recalled.of)

@@ -1,13 +1,11 @@
 // The request for one candidate, and what is needed to read its answer.
 
-import { andThen, type Awaitable } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
   decodeSteps,
-  type OpaqueNames,
   parseOpaque,
   parseSteps,
   shapeFault,
@@ -36,12 +34,9 @@ import {
 } from '../routing/fault-error.ts'
 import { unscheduledCharacters, smallBytes, stepsOf, Scheduler } from '../../scheduler/scheduler.ts'
 import {
-  type AbortListener,
   type BodyReader,
   type ByteReader,
   type Deadline as RelayDeadline,
-  offAbort,
-  onAbort,
   type Watchdog,
 } from '../streaming/relay.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
@@ -77,65 +72,42 @@ export interface Prepared {
   readonly warnings: readonly Warning[]
 }
 
-/** Lowers the call for a candidate. Throws, or rejects with, `unsupported_parameter` if a strict call would lose something. */
-export function prepare(
+/** Lowers the call for a candidate. Rejects with `unsupported_parameter` if a strict call would lose something. */
+export async function prepare(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
   candidate: Candidate,
   { call, warnings: before, emit }: Round,
-): Awaitable<Prepared> {
+): Promise<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const warnings = joinWarnings(before, hold.warningsFor(candidate))
-  const prepared = withSignatures(parts.signatures, ownerOf(call, candidate), (rememberedSignature) => {
-    const target: Target = {
-      model: offer.upstream,
-      provider: provider.id,
-      quirks: quirksFor(outbound, provider),
-      maxOutputTokens: model.maxOutputTokens,
-      reasoning: model.reasoning,
-      efforts: offer.efforts,
-      rememberedSignature,
-    }
-    const lowered = loweredFor(parts, call, candidate, outbound, target, bound, answer)
-    return lowered instanceof Promise
-      ? preparedLater(outbound, target, lowered, warnings)
-      : preparedOf(outbound, target, lowered, warnings)
-  })
-  return call.request.envelope.strict ? andThen(prepared, strictly) : prepared
-}
-
-async function preparedLater(
-  outbound: Outbound,
-  target: Target,
-  lowered: Promise<ProviderRequest>,
-  before: readonly Warning[],
-): Promise<Prepared> {
-  return preparedOf(outbound, target, await lowered, before)
-}
-
-function preparedOf(
-  outbound: Outbound,
-  target: Target,
-  lowered: ProviderRequest,
-  before: readonly Warning[],
-): Prepared {
-  const { toolNames } = lowered
-  return {
-    outbound,
-    target: toolNames ? { ...target, toolNames } : target,
-    lowered,
-    // Warnings differ between candidates.
-    warnings: joinWarnings(before, lowered.warnings),
-  }
-}
-
-function strictly(prepared: Prepared): Prepared {
-  const [dropped] = prepared.lowered.warnings
-  if (!dropped) return prepared
-  throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  const known = joinWarnings(before, hold.warningsFor(candidate))
+  const prepared = await withSignatures(
+    parts.signatures,
+    ownerOf(call, candidate),
+    async (rememberedSignature) => {
+      const target: Target = {
+        model: offer.upstream,
+        provider: provider.id,
+        quirks: quirksFor(outbound, provider),
+        maxOutputTokens: model.maxOutputTokens,
+        reasoning: model.reasoning,
+        efforts: offer.efforts,
+        rememberedSignature,
+      }
+      const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
+      const { toolNames } = lowered
+      return { target: toolNames ? { ...target, toolNames } : target, lowered }
+    },
+  )
+  const { warnings } = prepared.lowered
+  const [dropped] = warnings
+  if (dropped && call.request.envelope.strict)
+    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  // Warnings differ between candidates.
+  return { outbound, ...prepared, warnings: joinWarnings(known, warnings) }
 }
 
 /** What is the same for all frames of the answer. */
@@ -178,9 +150,7 @@ type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'requestId' | 'arrivedAt'
 const once = { once: true }
 
 /** Aborted by its deadline, a client that disconnects, a shutdown, or the end of its caller's access. */
-export class UpstreamRequest implements AbortListener {
-  /** Among those that the gateway ends. */
-  place = -1
+export class UpstreamRequest {
   readonly #controller = new AbortController()
   readonly #parts: UpstreamParts
   readonly #call: AskingCall
@@ -195,6 +165,8 @@ export class UpstreamRequest implements AbortListener {
   #endsWithClient: boolean
   #ended = false
   #arrival: Arrival | undefined
+  /** The gateway ends the call, or nobody waits for it. */
+  readonly #abort = () => this.#controller.abort()
 
   /** Throws `overloaded` or `rate_limit_exceeded` if the gateway has no connection left for it. */
   constructor(
@@ -212,32 +184,26 @@ export class UpstreamRequest implements AbortListener {
     this.#patience = patience
     this.#deadline = watchdog.arm(this.#within(patience.firstMs), () => {
       this.#expired = true
-      this.onAbort()
+      this.#abort()
     })
     // An answer that will be drained is awaited even if its client has disconnected.
     this.#endsWithClient = policy !== 'drain'
     const { signal } = call
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
-    if (this.#endsWithClient) signal.addEventListener('abort', this, once)
-    onAbort(stopping, this)
-    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.onAbort()
+    if (this.#endsWithClient) signal.addEventListener('abort', () => this.#onDisconnect(), once)
+    stopping.addEventListener('abort', this.#abort, once)
+    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.#abort()
   }
 
   get scheduler(): UpstreamParts['scheduler'] {
     return this.#parts.scheduler
   }
 
-  /** The client disconnected. */
-  handleEvent(): void {
-    if (this.#endsWithClient) this.onAbort()
+  #onDisconnect(): void {
+    if (this.#endsWithClient) this.#abort()
   }
 
-  /** The gateway ends the call, or nobody waits for it. */
-  onAbort(): void {
-    this.#controller.abort()
-  }
-
-  /** Asks the provider. `comes` is to be called with its answer. */
+  /** Asks the provider. `onResponse` is to be called with its answer. */
   send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, offer } = candidate
     // From here on the request is a text.
@@ -353,7 +319,7 @@ export class UpstreamRequest implements AbortListener {
   settle(): void {
     this.#deadline.clear()
     this.#endsWithClient = false
-    offAbort(this.#parts.stopping, this)
+    this.#parts.stopping.removeEventListener('abort', this.#abort)
   }
 
   /** A reader of the answer's body that reports which part of it waits to be processed. */
@@ -389,7 +355,7 @@ export class UpstreamRequest implements AbortListener {
   end(): void {
     this.settle()
     this.pausing()
-    if (!this.#read) this.onAbort()
+    if (!this.#read) this.#abort()
     if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
     this.#ended = true
   }
@@ -422,37 +388,22 @@ const mostValues = 2_000_000
 const smallBodyBytes = 65_536
 
 /**
- * The JSON of an answer. Throws, or rejects with, AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
+ * The JSON of an answer. Rejects with AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
  * any other and is not charged. `most` bounds the number of objects, arrays and items. Long integers are exact inside of
  * objects with an `opaque` name.
  */
-export function parsedAnswer(
+export async function parsedAnswer(
   response: Response,
   text: string,
   scheduler: Scheduler,
   most = mostValues,
   opaque = opaqueInAnswers,
-): Awaitable<unknown> {
-  if (text.length > unscheduledCharacters) return parsedInSteps(response, text, scheduler, most, opaque)
-  refuseShape(shapeFault(text, most))
-  try {
-    return parseOpaque(text, opaque)
-  } catch {
-    throw notJson(response, text)
-  }
-}
-
-async function parsedInSteps(
-  response: Response,
-  text: string,
-  scheduler: Scheduler,
-  most: number,
-  opaque: OpaqueNames,
 ): Promise<unknown> {
   // The runtime's own parser is the fastest, but takes the whole text in one step.
   const isOneStep = text.length <= stepCharacters
   refuseShape(isOneStep ? shapeFault(text, most) : await scheduler.runSteps(shapeFaultSteps(text, most)))
   try {
+    if (text.length <= unscheduledCharacters) return parseOpaque(text, opaque)
     return await (isOneStep
       ? scheduler.run(() => parseOpaque(text, opaque))
       : scheduler.runSteps(parseSteps(text, opaque)))
@@ -560,8 +511,7 @@ export async function errorText(response: Response, scheduler: Scheduler): Promi
       for (const bytes of value ?? [])
         for (const piece of stepsOf(bytes)) {
           read += piece.length
-          const took = scheduler.run(() => kept.take(piece), 'started')
-          if (took instanceof Promise) await took
+          await scheduler.run(() => kept.take(piece), 'started')
         }
       if (done) break
       if (kept.isFull || read > readBytes) {

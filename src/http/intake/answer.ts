@@ -3,7 +3,6 @@
 import type { Caller, Session } from '../../accounts/account.ts'
 import { networkOf, requireWithin } from '../../accounts/identity/network.ts'
 import { publicIdIn } from '../../accounts/secrets.ts'
-import { andThen, type Awaitable } from '../../async/async.ts'
 import { detailOf } from '../../chat/billing/charge.ts'
 import { GatewayError, type RefusedCredential } from '../../errors/errors.ts'
 import type { RequestLogRow } from '../../observe/request-log.ts'
@@ -34,11 +33,11 @@ export async function answerRoute<Parts extends ServingParts>(
   const askedBy = (who: RefusedCredential) => {
     known = who
   }
-  const caller = () =>
-    andThen(callerOf(parts, request, identify), (identified) => {
-      askedBy(credentialOf(identified))
-      return identified
-    })
+  const caller = async () => {
+    const identified = await callerOf(parts, request, identify)
+    askedBy(credentialOf(identified))
+    return identified
+  }
   const call: RouteCall = { request, requestId, params, caller, askedBy }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
@@ -67,15 +66,17 @@ export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown,
   log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
 }
 
-/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
-function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
-  const identified = identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)
-  return andThen(identified, (caller) => {
-    const { key } = caller
-    if (key && key.networks !== null)
-      requireWithin(parts.site.addressOf(request), key.networks, credentialOf(caller))
-    return caller
-  })
+/** Rejects with `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
+async function callerOf(
+  parts: ServingParts,
+  request: Request,
+  identify: Identify = (_, { headers }) => authenticate(headers, parts),
+): Promise<Caller> {
+  const caller = await identify(parts, request)
+  const { key } = caller
+  if (key && key.networks !== null)
+    requireWithin(parts.site.addressOf(request), key.networks, credentialOf(caller))
+  return caller
 }
 
 /** A handler that answers its caller with JSON. */

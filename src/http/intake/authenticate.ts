@@ -10,7 +10,6 @@ import {
   sessionFault,
   sessionIdOf,
 } from '../../accounts/account.ts'
-import { andThen, type Awaitable } from '../../async/async.ts'
 import { GatewayError } from '../../errors/errors.ts'
 
 export interface Authentication {
@@ -19,36 +18,34 @@ export interface Authentication {
 }
 
 /**
- * The caller with the key in `Authorization: Bearer`. Throws, or rejects with, `missing_api_key`, `invalid_api_key`,
+ * The caller with the key in `Authorization: Bearer`. Rejects with `missing_api_key`, `invalid_api_key`,
  * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials. A mistyped key is refused
  * by its checksum without a database lookup; no answer repeats the key.
  */
-export function authenticate(headers: Headers, parts: Authentication): Awaitable<Caller> {
+export async function authenticate(headers: Headers, parts: Authentication): Promise<Caller> {
   return callerOf(bearerOf(headers), parts)
 }
 
 /** Like `authenticate`, for clients that send the key in a header of their own, as a bearer, or both. */
-export function authenticateEither(
+export async function authenticateEither(
   headers: Headers,
   parts: Authentication,
   header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
-): Awaitable<Caller> {
+): Promise<Caller> {
   return callerOf(keyOf(headers, header), parts)
 }
 
-function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Caller> {
+async function callerOf(text: string, { accounts, now }: Authentication): Promise<Caller> {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key', { credential: {} })
-  return andThen(accounts.findKey(read.id), (key) => {
-    if (!key || !matches(key, text))
-      throw new GatewayError('invalid_api_key', { credential: { keyId: read.id } })
-    const fault = keyFault(key, now())
-    if (fault) throw fault
-    return andThen(accounts.findAccount(key.account), (account): Caller => {
-      if (!account) throw new GatewayError('invalid_api_key')
-      return { account, key, session: null, channel: 'api', mode: key.mode }
-    })
-  })
+  const key = await accounts.findKey(read.id)
+  if (!key || !matches(key, text))
+    throw new GatewayError('invalid_api_key', { credential: { keyId: read.id } })
+  const fault = keyFault(key, now())
+  if (fault) throw fault
+  const account = await accounts.findAccount(key.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  return { account, key, session: null, channel: 'api', mode: key.mode }
 }
 
 /** Who is signed in, and by which session. */

@@ -366,8 +366,7 @@ export async function readCall(
     const permit = parts.largeBodies.permit(requestId, account.id, bytes.length)
     if (permit) await whileOpen(parts, request, () => permit)
   }
-  const json = parseBody(parts, bytes, maxCommas)
-  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
+  return { json: await parseBody(parts, bytes, maxCommas), bytes: bytes.length }
 }
 
 /**
@@ -381,8 +380,7 @@ export async function readJson(
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
   const bytes = await bodyBytes(request, parts.body)
-  const json = parseBody(parts, bytes, maxCommas)
-  return { json: json instanceof Promise ? await json : json, bytes: bytes.length }
+  return { json: await parseBody(parts, bytes, maxCommas), bytes: bytes.length }
 }
 
 function bodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {

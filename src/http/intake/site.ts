@@ -149,15 +149,12 @@ export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
     return named.has(origin) ? { 'access-control-allow-origin': origin, vary: 'origin' } : undefined
   }
 
-  return (request) => {
+  return async (request) => {
     const allowed = readers(request)
     if (allowed === undefined) return handle(request)
     if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
       return new Response(null, { status: 204, headers: { ...allowed, ...askedHeaders(request.headers) } })
-    const answer = handle(request)
-    return answer instanceof Promise
-      ? answer.then((response) => readable(response, allowed))
-      : readable(answer, allowed)
+    return readable(await handle(request), allowed)
   }
 }
 

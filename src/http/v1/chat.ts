@@ -41,11 +41,9 @@ async function serve(parts: PaidParts, call: RouteCall, inbound: Inbound): Promi
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const known = call.caller()
-  const caller = known instanceof Promise ? await known : known
+  const caller = await call.caller()
   const { json, bytes } = await readCall(parts, request, requestId, caller)
-  const read = parsedBody(parts, inbound, json)
-  const asked = read instanceof Promise ? await read : read
+  const asked = await parsedBody(parts, inbound, json)
   const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
   return serveChat(parts, { request, caller, json, requestId, call: incoming })
 }

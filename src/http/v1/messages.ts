@@ -42,12 +42,10 @@ async function serve(parts: PaidParts, call: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
-  const known = call.caller()
-  const caller = known instanceof Promise ? await known : known
+  const caller = await call.caller()
   const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
   const json = withBetas(sent, request.headers)
-  const read = parsedBody(parts, inbound, json)
-  const asked = read instanceof Promise ? await read : read
+  const asked = await parsedBody(parts, inbound, json)
   const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
   const chat = { request, caller, json, requestId, call: incoming }
   return withRequestId(await serveChat(parts, chat, refuseMessages))

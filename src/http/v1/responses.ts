@@ -32,8 +32,7 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ro
   const arrivedAt = performance.now()
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
-  const known = asked.caller()
-  const caller = known instanceof Promise ? await known : known
+  const caller = await asked.caller()
   const { json, bytes } = await readCall(parts, request, requestId, caller)
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
@@ -51,8 +50,7 @@ export async function createResponse(parts: PaidParts & ResponseParts, asked: Ro
     kept: () => queued,
   }
   const permit = readPermit(parts, request, requestId, caller.account.id)
-  const check = parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
-  const own = check instanceof Promise ? await check : check
+  const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
   const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit })
   const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.

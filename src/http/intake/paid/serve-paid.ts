@@ -172,8 +172,7 @@ export async function withinLimits(
 ): Promise<Response> {
   let response: Response
   try {
-    const entered = limiter.enter(caller, requestId, kind)
-    if (entered instanceof Promise) await entered
+    await limiter.enter(caller, requestId, kind)
     response = await run()
   } catch (error) {
     limiter.leave(requestId)
@@ -181,8 +180,7 @@ export async function withinLimits(
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = await refuse(error, requestId, publicUrl())
   }
-  const read = limiter.headers(caller)
-  const limits = read instanceof Promise ? await read : read
+  const limits = await limiter.headers(caller)
   for (const name in limits) response.headers.set(name, limits[name]!)
   return response
 }
