@@ -7,13 +7,13 @@ import { networkOf, requireWithin } from '../../accounts/identity/network.ts'
 import { managementKeyIdOf } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { safeParsed } from '../../protocols/request/fields.ts'
-import { accountRoutes } from '../admin/accounts.ts'
-import { insightRoutes } from '../admin/insight.ts'
 import {
-  keyRoutes as accountKeyRoutes,
-  mcpServerRoutes as accountMcpServerRoutes,
-  webhookRoutes as accountWebhookRoutes,
-} from '../admin/keys.ts'
+  accountKeyRoutes,
+  accountMcpServerRoutes,
+  accountRoutes,
+  accountWebhookRoutes,
+} from '../admin/accounts.ts'
+import { insightRoutes } from '../admin/insight.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { stillUsed } from '../intake/answer.ts'
 import { bearerOf } from '../intake/authenticate.ts'
