@@ -60,7 +60,7 @@ export async function answerRoute<Parts extends ServingParts>(
   }
 }
 
-/** Logs what is a fault of the gateway itself, which its client is told nothing of. */
+/** Logs a fault of the gateway itself, of which the client sees nothing but `internal_error`. */
 export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown, requestId: string): void {
   if (thrown instanceof GatewayError && thrown.code !== 'internal_error') return
   log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
@@ -207,7 +207,7 @@ interface RefusedRequest {
 
 type NotingParts = Pick<ServingParts, 'calls' | 'site' | 'now' | 'accounts' | 'log'>
 
-/** Notes a refusal that nothing has noted yet. Never throws; who asked may be found out later than the answer is sent. */
+/** Notes a refusal that is not in the log yet. Never throws; the caller may be found only after the answer is sent. */
 export function noteRefusal(parts: NotingParts, refused: RefusedRequest, error: GatewayError): void {
   try {
     note(parts, refused, error)

@@ -10,7 +10,7 @@ export interface RouteName {
 
 const longestPath = 200
 
-/** What clients of the protocols that are served may ask for in vain, and what to do instead. */
+/** Operations of the served protocols that do not exist here, and what to do instead. */
 const unserved: Readonly<Record<string, string>> = {
   'POST /v1/responses/compact':
     'conversations are not compacted here. Send what is still needed of one as input, or a summary of it.',

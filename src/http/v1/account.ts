@@ -92,7 +92,7 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
 
 /**
  * The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. A test key
- * spends nothing, and is told nothing of the credit that live calls are paid from.
+ * spends nothing and sees nothing of the credit that pays for live calls.
  */
 async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
   if (caller.mode === 'test') return noCredit()

@@ -69,7 +69,7 @@ function list(models: ServingParts, request: Request): Promise<Response> {
   })
 }
 
-/** What a list counts at least that was not made before: all models were looked at. */
+/** The least that a newly made list counts: every model was looked at. */
 const leastMade = 65_536
 
 function show(models: ServingParts, request: Request, path: string): Promise<Response> {
@@ -96,7 +96,7 @@ function answerOf(body: string): ListAnswer {
 /** How much of answers is kept for each catalog, characters; few filters are in use at a time. */
 const keptCharacters = 8 * 1024 ** 2
 
-/** Answers by what was asked, for the catalog of which all models are this list. */
+/** Answers by request, for each catalog; its list of models stands for it. */
 const kept = new WeakMap<readonly Model[], LRUCache<string, ListAnswer>>()
 
 /** The list, as it was made before or made now. */

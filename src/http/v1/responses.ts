@@ -207,7 +207,7 @@ export async function listInputItems(parts: StoredParts, caller: Caller, asked: 
   }
 }
 
-/** What is still there of a conversation that has lost its beginning is listed all the same. */
+/** A conversation that has lost its beginning is listed from where it still exists. */
 async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject[]> {
   const { id: account } = caller.account
   const stored = await storedOf(parts, caller, asked)

@@ -237,9 +237,9 @@ function lower(general: number, own: number | null): number {
   return general > 0 ? Math.min(general, own) : own
 }
 
-// Limits what one reads of what is large and costs nothing: lists of models, and the documentation.
+// Limits how much one client reads of large answers that cost nothing: lists of models, and the documentation.
 
-/** What an answer counts at least: it has been looked for. */
+/** The least that an answer counts, even an empty one: looking for it is work too. */
 const leastBytes = 16_384
 
 export class FreeReads {
@@ -252,7 +252,7 @@ export class FreeReads {
     this.#rates = new Rates(clock)
   }
 
-  /** Throws `rate_limit_exceeded` if the reader has had its share. To be asked before anything is made. */
+  /** Throws `rate_limit_exceeded` if the reader has had its share. To be called before the answer is made. */
   require(reader: string): void {
     if (this.#perMinute === 0) return
     const retryAfterMs = this.#rates.waitMs(reader, this.#perMinute, leastBytes)
@@ -267,7 +267,7 @@ export class FreeReads {
   }
 }
 
-/** An answer, and how many bytes were made and sent for it. */
+/** An answer, and the bytes that were made and sent for it. */
 export interface FreeAnswer {
   readonly response: Response
   readonly bytes: number
@@ -288,7 +288,7 @@ export async function freely(
     bytes = answer.bytes
     return answer.response
   } finally {
-    // What there is not has been looked for as well.
+    // A failed look-up counts too.
     parts.freeReads.count(reader, bytes)
   }
 }
@@ -332,9 +332,9 @@ export class HookLimit {
   }
 
   /**
-   * Reads and verifies a message that came from `address` by `verified`, which is given how many bytes it may read. What
-   * that refuses is counted. Rejects as it does, and with `rate_limit_exceeded` instead when its network has sent too
-   * many: then a message is read when it is short, or, where verifying costs more than reading, not at all.
+   * Gives the message from `address` that `verified` reads and verifies; it receives the number of bytes it may read.
+   * Counts each message that it rejects. Rejects as it does, or with `rate_limit_exceeded` once the network has sent too
+   * many: from then on `beyond` says whether short messages are still read, or none, because verifying costs more.
    */
   async check<Message>(
     address: string,

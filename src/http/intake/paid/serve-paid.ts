@@ -158,7 +158,7 @@ interface Entering {
   readonly kind: Kind
 }
 
-/** What a request is that no provider is asked for, as one that counts tokens. */
+/** The kind of a request that reaches no provider, such as one that counts tokens. */
 export function kindOfCaller({ mode }: Pick<Caller, 'mode'>): Kind {
   return mode === 'test' ? 'simulated' : 'real'
 }
