@@ -469,10 +469,11 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/conversation',
     'src/accounts',
     'src/observe',
-    'src/async/async.ts',
-    'src/async/async.ts',
-    'src/errors/errors.ts',
-    'src/errors/error-table.ts',
+    'src/payments',
+    'src/async',
+    'src/errors',
+    'src/text',
+    'src/lru.ts',
   ])
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })

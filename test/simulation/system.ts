@@ -17,12 +17,12 @@ export interface System {
 
 /** Imports the ledger below a folder that is laid out like the repository. */
 export async function systemIn(root: string): Promise<System> {
-  const [connection, store, audit, statements, monthly] = (await Promise.all(
+  const [connection, store, audit, reports, monthly] = (await Promise.all(
     [
       'store/sqlite/database/connection',
       'store/sqlite/ledger/ledger-store',
       'store/sqlite/audit/audit',
-      'store/sqlite/audit/statements',
+      'store/sqlite/audit/reports',
       'credits/ledger/monthly',
     ].map((name) => import(join(root, 'src', `${name}.ts`))),
   )) as [
@@ -32,5 +32,5 @@ export async function systemIn(root: string): Promise<System> {
     Pick<System, 'SqliteStatements'>,
     Pick<System, 'MonthlySums'>,
   ]
-  return { ...connection, ...store, ...audit, ...statements, ...monthly }
+  return { ...connection, ...store, ...audit, ...reports, ...monthly }
 }
