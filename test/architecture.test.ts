@@ -132,8 +132,9 @@ function participlesIn(code: string): string[] {
 
 /** Exported types that still share their name with one of another room: this list only shrinks. */
 const namedTwice: ReadonlySet<string> = new Set(
-  `AnsweredCall Asked ClientContent FunctionTool Need OfferedTool
-   Place Placed RefundResult Source Standing WirePart WireUsage`.split(/\s+/),
+  `Asked ClientContent FunctionTool OfferedTool Place Placed RefundResult Source WirePart WireUsage`.split(
+    /\s+/,
+  ),
 )
 
 /** Which rooms each room may import from; a room may always import from itself. */

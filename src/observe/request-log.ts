@@ -47,7 +47,7 @@ export interface RequestPlace {
   readonly seq: number
 }
 
-/** A part of an account's calls, as a key may see them: see `viewerOf` of accounts/caller.ts. */
+/** A part of an account's calls, as a key may see them: see `viewerOf` of accounts/account.ts. */
 export interface SeenCalls {
   /** Only those of the keys of this line; undefined for all. */
   readonly line?: string | undefined

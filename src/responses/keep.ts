@@ -27,7 +27,7 @@ export interface KeepingParts {
 }
 
 /** The answer of a call, with the items that it was made from. */
-export interface AnsweredCall {
+export interface AnswerToKeep {
   readonly account: string
   readonly requestId: string
   /** The conversation of the chat that it answers in. */
@@ -47,7 +47,7 @@ const bytesPerCharacter = 3
  * Has a response kept, if it is not too large and its account has room for it; undefined where not. Resolves, always,
  * when the store has it in its queue: its charge is booked right behind it, so neither is without the other.
  */
-export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<void> | undefined {
+export function keepResponse(parts: KeepingParts, call: AnswerToKeep): Promise<void> | undefined {
   const { stored, responseLimits } = parts
   const fits = (size: number) =>
     size <= responseLimits.storedBytes && hasRoom(stored, responseLimits.accountBytes - size)
@@ -58,7 +58,7 @@ export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<v
   return fits(most) || fits(leastBytes([call.input, call.answer])) ? keep(parts, call) : undefined
 }
 
-async function keep(parts: KeepingParts, asked: AnsweredCall): Promise<void> {
+async function keep(parts: KeepingParts, asked: AnswerToKeep): Promise<void> {
   const { account, requestId, conversation, input, answer } = asked
   const { responses, responseLimits, scheduler, log, now } = parts
   const previous = answer['previous_response_id']

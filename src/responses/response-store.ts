@@ -3,7 +3,7 @@
 import type { Awaitable } from '../async/async.ts'
 import type { JsonObject } from '../conversation/request.ts'
 
-/** Whose responses may be seen; a key is not as wide as its account. See `viewerOf` of accounts/caller.ts. */
+/** Whose responses may be seen; a key is not as wide as its account. See `viewerOf` of accounts/account.ts. */
 export interface ResponseViewer {
   readonly account: string
   /** Only those of the keys of this line; undefined for all of the account. */

@@ -35,7 +35,7 @@ import {
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { ReceiptFacts } from './call-record.ts'
-import type { Decided, Need } from './commits/durability.ts'
+import type { Decided, NeededRows } from './commits/durability.ts'
 
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
 export interface WalletSet<Entry> {
@@ -106,9 +106,9 @@ export interface GroupWrites {
 
 /** What a command runs in: see CommitQueue. */
 export interface Commands {
-  admit<T>(need: Need, run: () => T): Promise<T>
-  decide<T>(need: Need, haste: Haste, run: () => T): Promise<Decided<T>>
-  conclude<T>(need: Need, run: () => T, record: unknown): Promise<T>
+  admit<T>(need: NeededRows, run: () => T): Promise<T>
+  decide<T>(need: NeededRows, haste: Haste, run: () => T): Promise<Decided<T>>
+  conclude<T>(need: NeededRows, run: () => T, record: unknown): Promise<T>
 }
 
 export interface LedgerCoreParts<Entry> {

@@ -360,8 +360,8 @@ export const mutants: readonly Mutant[] = [
       ],
       [
         transactions,
-        'commit<T>(_needs: readonly Need[], run: () => T): T {',
-        'commit<T>(_needs: readonly Need[], run: () => T, early?: () => void): T {',
+        'commit<T>(_needs: readonly NeededRows[], run: () => T): T {',
+        'commit<T>(_needs: readonly NeededRows[], run: () => T, early?: () => void): T {',
       ],
       [
         queue,

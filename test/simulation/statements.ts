@@ -4,7 +4,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type {
   MonthlySums,
-  Standing,
+  StatementBalance,
   StatementEntry,
   StatementReader,
 } from '../../src/credits/ledger/monthly.ts'
@@ -83,7 +83,7 @@ export class StatementCheck {
   }
 
   /** What the tables of lots and wallets say, which are not the journal's. */
-  #standingNow(account: string): Standing {
+  #standingNow(account: string): StatementBalance {
     const credit = this.#sql.remaining.all(account).reduce((sum, { amount }) => sum + amount, 0n)
     const owed = this.#sql.debts.all(account).reduce((sum, { amount }) => sum + amount, 0n)
     return { credit, owed }
@@ -121,7 +121,7 @@ export class StatementCheck {
   }
 }
 
-function addedUp(sums: MonthlySums, opening: Standing, closing: Standing): string | null {
+function addedUp(sums: MonthlySums, opening: StatementBalance, closing: StatementBalance): string | null {
   for (const movements of [sums.days, sums.kinds]) {
     const credit = movements.reduce((sum, movement) => sum + movement.credit, opening.credit)
     const owed = movements.reduce((sum, movement) => sum + movement.owed, opening.owed)
@@ -152,7 +152,7 @@ function monthsAround(lines: readonly Line[]): [from: number, to: number][] {
 }
 
 /** Credit is what lines with a lot add up to; debt, what those without one do. */
-function standingAfter(lines: readonly Pick<Line, 'lot' | 'amount'>[]): Standing {
+function standingAfter(lines: readonly Pick<Line, 'lot' | 'amount'>[]): StatementBalance {
   let [credit, owed] = [0n, 0n]
   for (const { lot, amount } of lines) {
     if (lot === null) owed -= amount

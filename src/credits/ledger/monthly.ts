@@ -22,7 +22,7 @@ export function monthNamed(name: string): Month | undefined {
 }
 
 /** The sum of some entries: credit added or removed, debt made or repaid. */
-export interface Movement extends Standing {
+export interface Movement extends StatementBalance {
   readonly entries: number
 }
 
@@ -36,19 +36,19 @@ interface MovementOfDay extends MovementOfKind {
   readonly pool: Pool
 }
 
-export const nothing: Standing = { credit: 0n, owed: 0n }
+export const nothing: StatementBalance = { credit: 0n, owed: 0n }
 
-export function plus(a: Standing, b: Standing): Standing {
+export function plus(a: StatementBalance, b: StatementBalance): StatementBalance {
   return { credit: a.credit + b.credit, owed: a.owed + b.owed }
 }
 
 /** The change of an entry. One without a lot is debt, which grows when the entry is negative. */
-export function changeOf({ lot, amount }: Pick<StatementEntry, 'lot' | 'amount'>): Standing {
+export function changeOf({ lot, amount }: Pick<StatementEntry, 'lot' | 'amount'>): StatementBalance {
   return lot === null ? { credit: 0n, owed: -amount } : { credit: amount, owed: 0n }
 }
 
 /** Credit minus debt. */
-export function netOf({ credit, owed }: Standing): Pico {
+export function netOf({ credit, owed }: StatementBalance): Pico {
   return credit - owed
 }
 
@@ -112,15 +112,15 @@ export interface StatementPage {
 }
 
 /** An account's credit in all pools, and its debt. */
-export interface Standing {
+export interface StatementBalance {
   readonly credit: Pico
   readonly owed: Pico
 }
 
 /** The balance before and after a time span. */
 export interface Span {
-  readonly opening: Standing
-  readonly closing: Standing
+  readonly opening: StatementBalance
+  readonly closing: StatementBalance
 }
 
 /** Reads statements while calls are served: no page blocks the event loop for long. */

@@ -9,7 +9,7 @@ import {
   monthNamed,
   type Movement,
   netOf,
-  type Standing,
+  type StatementBalance,
   type StatementEntry,
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -148,7 +148,7 @@ async function receiptOf(
   }
 }
 
-function standingView(standing: Standing) {
+function standingView(standing: StatementBalance) {
   const { credit, owed } = standing
   return { credit: formatUsd(credit), owed: formatUsd(owed), balance: formatUsd(netOf(standing)) }
 }

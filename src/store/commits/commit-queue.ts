@@ -12,7 +12,7 @@ import {
   Durability,
   type Entry,
   type GroupLimits,
-  type Need,
+  type NeededRows,
   outcomeOf,
   type QueueEvents,
   SpillKeeper,
@@ -103,12 +103,12 @@ export class CommitQueue {
    * A command that may be refused when the store is in trouble: `overloaded` when too many wait, `store_unavailable`
    * when the disk cannot be written. It is answered when it is durable.
    */
-  admit<T>(need: Need, run: () => T): Promise<T> {
+  admit<T>(need: NeededRows, run: () => T): Promise<T> {
     return this.#refusal() ?? this.#enqueue<T>(need, run, undefined)
   }
 
   /** The same, answered when it is decided; `haste` says when its sync begins. A refusal is final: nothing of it has to become durable. */
-  decide<T>(need: Need, haste: Haste, run: () => T): Promise<Decided<T>> {
+  decide<T>(need: NeededRows, haste: Haste, run: () => T): Promise<Decided<T>> {
     return this.#refusal() ?? this.#enqueue<Decided<T>>(need, run, undefined, haste)
   }
 
@@ -129,7 +129,7 @@ export class CommitQueue {
    * has not come back in five seconds; the command is carried out all the same when it does. A `record` of null is
    * for what may die with the process: the space of the file is for the money.
    */
-  conclude<T>(need: Need, run: () => T, record: unknown): Promise<T> {
+  conclude<T>(need: NeededRows, run: () => T, record: unknown): Promise<T> {
     if (this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
     const done = this.#enqueue<T>(need, run, record)
     if (this.#down) this.#spill.keep(this.#queue)
@@ -179,7 +179,7 @@ export class CommitQueue {
     )
   }
 
-  #enqueue<T>(need: Need, run: () => unknown, record: unknown, early?: Haste): Promise<T> {
+  #enqueue<T>(need: NeededRows, run: () => unknown, record: unknown, early?: Haste): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
         need,

@@ -256,7 +256,7 @@ export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096
  * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
  * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
  */
-export interface Need {
+export interface NeededRows {
   readonly account?: string
   /** The id of a call: open, ended or new. */
   readonly call?: string
@@ -278,7 +278,7 @@ export interface Transactions {
    * Commits what `run` does, and gives what it gives: at once, or later where the database is across a network. When it
    * throws or rejects, nothing was done. The queue never begins a second one before the first has ended.
    */
-  commit<T>(needs: readonly Need[], run: () => T): Awaitable<T>
+  commit<T>(needs: readonly NeededRows[], run: () => T): Awaitable<T>
   /**
    * Makes what has been committed durable, on another thread. Left out where a commit is durable when it ends. A
    * commit that is not survives this process all the same; a power cut takes it with all that came after it.
@@ -327,7 +327,7 @@ export interface Decided<T> {
 
 /** A command that waits, or was committed and waits for its answer. */
 export interface Entry {
-  readonly need: Need
+  readonly need: NeededRows
   readonly run: () => unknown
   resolve: (value: never) => void
   reject: (error: unknown) => void

@@ -7,7 +7,7 @@ import { CommitQueue } from '../../../src/store/commits/commit-queue.ts'
 import {
   type CommitFault,
   defaultGroupLimits,
-  type Need,
+  type NeededRows,
   type Transactions,
 } from '../../../src/store/commits/durability.ts'
 
@@ -29,7 +29,7 @@ class SlowDatabase implements Transactions {
     return entry
   }
 
-  async commit<T>(needs: readonly Need[], run: () => T): Promise<T> {
+  async commit<T>(needs: readonly NeededRows[], run: () => T): Promise<T> {
     expect(++this.#open).toBe(1)
     try {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
@@ -217,7 +217,7 @@ describe('over a database that answers later', () => {
 class QuickDatabase implements Transactions {
   readonly groups: number[] = []
 
-  commit<T>(needs: readonly Need[], run: () => T): T {
+  commit<T>(needs: readonly NeededRows[], run: () => T): T {
     this.groups.push(needs.length)
     return run()
   }

@@ -1,4 +1,5 @@
-// Keys of the admin API on SQLite. They are few and rarely used, so nothing is cached and a revocation holds at once.
+// What accounts have besides keys of calls, on SQLite: keys of the admin API, MCP servers, and the log of operators' acts.
+// Keys of the admin API are few and rarely used: nothing is cached, and a revocation holds at once.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'

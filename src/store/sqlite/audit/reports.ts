@@ -10,7 +10,7 @@ import {
   plus,
   type ProviderCall,
   type Span,
-  type Standing,
+  type StatementBalance,
   type StatementEntry,
   type StatementPage,
   type StatementReader,
@@ -28,7 +28,7 @@ interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'
   readonly wallet: string
 }
 
-interface CallRow extends Omit<ProviderCall, 'at' | 'estimated'> {
+interface ProviderCallRow extends Omit<ProviderCall, 'at' | 'estimated'> {
   readonly at: bigint
   readonly estimated: bigint
 }
@@ -69,7 +69,7 @@ export class SqliteReports implements LedgerReports {
   }
 
   callsOf(provider: string): readonly ProviderCall[] {
-    const rows = this.#read((database) => database.prepare<CallRow, [string]>(callsSql).all(provider))
+    const rows = this.#read((database) => database.prepare<ProviderCallRow, [string]>(callsSql).all(provider))
     return rows.map(({ at, estimated, ...row }) => ({ ...row, at: Number(at), estimated: estimated === 1n }))
   }
 
@@ -128,7 +128,7 @@ const unpaidSql = `
 const transactionsPerStep = 1_000
 const stepsPerPage = 40
 
-interface Row {
+interface StatementRow {
   readonly tx: bigint
   readonly at: bigint
   readonly kind: TransactionKind
@@ -145,7 +145,7 @@ export class SqliteStatements implements StatementReader {
   readonly #head: Statement<{ tx: bigint | null }, []>
   readonly #standing: Statement<{ tx: bigint | null; posted: bigint; debt: bigint }, [string]>
   readonly #timeOf: Statement<{ at: bigint }, [number]>
-  readonly #step: Statement<Row, (string | number)[]>
+  readonly #step: Statement<StatementRow, (string | number)[]>
 
   constructor(database: Database) {
     this.#head = database.prepare('SELECT max(tx) AS tx FROM journal')
@@ -234,7 +234,7 @@ export class SqliteStatements implements StatementReader {
   }
 }
 
-function less(a: Standing, b: Standing): Standing {
+function less(a: StatementBalance, b: StatementBalance): StatementBalance {
   return { credit: a.credit - b.credit, owed: a.owed - b.owed }
 }
 
@@ -246,7 +246,7 @@ function cut(entries: readonly StatementEntry[], limit: number): StatementPage {
   return { entries: entries.slice(0, rest), next: last }
 }
 
-function entryOf({ tx, at, wallet, ...row }: Row): StatementEntry {
+function entryOf({ tx, at, wallet, ...row }: StatementRow): StatementEntry {
   const pool = wallet.slice(wallet.lastIndexOf(':') + 1) as Pool
   return { ...row, tx: Number(tx), at: Number(at), pool }
 }

@@ -19,7 +19,7 @@ const roundMs = 10_000
 /** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
 
-export interface IdempotencyParts {
+interface IdempotencyParts {
   readonly database: Database
   readonly group: Pick<SqliteLedger, 'admit'>
   readonly clock: () => number

@@ -38,7 +38,7 @@ const beforeAnyExpiry = 0
 /** Accounts whose total bytes are cached. */
 const accountsRemembered = 10_000
 
-type StoredResponse = Row<'response', 'id' | 'previous' | 'input' | 'answer' | 'size' | 'parts'> & {
+type ResponseRow = Row<'response', 'id' | 'previous' | 'input' | 'answer' | 'size' | 'parts'> & {
   readonly model: string
 }
 type Part = Row<'responsePart', 'of' | 'text'>
@@ -226,12 +226,12 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** undefined where it is deleted while its parts are read. */
-  #responseOf(row: StoredResponse): Awaitable<WrittenResponse | undefined> {
+  #responseOf(row: ResponseRow): Awaitable<WrittenResponse | undefined> {
     const { input, answer, parts } = row
     return parts === null ? writeParts(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
   }
 
-  async #longResponseOf(row: StoredResponse, count: number): Promise<WrittenResponse | undefined> {
+  async #longResponseOf(row: ResponseRow, count: number): Promise<WrittenResponse | undefined> {
     const texts: Record<Part['of'], string[]> = { input: [], answer: [] }
     for (let from = 0; from < count; from += partsReadAtOnce) {
       await this.#pauses.next()
@@ -245,7 +245,7 @@ export class SqliteResponses implements ResponseStore {
 }
 
 function writeParts(
-  { id, model, previous, size }: StoredResponse,
+  { id, model, previous, size }: ResponseRow,
   input: readonly string[],
   answer: readonly string[],
 ): WrittenResponse {
@@ -327,7 +327,7 @@ function statements(database: Database) {
          WHERE response.account = ?1)
        UPDATE response SET kept_until = ?4 WHERE id IN (SELECT id FROM chain) AND kept_until < ?3`,
     ) as Statement,
-    find: database.prepare<StoredResponse, Asked>(
+    find: database.prepare<ResponseRow, Asked>(
       `SELECT id, ${model}, previous, size, input, answer, parts FROM response
        WHERE account = ?1 AND id = ?2 AND expires_at > ?3 AND ${charged} AND ${whole}`,
     ),
@@ -348,7 +348,7 @@ function statements(database: Database) {
     bytes: database.prepare<{ bytes: bigint | null }, [string]>(
       'SELECT sum(size) AS bytes FROM response WHERE account = ?',
     ),
-    read: database.prepare<StoredResponse, [string, string]>(
+    read: database.prepare<ResponseRow, [string, string]>(
       `SELECT id, ${model}, previous, size, input, answer, parts FROM response WHERE account = ? AND id = ?`,
     ),
     remove: database.prepare<{ call: string }, Asked>(
@@ -376,10 +376,10 @@ function statements(database: Database) {
 // The conversations of the chat, on SQLite.
 
 export class SqliteConversations implements ConversationStore {
-  readonly #sql: () => ReturnType<typeof conversationStoreStatements>
+  readonly #sql: () => ReturnType<typeof conversationStatements>
 
   constructor(database: Database) {
-    this.#sql = whenNeeded(() => conversationStoreStatements(database))
+    this.#sql = whenNeeded(() => conversationStatements(database))
   }
 
   list(account: string, limit: number): readonly ConversationRecord[] {
@@ -418,7 +418,7 @@ export class SqliteConversations implements ConversationStore {
   }
 }
 
-function conversationStoreStatements(database: Database) {
+function conversationStatements(database: Database) {
   return {
     list: database.prepare<Row<'conversation'>, [string, number]>(
       'SELECT * FROM conversation WHERE account = ? ORDER BY updated_at DESC, id DESC LIMIT ?',

@@ -16,7 +16,7 @@ import type { Row } from '../../schema.ts'
 
 type CallWrites = GroupWrites['calls']
 
-/** Maps of one group only, see short-lived.ts. */
+/** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
   return {
     opening: new Map<string, { readonly account: string; open: OpenCall }>(),

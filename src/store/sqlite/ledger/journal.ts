@@ -5,7 +5,7 @@ import type { AdjustCommand, RefundCommand } from '../../../credits/ledger/ledge
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import type { Leg, TransactionKind } from '../../../credits/wallet.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import type { CommitFault, LogSync, Need, Transactions } from '../../commits/durability.ts'
+import type { CommitFault, LogSync, NeededRows, Transactions } from '../../commits/durability.ts'
 import type { GroupWrites } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { isBusy, isFailedSync, isOutage } from '../database/sqlite.ts'
@@ -141,7 +141,7 @@ export class SqliteTransactions implements Transactions {
   }
 
   /** Commands load what they need when they ask for it. */
-  commit<T>(_needs: readonly Need[], run: () => T): T {
+  commit<T>(_needs: readonly NeededRows[], run: () => T): T {
     if (!this.sync) return this.commitDurably(run)
     // Set for this transaction alone: whoever else writes through this connection does not wait for our sync.
     this.#database.run('PRAGMA synchronous = NORMAL')
@@ -360,7 +360,7 @@ export class Corrections implements CorrectionWrites {
   findRefund({ id, account, lot, amount }: RefundCommand): Corrected | undefined {
     const done = this.#find.get(id)
     if (!done) return undefined
-    // Rows of old do not name the lot.
+    // Older rows do not name the lot.
     const sameLot = done.lot === null || done.lot === lot
     if (done.kind === 'refund' && done.account === account && sameLot && done.taken + done.debt === amount)
       return done
@@ -371,7 +371,7 @@ export class Corrections implements CorrectionWrites {
   hasAdjusted({ id, account, amount }: AdjustCommand): boolean {
     const done = this.#find.get(id)
     if (!done) return false
-    // Rows of old do not tell the amount.
+    // Older rows have no amount.
     const sameAmount = done.taken === 0n || done.taken === -amount
     if (done.kind === 'adjust' && done.account === account && sameAmount) return true
     throw conflictWith(done)

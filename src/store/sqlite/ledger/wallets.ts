@@ -45,7 +45,7 @@ interface KeySpending {
   relatives: readonly string[] | null
 }
 
-/** Maps of one group only, see short-lived.ts. */
+/** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
   return {
     lots: new Map<string, { lot: Lot; readonly source: string | null; readonly account: string }>(),

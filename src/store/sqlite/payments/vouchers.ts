@@ -1,4 +1,4 @@
-// Vouchers on SQLite.
+// Vouchers, and periods of subscriptions that are sold elsewhere, on SQLite.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Period, SubscriptionStore } from '../../../payments/subscriptions.ts'
@@ -94,11 +94,11 @@ function voucherOf(row: Row<'voucher'>): Voucher {
 
 export class SqliteSubscriptions implements SubscriptionStore {
   readonly #database: Database
-  readonly #sql: () => ReturnType<typeof subscriptionsStatements>
+  readonly #sql: () => ReturnType<typeof subscriptionStatements>
 
   constructor(database: Database) {
     this.#database = database
-    this.#sql = whenNeeded(() => subscriptionsStatements(database))
+    this.#sql = whenNeeded(() => subscriptionStatements(database))
   }
 
   changePeriod(period: string, change: (current: Period | undefined) => Period | null): Period | undefined {
@@ -138,7 +138,7 @@ export class SqliteSubscriptions implements SubscriptionStore {
   }
 }
 
-function subscriptionsStatements(database: Database) {
+function subscriptionStatements(database: Database) {
   return {
     find: database.prepare<Row<'subscription'>, [string]>('SELECT * FROM subscription WHERE period = ?'),
     of: database.prepare<Row<'subscription'>, [string, string]>(
