@@ -3,7 +3,6 @@
 
 import { expect, test } from 'bun:test'
 import { webToolKinds, webTools } from '../../src/conversation/gateway-tools.ts'
-import { readGatewayCall } from '../../src/protocols/anthropic-messages/inbound/encode.ts'
 import { actionOf, readRun } from '../../src/protocols/openai/messages.ts'
 
 const valuesOf = (field: 'name' | 'action') => webToolKinds.map((kind) => webTools[kind][field])
@@ -18,11 +17,4 @@ test.each(webToolKinds)('a call of %p comes back from an item of OpenAI as it wa
   const json = JSON.stringify({ [argument]: 'weirs' })
   const item = { type: 'web_search_call', action: actionOf({ kind }, json, undefined), output: 'Found.' }
   expect(readRun(item, 'call_1')?.call).toMatchObject({ name, arguments: json, origin: { kind } })
-})
-
-const blocks = { 'web-search': 'web_search', 'open-page': 'web_fetch' } as const
-
-test.each(webToolKinds)('a call of %p comes back from a block of the Messages API', (kind) => {
-  const block = { type: 'server_tool_use', id: 'srvtoolu_weir_1', name: blocks[kind], input: {} }
-  expect(readGatewayCall(block)).toMatchObject({ name: webTools[kind].name, origin: { kind } })
 })
