@@ -23,7 +23,7 @@ import {
 import { buildPrice, isFlash, PriceRefused, type PriceSpec } from './prices/price-spec.ts'
 import { NearIds } from './near-ids.ts'
 
-export interface PremiumRule {
+interface PremiumRule {
   /** A model whose output costs at least this many picodollars per token is premium. */
   readonly outputAtLeast: Pico
 }

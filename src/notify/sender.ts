@@ -14,7 +14,7 @@ export type Post = (
   request: { readonly headers: Headers; readonly body: string; readonly signal: AbortSignal },
 ) => Promise<Pick<Response, 'status' | 'body'>>
 
-export interface SenderParts {
+interface SenderParts {
   readonly store: WebhookStore
   readonly webhooks: Webhooks
   readonly post: Post

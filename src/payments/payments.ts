@@ -15,11 +15,11 @@ import {
 } from './news.ts'
 import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
-import { type RefundResult, Refunds, Reversals } from './reversals.ts'
+import { type PaymentRefund, Refunds, Reversals } from './reversals.ts'
 import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
 import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
 
-export interface PaymentParts extends TopUpTerms {
+interface PaymentParts extends TopUpTerms {
   readonly store: PaymentStore
   readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
     Pick<LedgerUpkeep, 'refund' | 'adjust'> &
@@ -329,7 +329,7 @@ export class Payments {
   }
 
   /** Refunds a part of a payment: see Refunds. */
-  refund(id: string, amount: Minor, refundId: string): Promise<RefundResult> {
+  refund(id: string, amount: Minor, refundId: string): Promise<PaymentRefund> {
     return this.#refunds.make(id, amount, refundId)
   }
 

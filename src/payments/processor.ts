@@ -6,7 +6,7 @@ import type { Minor, PaymentEvent, PaymentFact, ProcessorId, RefundNews } from '
 import type { TopUp } from './top-up.ts'
 
 /** An HTTP request to a processor, at the operator's address. Rejects without a connection. */
-export type Call = (
+export type ProcessorFetch = (
   url: string,
   init: {
     readonly method: 'GET' | 'POST'
@@ -53,7 +53,7 @@ const undecided: ReadonlySet<number> = new Set([408, 409, 429])
 
 export interface Question {
   readonly processor: ProcessorId
-  readonly call: Call
+  readonly call: ProcessorFetch
   readonly url: string
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>

@@ -322,7 +322,7 @@ interface RefundParts {
   readonly processor: (id: ProcessorId) => PaymentProcessor
 }
 
-export interface RefundResult {
+export interface PaymentRefund {
   readonly topUp: TopUp
   /** Whether the same id was refunded before. */
   readonly repeated: boolean
@@ -346,7 +346,7 @@ export class Refunds {
    * with `not_found`, `invalid_request` for what was not credited or is more than is left, `idempotency_conflict` for an
    * id of another amount, and `payment_processor_error`.
    */
-  async make(topUpId: string, amount: Minor, id: string): Promise<RefundResult> {
+  async make(topUpId: string, amount: Minor, id: string): Promise<PaymentRefund> {
     const { store, now } = this.#parts
     const topUp = await this.#requireCredited(topUpId)
     if (amount <= 0n) throw invalid('amount', 'amount must be above 0.')

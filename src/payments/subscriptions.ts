@@ -70,7 +70,7 @@ export interface Product {
   readonly months: number
 }
 
-export interface SubscriptionParts {
+interface SubscriptionParts {
   readonly store: SubscriptionStore
   readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
     Pick<LedgerUpkeep, 'adjust'> &

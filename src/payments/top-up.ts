@@ -55,7 +55,7 @@ export interface TopUp {
 }
 
 /** The effect of a processor's report on a top-up. */
-export type Judgement =
+type Judgement =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'changed'; readonly topUp: TopUp }
   | { readonly kind: 'problem'; readonly problem: TopUpProblem }

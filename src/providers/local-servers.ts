@@ -5,7 +5,7 @@ import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
 /** A model as its server lists it. */
-export interface LocalModel {
+interface LocalModel {
   /** Its name at the server. */
   readonly name: string
   /** Tokens of prompt and output together, if the server says. */

@@ -8,7 +8,7 @@ import { lacksDescriptors, noDescriptors } from '../errors/descriptors.ts'
 import { awsHeaders, GoogleTokens } from './credentials/credentials.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
 
-export interface SendRequest {
+interface SendRequest {
   readonly provider: ConfiguredProvider
   readonly key: string | undefined
   /** Appended to the provider's base URL. */

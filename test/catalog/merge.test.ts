@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import {
   type Acknowledged,
   mergeProvider,
-  type Source,
+  type CatalogSource,
   type SourceModel,
   withBilledAs,
 } from '../../src/catalog/generate/sources/merge.ts'
@@ -35,7 +35,7 @@ function model(name: string, price: SourceModel['price'], more: Partial<SourceMo
   }
 }
 
-function source(name: string, date: string, models: SourceModel[]): Source {
+function source(name: string, date: string, models: SourceModel[]): CatalogSource {
   return { name, version: '1', date, license: 'MIT', models: () => Promise.resolve(models) }
 }
 

@@ -9,7 +9,7 @@ import {
   billedAsSchema,
   type Merged,
   mergeProvider,
-  type Source,
+  type CatalogSource,
   withBilledAs,
 } from './sources/merge.ts'
 import { decidedSchema, effortsIn, effortTable, pi } from './sources/pi.ts'
@@ -69,7 +69,7 @@ async function generate(piFolder: string): Promise<boolean> {
 }
 
 /** The table of efforts, one line per model. */
-async function efforts(piSource: Source, file: CatalogFile): Promise<string> {
+async function efforts(piSource: CatalogSource, file: CatalogFile): Promise<string> {
   const stated = new Map<string, string>()
   for (const { id, pi: name } of coveredProviders) {
     for (const model of await piSource.models(name)) {

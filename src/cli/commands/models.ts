@@ -2,9 +2,14 @@
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type FileChanges, fileChanges } from '../../catalog/file-changes.ts'
+import {
+  type CatalogFile,
+  type CatalogRow,
+  type FileChanges,
+  fileChanges,
+  type Model,
+} from '../../catalog/row.ts'
 import { buildPrice, PriceRefused } from '../../catalog/prices/price-spec.ts'
-import type { CatalogFile, CatalogRow, Model } from '../../catalog/row.ts'
 import { modelObject } from '../../catalog/wire.ts'
 import { readTextFile } from '../../config/config.ts'
 import { formatUsdPerMillion } from '../../credits/money.ts'

@@ -15,7 +15,7 @@ import type {
 } from '../news.ts'
 import {
   ask,
-  type Call,
+  type ProcessorFetch,
   type PaymentProcessor,
   ProcessorRefusal,
   type Question,
@@ -40,10 +40,10 @@ export class Razorpay implements PaymentProcessor {
   readonly test: boolean
   readonly verify: PaymentProcessor['verify']
   readonly #settings: RazorpaySettings
-  readonly #call: Call
+  readonly #call: ProcessorFetch
   readonly #now: () => number
 
-  constructor(settings: RazorpaySettings, call: Call, now: () => number) {
+  constructor(settings: RazorpaySettings, call: ProcessorFetch, now: () => number) {
     this.#settings = settings
     this.#call = call
     this.#now = now

@@ -5,7 +5,7 @@ import type Stripe from 'stripe'
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Minor, PaymentEvent, PaymentFact, PaymentNews, RefundNews } from '../news.ts'
-import { type Call, type PaymentProcessor, type ReturnTo, unansweredError } from '../processor.ts'
+import { type ProcessorFetch, type PaymentProcessor, type ReturnTo, unansweredError } from '../processor.ts'
 import { badSignature } from '../standard-webhook.ts'
 import type { TopUp } from '../top-up.ts'
 
@@ -30,11 +30,11 @@ export class StripeCheckout implements PaymentProcessor {
   readonly test: boolean
   readonly verify: PaymentProcessor['verify']
   readonly #settings: StripeSettings
-  readonly #call: Call
+  readonly #call: ProcessorFetch
   readonly #now: () => number
   #made: Promise<Stripe> | undefined
 
-  constructor(settings: StripeSettings, call: Call, now: () => number) {
+  constructor(settings: StripeSettings, call: ProcessorFetch, now: () => number) {
     this.#settings = settings
     this.#call = call
     this.#now = now

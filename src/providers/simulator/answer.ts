@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 import {
   type Effort,
   jsonPieces,
-  type OfferedTool,
+  type SimulatedTool,
   type Pieces,
   Refusal,
   type SimRequest,
@@ -72,7 +72,7 @@ export function callTools(request: SimRequest): Plan {
 }
 
 /** Pages are only opened if the prompt has a URL. */
-function isAnswerable({ name }: OfferedTool, { prompt }: SimRequest): boolean {
+function isAnswerable({ name }: SimulatedTool, { prompt }: SimRequest): boolean {
   return name !== openPage || address.test(prompt)
 }
 
@@ -80,7 +80,7 @@ const openPage = 'open_page'
 const address = /https?:\/\/[^\s<>"')\]]+/
 
 /** Arguments that fit the schema. A search query is the prompt itself, so that the gateway's tools find something. */
-function argumentsOf({ name, parameters }: OfferedTool, { prompt }: SimRequest): unknown {
+function argumentsOf({ name, parameters }: SimulatedTool, { prompt }: SimRequest): unknown {
   if (name === 'web_search' && takes(parameters, 'query')) return { query: prompt.slice(0, longestQuery) }
   const [url] = address.exec(prompt) ?? []
   if (name === openPage && takes(parameters, 'url') && url !== undefined) return { url }

@@ -127,7 +127,7 @@ type Body = z.infer<typeof chatBody>
 type Message = z.infer<typeof message>
 export type Effort = NonNullable<Body['reasoning_effort']>
 
-export interface OfferedTool {
+export interface SimulatedTool {
   readonly name: string
   readonly parameters: Json | undefined
 }
@@ -146,7 +146,7 @@ export interface SimRequest {
   /** Text of the last user message; otherwise of the last message. */
   readonly prompt: string
   /** The tools that may be called now, and whether one must be. Empty with `tool_choice: "none"`. */
-  readonly tools: readonly OfferedTool[]
+  readonly tools: readonly SimulatedTool[]
   readonly toolsForced: boolean
   readonly parallelCalls: boolean
   /** The tool results at the end of the conversation, by the tool's name. */
@@ -252,7 +252,7 @@ function unansweredRefusal(open: ReadonlySet<string>, at: number): Refusal {
   )
 }
 
-function toolChoiceOf(body: Body): { tools: readonly OfferedTool[]; forced: boolean } {
+function toolChoiceOf(body: Body): { tools: readonly SimulatedTool[]; forced: boolean } {
   const tools = (body.tools ?? []).map((each) => ({
     name: each.function.name,
     parameters: each.function.parameters ?? undefined,

@@ -3,14 +3,14 @@
 import { join } from 'node:path'
 import { bundledCatalog, bundledRows } from '../../catalog/bundled/bundled.ts'
 import { buildCatalog, type Catalog, defaultPremiumRule } from '../../catalog/catalog.ts'
-import { fileChanges } from '../../catalog/file-changes.ts'
-import { freePrice } from '../../catalog/prices/price-spec.ts'
 import {
   type CatalogFile,
   catalogFileSchema,
   type CatalogRow,
+  fileChanges,
   type ModelOverride,
 } from '../../catalog/row.ts'
+import { freePrice } from '../../catalog/prices/price-spec.ts'
 import { type Config, readTextFile } from '../../config/config.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
 import type { CatalogFileState } from '../../http/parts.ts'

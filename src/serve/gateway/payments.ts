@@ -11,7 +11,7 @@ import type { Store } from '../../store/store.ts'
 import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
 import { Vouchers } from '../../payments/vouchers.ts'
 import { Payments } from '../../payments/payments.ts'
-import type { Call, PaymentProcessor } from '../../payments/processor.ts'
+import type { ProcessorFetch, PaymentProcessor } from '../../payments/processor.ts'
 import { Razorpay } from '../../payments/processors/razorpay.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { StripeCheckout } from '../../payments/processors/stripe.ts'
@@ -129,7 +129,8 @@ function secretsIn(settings: {
 const mostProcessorBytes = 1024 * 1024
 
 /** Following a redirect would send the key to another host. */
-const call: Call = (url, init) => fetchBounded(url, { ...init, redirect: 'error' }, mostProcessorBytes)
+const call: ProcessorFetch = (url, init) =>
+  fetchBounded(url, { ...init, redirect: 'error' }, mostProcessorBytes)
 
 export interface Sweepable {
   sweep(now: number): Promise<unknown>

@@ -13,7 +13,7 @@ import {
 } from './backends/backend.ts'
 import { boundText, hostsOf, pageKey, resultsText, visible } from './results.ts'
 
-export interface SearchToolOptions {
+interface SearchToolOptions {
   readonly backend: SearchBackend
   readonly request: WebSearchDeclaration
   /** The maximum age of pages, whatever the model asks for. */

@@ -10,7 +10,7 @@ import {
 import { z } from 'zod'
 import { formatUsd, parseUsd } from '../../../credits/money.ts'
 import { decimalOf, type PriceSpec, type RateField, shiftDecimal } from '../../prices/price-spec.ts'
-import type { Source, SourceModel } from './merge.ts'
+import type { CatalogSource, SourceModel } from './merge.ts'
 
 /** When the pinned version was published; the package itself has no date. */
 const published: Readonly<Record<string, string>> = { '0.1.8': '2026-09-23' }
@@ -19,7 +19,7 @@ const published: Readonly<Record<string, string>> = { '0.1.8': '2026-09-23' }
  * The source at a date: each model with its price at that date. Throws if the publication date of the installed version
  * is unknown, so that no price gets a wrong date.
  */
-export async function genaiPrices(on: string): Promise<Source> {
+export async function genaiPrices(on: string): Promise<CatalogSource> {
   // The package does not export its manifest, so the file is read.
   const manifest = Bun.file(`${import.meta.dir}/../../../../node_modules/@pydantic/genai-prices/package.json`)
   const { version } = z.object({ version: z.string() }).parse(await manifest.json())

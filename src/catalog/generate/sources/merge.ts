@@ -41,7 +41,7 @@ interface Pair {
 /** The rows of one provider, in the order of their ids. Ids are compared exactly, never by prefix or pattern. */
 export async function mergeProvider(
   provider: CoveredProvider,
-  sources: { genai: Source; pi: Source },
+  sources: { genai: CatalogSource; pi: CatalogSource },
   acknowledged: readonly Acknowledged[],
   lifecycle: Readonly<Record<string, Lifecycle>>,
 ): Promise<Merged> {
@@ -233,7 +233,7 @@ function rowOf(
   pair: Pair,
   provider: CoveredProvider,
   price: PriceSpec,
-  sources: { genai: Source; pi: Source },
+  sources: { genai: CatalogSource; pi: CatalogSource },
   taken: Acknowledged['take'] | undefined,
   lifecycle: Lifecycle | undefined,
 ): CatalogRow {
@@ -303,7 +303,7 @@ export interface SourceModel {
   readonly refusal: string | undefined
 }
 
-export interface Source {
+export interface CatalogSource {
   readonly name: string
   readonly version: string
   /** When its facts were collected or published. */

@@ -8,7 +8,7 @@
 import { z } from 'zod'
 import { decimalOf, type PriceSpec, type RateField } from '../../prices/price-spec.ts'
 import { type CatalogRow, effortWords } from '../../row.ts'
-import type { Source, SourceModel } from './merge.ts'
+import type { CatalogSource, SourceModel } from './merge.ts'
 
 const costSchema = z.object({
   input: z.number(),
@@ -35,7 +35,7 @@ const modelSchema = z.object({
 const fileSchema = z.record(z.string(), z.record(z.string(), modelSchema.or(z.object({ type: z.string() }))))
 
 /** The source in an unpacked package folder. If it is missing, throws with the command to run. */
-export async function pi(folder: string): Promise<Source> {
+export async function pi(folder: string): Promise<CatalogSource> {
   const manifest = Bun.file(`${folder}/package.json`)
   if (!(await manifest.exists())) {
     throw new Error(

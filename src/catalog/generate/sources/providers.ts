@@ -3,7 +3,7 @@
 import type { PriceSpec } from '../../prices/price-spec.ts'
 
 /** Price factors of the models whose names match, by service tier. */
-export interface ServiceTierRule {
+interface ServiceTierRule {
   readonly models: RegExp
   readonly factors: Readonly<Record<string, string>>
 }

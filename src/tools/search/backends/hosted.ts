@@ -29,7 +29,7 @@ export interface HostedBackend {
   faultOf?(status: number, text: string): SearchFaultCode | undefined
 }
 
-export interface HostedRequest {
+interface HostedRequest {
   /** Appended to the base address, with the query string. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -37,7 +37,7 @@ export interface HostedRequest {
   readonly body?: object
 }
 
-export interface HostedSettings {
+interface HostedSettings {
   readonly baseUrl: string | undefined
   readonly apiKey: string | undefined
   /** What a search costs; undefined for the backend's list price. */
