@@ -13,7 +13,7 @@ import { anywhere } from '../protocols/request/gateway-tools.ts'
 import type { PaidCall } from './call.ts'
 import { countingFor, promptBound, promptCount, type SharedCounting } from './counting/token-counter.ts'
 import { ownerHint } from './in-flight.ts'
-import type { ChatParts } from './parts.ts'
+import type { ChatParts } from './paid-call.ts'
 import type { SizedRouting } from './routing/candidates.ts'
 
 type Costs = 'nothing' | 'something'

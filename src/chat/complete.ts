@@ -9,8 +9,7 @@ import type { Warning } from '../protocols/lowering.ts'
 import { admit, routingFor, sizedRouting } from './admission.ts'
 import { fundingFor } from './billing/need.ts'
 import { type EmbeddingCall, type IncomingCall, outcomeOf, transcribe } from './call.ts'
-import { answerPaid, paidCall, playRound } from './paid-call.ts'
-import type { ChatParts } from './parts.ts'
+import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
@@ -23,16 +22,17 @@ import { withThoughts } from './upstream/thoughts.ts'
  * rejects with GatewayError before the first byte. The hold is settled or released exactly once in every case.
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
-  const received = transcribe(parts, incoming)
-  const { models, warnings, balance } = await admit(parts, received, 'chat')
-  const { n } = received.request.envelope
-  const asked = routingFor(received.caller, received.request.envelope.routing)
-  const routing = await sizedRouting(parts, received, models, asked)
-  const able = candidatesFor(models, parts.providers, routing, rotationOf(incoming), n)
-  const { call: routed, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
-  const call = withThoughts(parts.thoughts, routed, candidates)
+  let call = transcribe(parts, incoming)
+  const { models, warnings, balance } = await admit(parts, call, 'chat')
+  const { n } = call.request.envelope
+  const asked = routingFor(call.caller, call.request.envelope.routing)
+  const routing = await sizedRouting(parts, call, models, asked)
+  const able = candidatesFor(models, parts.providers, routing, rotationOf(call), n)
+  const searching = withOwnSearch(parts.outbounds, call, able)
+  const { candidates, pauses } = searching
+  call = withThoughts(parts.thoughts, searching.call, candidates)
   const funding = await fundingFor(parts, call, candidates)
-  const inRounds = pauses && incoming.inbound.pauses !== true && n === 1
+  const inRounds = pauses && call.inbound.pauses !== true && n === 1
   const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
   if (gatewayTools !== undefined) {
     const payable = { candidates, balance, funding }

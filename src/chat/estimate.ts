@@ -14,7 +14,7 @@ import { admit, refusalError, routingFor, sizedRouting, testModel, wrongEndpoint
 import { fundingFor, type KeyRoom, keyRoom, needOf, withReserve } from './billing/need.ts'
 import type { IncomingCall } from './call.ts'
 import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/token-counter.ts'
-import type { ChatParts } from './parts.ts'
+import type { ChatParts } from './paid-call.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { ToolConversation } from './tools/conversation.ts'

@@ -1,9 +1,17 @@
-// Calls in flight: counted for the limits, awaited at shutdown, and shown to their account.
+// Calls in flight: counted for the limits, awaited at shutdown, shown to their account, and ended with their caller.
 
-import { type Account, ownerEmail } from '../accounts/account.ts'
+import {
+  type Account,
+  type Caller,
+  type CallerLookups,
+  keyFault,
+  ownerEmail,
+  sessionFault,
+} from '../accounts/account.ts'
 import { ShortLivedMap } from '../async/async.ts'
-import { errorTable } from '../errors/errors.ts'
+import { errorTable, GatewayError } from '../errors/errors.ts'
 import { Shares } from '../limits/shares.ts'
+import type { Log } from '../observe/log.ts'
 
 /** Where a call has its place: those that the simulator answers alone take none of the others. */
 export type Kind = 'real' | 'simulated'
@@ -169,4 +177,185 @@ export function ownerHint(
   if (email !== ownerEmail) return {}
   const command = `weir credits grant --account ${ownerEmail} --pool purchased --usd 100`
   return { message: `${errorTable[code].means} To add credit: ${command}` }
+}
+
+// The callers whose calls run: when a key, a session or an account ends, so do its calls.
+
+interface CallersParts {
+  readonly accounts: CallerLookups
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** Aborts when a shutdown waits no longer. */
+  readonly stopping: AbortSignal
+  readonly log: Pick<Log, 'info' | 'warn'>
+}
+
+/** A call's hold on its caller. */
+export interface RunningCaller {
+  /** Aborts at a shutdown, or when the caller may call no longer: then its reason is the GatewayError for the client. */
+  readonly signal: AbortSignal
+  /** To be called once, when the call has ended. */
+  leave(): void
+}
+
+/** The running calls with one key, or of one session. */
+interface Group {
+  readonly caller: Caller
+  readonly controller: AbortController
+  running: number
+  /** For the end of the key or session that is known in advance. */
+  timer: ReturnType<typeof setTimeout> | undefined
+}
+
+/** Of those without a running call, as many are kept: making one takes longer than a call should wait. */
+const mostIdle = 1_000
+/** Between two iterations of the event loop, so many are checked. */
+const checkedAtOnce = 50
+const retryMs = 1_000
+/** The longest time of a timer. */
+const longestMs = 2 ** 31 - 1
+
+export class Callers {
+  readonly #parts: CallersParts
+  readonly #groups = new Map<string, Group>()
+  #outdated = false
+  #checking = false
+
+  constructor(parts: CallersParts) {
+    this.#parts = parts
+    const { stopping } = parts
+    stopping.addEventListener('abort', () => this.#stop(), { once: true })
+  }
+
+  /**
+   * A call of the caller begins. Rejects like the authentication if its key or session has ended since, which may be
+   * long ago: a body takes its time to arrive.
+   */
+  async enter(caller: Caller): Promise<RunningCaller> {
+    // First it is among those that run, then it is checked: a change in between finds it.
+    const group = this.#groupOf(caller)
+    group.running += 1
+    const leave = () => this.#leave(group)
+    try {
+      const fault = await this.#faultOf(group)
+      if (fault) throw fault
+    } catch (error) {
+      leave()
+      throw error
+    }
+    return { signal: group.controller.signal, leave }
+  }
+
+  /** To be called when keys, sessions or accounts may have changed: ends the calls of those that have ended. */
+  onChanged(): void {
+    this.#outdated = true
+    if (!this.#checking) void this.#checkAll()
+  }
+
+  #groupOf(caller: Caller): Group {
+    const name = nameOf(caller)
+    const known = this.#groups.get(name)
+    if (known) return known
+    const group: Group = { caller, controller: new AbortController(), running: 0, timer: undefined }
+    if (this.#parts.stopping.aborted) group.controller.abort()
+    this.#groups.set(name, group)
+    return group
+  }
+
+  #leave(group: Group): void {
+    group.running -= 1
+    if (group.running > 0) return
+    clearTimeout(group.timer)
+    group.timer = undefined
+    if (this.#groups.size > mostIdle) this.#forget(group)
+  }
+
+  #forget(group: Group): void {
+    const name = nameOf(group.caller)
+    if (this.#groups.get(name) === group) this.#groups.delete(name)
+  }
+
+  async #checkAll(): Promise<void> {
+    this.#checking = true
+    try {
+      while (this.#outdated) {
+        this.#outdated = false
+        let checked = 0
+        for (const group of this.#groups.values()) {
+          if (group.running === 0) continue
+          await this.#check(group)
+          checked += 1
+          if (checked % checkedAtOnce === 0) await new Promise((resolve) => setImmediate(resolve))
+        }
+      }
+    } finally {
+      this.#checking = false
+    }
+  }
+
+  async #check(group: Group): Promise<void> {
+    try {
+      const fault = await this.#faultOf(group)
+      if (fault && group.running > 0) this.#end(group, fault)
+    } catch (error) {
+      this.#parts.log.warn('the callers of running calls could not be looked up; it is tried again', {
+        error,
+      })
+      setTimeout(() => this.onChanged(), retryMs).unref()
+    }
+  }
+
+  #end(group: Group, fault: GatewayError): void {
+    const { caller, running } = group
+    // Should the account be resumed, its next call needs another signal.
+    this.#forget(group)
+    clearTimeout(group.timer)
+    this.#parts.log.info('running calls are ended: their caller may call no longer', {
+      account: caller.account.id,
+      key: caller.key?.id ?? null,
+      code: fault.code,
+      calls: running,
+    })
+    group.controller.abort(fault)
+  }
+
+  #stop(): void {
+    for (const { controller } of this.#groups.values()) controller.abort()
+  }
+
+  /** Why its calls are refused now, or undefined. An account that was suspended before is refused by the admission. */
+  async #faultOf(group: Group): Promise<GatewayError | undefined> {
+    const { caller } = group
+    const { accounts, now } = this.#parts
+    const { key, session } = caller
+    if (key !== null) {
+      const row = await accounts.findKey(key.id)
+      const fault = row === undefined ? new GatewayError('invalid_api_key') : keyFault(row, now())
+      if (fault) return fault
+      this.#endsAt(group, row!.expiresAt)
+    }
+    if (session !== null) {
+      const row = await accounts.findSession(session)
+      const fault = row === undefined ? new GatewayError('invalid_api_key') : sessionFault(row, now())
+      if (fault) return fault
+      this.#endsAt(group, row!.expiresAt)
+    }
+    if (caller.account.suspended) return undefined
+    const account = await accounts.findAccount(caller.account.id)
+    return account?.suspended === false ? undefined : new GatewayError('account_suspended')
+  }
+
+  #endsAt(group: Group, at: number | null): void {
+    clearTimeout(group.timer)
+    group.timer = undefined
+    if (at === null || group.running === 0) return
+    const ms = Math.min(Math.max(1, at - this.#parts.now()), longestMs)
+    group.timer = setTimeout(() => void this.#check(group), ms)
+    group.timer.unref()
+  }
+}
+
+/** No id of a key is one of a session. */
+function nameOf({ account, key, session, channel }: Caller): string {
+  return `${channel} ${key?.id ?? session ?? account.id}`
 }

@@ -1,15 +1,29 @@
 // The frame of every paid call: hold credit, ask a provider, end the hold.
 
+import type { Model } from '../catalog/row.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
 import { asGatewayError } from '../errors/errors.ts'
-import { type Hold, openHold } from './billing/hold.ts'
+import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { ToolSources } from '../tools/tool.ts'
+import { type BillingParts, type Hold, openHold } from './billing/hold.ts'
 import type { PaidCall, Round } from './call.ts'
-import type { ChatParts } from './parts.ts'
 import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
-import { CallSearch } from './routing/search.ts'
+import { CallSearch, type RoutingParts } from './routing/search.ts'
+import type { StreamingParts } from './streaming/respond.ts'
 import { fetchWhole, type OpenedStream, openStream, type WholeAnswer } from './upstream/fetch.ts'
+import type { UpstreamParts } from './upstream/upstream-request.ts'
+
+/** What serving calls takes. */
+export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
+  readonly catalog: { resolve(id: string): Model }
+  readonly providers: ReadonlyMap<string, ConfiguredProvider>
+  /** The tools that requests may declare, by who runs them. */
+  readonly toolSources: ToolSources
+  /** Whether the request log may store prompts and answers. */
+  readonly keepsContents: boolean
+}
 
 /** Who may serve a call, and the pools that may pay for it in spending order. */
 export interface Payable {
@@ -21,8 +35,8 @@ export interface Payable {
 
 /**
  * Holds credit for a call and serves it. `serve` returns the client's response and settles the hold; if it rejects,
- * the hold is released unless it has already ended, or a provider was being asked when the caller's side ended the call. Nothing goes to the client before the hold is durable. Rejects with
- * GatewayError.
+ * the hold is released, unless it has already ended or a provider was being asked when the caller's side ended the call.
+ * Nothing goes to the client before the hold is durable. Rejects with GatewayError.
  */
 export async function paidCall(
   parts: ChatParts,

@@ -1,8 +1,7 @@
 // What the routes depend on.
 
 import type { Awaitable } from '../async/async.ts'
-import type { Callers } from '../chat/callers.ts'
-import type { LiveCall } from '../chat/in-flight.ts'
+import type { Callers, LiveCall } from '../chat/in-flight.ts'
 import type { Health, ProviderHealth } from '../chat/routing/health.ts'
 import type { AddressRules } from '../chat/upstream/lower.ts'
 
@@ -15,7 +14,7 @@ import type { Oidc } from '../accounts/identity/oidc.ts'
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { FileChanges } from '../catalog/row.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { ChatParts } from '../chat/parts.ts'
+import type { ChatParts } from '../chat/paid-call.ts'
 import type { StatementReader } from '../credits/ledger/monthly.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Account, ApiKey, Caller, Session } from '../../src/accounts/account.ts'
-import { Callers } from '../../src/chat/callers.ts'
+import { Callers } from '../../src/chat/in-flight.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 
 /** Accounts, keys and sessions that can be changed, by id. */

@@ -2,9 +2,9 @@
 
 import { InFlight } from '../../src/chat/in-flight.ts'
 import type { ChatLimits, IncomingCall } from '../../src/chat/call.ts'
-import type { ChatParts } from '../../src/chat/parts.ts'
+import type { ChatParts } from '../../src/chat/paid-call.ts'
 import { Health } from '../../src/chat/routing/health.ts'
-import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
+import { RetryBudget } from '../../src/chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../src/chat/streaming/relay.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { TokenCounter } from '../../src/chat/counting/token-counter.ts'

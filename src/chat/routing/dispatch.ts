@@ -5,21 +5,20 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, GatewayError } from '../../errors/errors.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
+import type { Abandoned } from '../call.ts'
+import type { Candidate } from './candidates.ts'
 import {
-  AttemptAbandoned,
-  AttemptFailed,
   anotherModelMayHelp,
   anotherOfferMayHelp,
+  AttemptAbandoned,
+  AttemptFailed,
   clientGone,
   codeOf,
   errorOf,
   publicReason,
   transportFault,
 } from './fault-error.ts'
-import { breaks, probeEveryMs, type Health } from './health.ts'
-import type { Abandoned } from '../call.ts'
-import type { Candidate } from './candidates.ts'
-import type { RetryBudget } from './retry-budget.ts'
+import { breaks, type Health, probeEveryMs } from './health.ts'
 
 export interface Dispatched<Answer> {
   readonly answer: Answer
@@ -72,8 +71,9 @@ const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cu
 
 /**
  * Tries the candidates until one answers: healthy ones in order, then those in cool-down. An offer whose breaker is open
- * is probed in its own rank when that is due, ahead of healthy ones too. If all fail and one may have recovered, that one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated
- * attempts, are paid from the retry budget. An offer that cannot take a required parameter is skipped, and if all are
+ * is probed in its own rank when that is due, ahead of healthy ones too. If all fail and one may have recovered, that
+ * one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated attempts, are paid from
+ * the retry budget. An offer that cannot take a required parameter is skipped, and if all are
  * skipped, that is the error. Any other fault of the request ends the search, except that a prompt that is too long
  * moves on to the next model. Rejects with DispatchFailed.
  */
@@ -350,4 +350,58 @@ function passedOver(): GatewayError {
     message: 'Every provider that serves this model has failed repeatedly a moment ago and is given a rest.',
     retryAfterMs: probeEveryMs,
   })
+}
+
+// Limits retries over all calls together, so that they do not make an outage worse.
+
+/** Retries allowed per request in the window. */
+const retryShare = 0.1
+/** Retries always allowed in a window, so that a gateway with one caller can retry too. */
+const leastRetries = 10
+/** The length of the sliding window. */
+const windowSeconds = 10
+
+export class RetryBudget {
+  readonly #clock: () => number
+  readonly #requests = new Float64Array(windowSeconds)
+  readonly #retries = new Float64Array(windowSeconds)
+  #second = 0
+
+  /** `clock` gives milliseconds. */
+  constructor(clock: () => number) {
+    this.#clock = clock
+    this.#second = Math.floor(clock() / 1000)
+  }
+
+  request(): void {
+    this.#requests[this.#slot()]! += 1
+  }
+
+  /** Takes one retry from the budget; false if it is used up. */
+  take(): boolean {
+    const slot = this.#slot()
+    const allowed = Math.max(leastRetries, retryShare * sum(this.#requests))
+    if (sum(this.#retries) + 1 > allowed) return false
+    this.#retries[slot]! += 1
+    return true
+  }
+
+  /** The slot of the current second; clears slots older than the window. */
+  #slot(): number {
+    const second = Math.floor(this.#clock() / 1000)
+    const passed = Math.min(Math.max(0, second - this.#second), windowSeconds)
+    for (let step = 1; step <= passed; step++) {
+      const at = (this.#second + step) % windowSeconds
+      this.#requests[at] = 0
+      this.#retries[at] = 0
+    }
+    this.#second = Math.max(this.#second, second)
+    return this.#second % windowSeconds
+  }
+}
+
+function sum(counts: Float64Array): number {
+  let total = 0
+  for (const count of counts) total += count
+  return total
 }

@@ -160,7 +160,7 @@ export interface SharedProbes {
   onRecovered(offer: string): void
 }
 
-/** Allows one probe of each offer in a second. `recovered` is told of offers that answer again. */
+/** Allows one probe of each offer in a second. `tell` is called with each offer that answers again. */
 export class Probes implements SharedProbes {
   readonly #clock: () => number
   readonly #tell: (offer: string) => void

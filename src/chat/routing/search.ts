@@ -12,10 +12,9 @@ import { UnreachableError } from '../../providers/upstream.ts'
 import type { ChatLimits, IncomingCall, PaidCall } from '../call.ts'
 import { quirksFor } from '../upstream/lower.ts'
 import type { Candidate } from './candidates.ts'
-import { pause, type Search } from './dispatch.ts'
+import { pause, type RetryBudget, type Search } from './dispatch.ts'
 import { AttemptFailed } from './fault-error.ts'
 import type { Health } from './health.ts'
-import type { RetryBudget } from './retry-budget.ts'
 
 /** Searches allowed if the request sets no limit. */
 const usualSearches = 5
@@ -167,7 +166,7 @@ export interface RoutingParts {
   readonly log: Log
 }
 
-/** The search of one call, on whose hold the provider is recorded that has answered. */
+/** The search of one call for a provider; its hold records the one that answered. */
 export class CallSearch implements Search {
   readonly candidates: readonly Candidate[]
   readonly limit: number
@@ -212,7 +211,7 @@ export class CallSearch implements Search {
   }
 }
 
-/** What is told who has answered. */
+/** Records the provider that answered. */
 interface Served {
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void
 }

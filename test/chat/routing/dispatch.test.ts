@@ -2,10 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
-import { dispatch, DispatchFailed } from '../../../src/chat/routing/dispatch.ts'
+import { dispatch, DispatchFailed, RetryBudget } from '../../../src/chat/routing/dispatch.ts'
 import { faultsToOpen, Health, probeEveryMs } from '../../../src/chat/routing/health.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
-import { RetryBudget } from '../../../src/chat/routing/retry-budget.ts'
 import type { Fault } from '../../../src/conversation/event.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { candidateOf, faultOf, modelOf, stillClock } from '../support.ts'

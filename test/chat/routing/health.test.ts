@@ -10,7 +10,7 @@ import {
   standingOf,
   type Trouble,
 } from '../../../src/chat/routing/health.ts'
-import { RetryBudget } from '../../../src/chat/routing/retry-budget.ts'
+import { RetryBudget } from '../../../src/chat/routing/dispatch.ts'
 import type { FaultKind } from '../../../src/conversation/event.ts'
 import { candidateOf, faultOf, stillClock } from '../support.ts'
 
