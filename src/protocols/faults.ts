@@ -1,6 +1,6 @@
 // Faults: built, told from a status whose body says nothing, from Amazon's errors, and how long to wait before a retry.
 
-import type { Fault, FaultKind } from '../conversation/event.ts'
+import type { ChatEvent, Fault, FaultKind } from '../conversation/event.ts'
 import { OversizedFrame } from './framing/sse.ts'
 import { entryOf, isObject, nonEmpty, parseJson } from './lenient.ts'
 
@@ -18,6 +18,11 @@ export function fault(kind: FaultKind, message: string, more: Partial<Fault> = {
     kind,
     message: message.slice(0, maxMessageCharacters),
   }
+}
+
+/** The terminal event of an answer that failed. */
+export function errorEvent(fault: Fault): ChatEvent {
+  return { kind: 'error', fault }
 }
 
 /** The fault of a stream whose decoder or parser threw. */

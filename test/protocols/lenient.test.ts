@@ -3,7 +3,16 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { anyObject, flag, list, number, object, position, text } from '../../src/protocols/lenient.ts'
+import {
+  anyObject,
+  CollectedText,
+  flag,
+  list,
+  number,
+  object,
+  position,
+  text,
+} from '../../src/protocols/lenient.ts'
 import { readChunk } from '../../src/protocols/gemini/outbound/schema.ts'
 
 const read = object({
@@ -71,4 +80,16 @@ test('a field of a wrong type is gone, its neighbours stay', () => {
   expect(readChunk(chunk)).toStrictEqual({ candidates: [{ content: { parts: [{ text: 'x' }] } }] } as never)
   expect(readChunk({ candidates: [null] })).toStrictEqual({})
   expect(readChunk([])).toBeUndefined()
+})
+
+test('a text of any number of pieces is whole', () => {
+  const pieces = fc.array(fc.string(), { maxLength: 300, size: 'max' })
+  fc.assert(
+    fc.property(pieces, (pieces) => {
+      const collected = new CollectedText()
+      for (const piece of pieces) collected.add(piece)
+      expect(collected.toString()).toBe(pieces.join(''))
+      expect(collected.length).toBe(pieces.join('').length)
+    }),
+  )
 })

@@ -18,7 +18,7 @@ import {
   withOpen,
 } from '../claude/content-blocks.ts'
 import { answerTool, reasoningFormat } from '../claude/models.ts'
-import { fault, faultOfException } from '../faults.ts'
+import { errorEvent, fault, faultOfException } from '../faults.ts'
 import { exceptionPrefix } from '../framing/aws-event-stream.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
 import type { StreamParser } from '../protocol.ts'
@@ -83,10 +83,9 @@ export function parserOf(context: ParseContext): StreamParser {
       const name = frame.event ?? ''
       if (!name.startsWith(exceptionPrefix)) return stepEvent(state, name, parseJson(frame.data), context)
       const error = faultOfException(name.slice(exceptionPrefix.length), frame.data)
-      return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
+      return [{ ...state, ended: true }, [errorEvent(error)]]
     },
-    (state) =>
-      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its metadata') }],
+    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before its metadata'))]),
   )
 }
 
@@ -94,7 +93,7 @@ export function parserOf(context: ParseContext): StreamParser {
 export function parseWhole(body: unknown, context: ParseContext): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
   if (answer === undefined) {
-    return [{ kind: 'error', fault: fault('broken', 'the answer is not one of this protocol') }]
+    return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
   }
   const wire: (readonly [string, unknown])[] = [
     ['messageStart', {}],
@@ -109,7 +108,7 @@ export function parseWhole(body: unknown, context: ParseContext): readonly ChatE
     return made
   })
   if (state.ended) return events
-  return [...events, { kind: 'error', fault: fault('broken', 'the answer has no stop reason') }]
+  return [...events, errorEvent(fault('broken', 'the answer has no stop reason'))]
 }
 
 /** The equivalent stream events for one block of a whole answer. */
@@ -341,7 +340,7 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
   if (native === undefined || !state.metadata) return [state, events]
   if (spoilt.has(native)) {
     const error = fault('unusable-output', `The answer ended with ${native}.`, { providerCode: native })
-    return [{ ...state, ended: true }, [...events, { kind: 'error', fault: error }]]
+    return [{ ...state, ended: true }, [...events, errorEvent(error)]]
   }
   const finished: ChatEvent[] = [
     {
@@ -361,7 +360,7 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
 // ---- pieces -----------------------------------------------------------------------------------------------
 
 function failWith(state: BedrockState, message: string): Step {
-  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
 }
 
 // Converts Bedrock's counters to disjoint buckets: cached tokens are separate from the input, reasoning is inside the

@@ -3,7 +3,7 @@
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { count, counter, disjoint, type Usage } from '../../conversation/usage.ts'
-import { fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
+import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
 import { CollectedText, entryOf, isObject, nonEmpty, parseJson } from '../lenient.ts'
 import { callIdOf, mintedId } from '../names.ts'
@@ -64,8 +64,7 @@ export function streamParser(): StreamParser {
   return stateParser(
     initial(),
     (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-    (state) =>
-      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
+    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before message-end'))]),
     {
       opening: '"content":{"text":"',
       after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
@@ -79,7 +78,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
   if (answer === undefined) {
     const failure = faultInside(body) ?? fault('broken', 'the answer is not one of this protocol')
-    return [{ kind: 'error', fault: failure }]
+    return [errorEvent(failure)]
   }
   const { id, message, logprobs, ...end } = answer
   const wire: unknown[] = [
@@ -124,7 +123,7 @@ function stepEvent(state: CohereState, event: unknown): Step {
   const type = isObject(event) ? event.type : undefined
   if (!isObject(event) || typeof type !== 'string' || type === 'error') {
     const failure = faultInside(event) ?? fault('broken', 'a stream event has no type')
-    return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+    return [{ ...state, ended: true }, [errorEvent(failure)]]
   }
   const step = entryOf(steps, type)
   if (step === undefined) return [state, []]
@@ -288,7 +287,7 @@ function finish(state: CohereState, end: WireEnd): Step {
   if (native === undefined) return failWith(state, 'the answer ended without a finish reason')
   if (native === 'ERROR' || native === 'TIMEOUT') {
     const error = faultOfFinish(native, end.error ?? undefined, end.error_type ?? undefined)
-    return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
+    return [{ ...state, ended: true }, [...counted, errorEvent(error)]]
   }
   const reason = entryOf(reasons, native) ?? 'stop'
   const texts = state.arguments
@@ -318,7 +317,7 @@ function finish(state: CohereState, end: WireEnd): Step {
 }
 
 function failWith(state: CohereState, message: string): Step {
-  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
 }
 
 // Cohere's counters: `tokens` is what the model processed, `billed_units` what is charged.

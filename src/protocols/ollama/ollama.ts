@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
 import { counter as usageCounter, disjoint } from '../../conversation/usage.ts'
-import { fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
+import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import { entryOf, isObject, nonEmpty, parseAnswer, parseJson } from '../lenient.ts'
 import {
   allowedFunctions,
@@ -317,15 +317,14 @@ function streamParser(): StreamParser {
   return stateParser(
     initial(),
     (state, frame) => (state.ended ? [state, []] : stepValue(state, parseAnswer(frame.data))),
-    (state) =>
-      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
+    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before its last line'))]),
   )
 }
 
 function parseWhole(body: unknown): readonly ChatEvent[] {
   const [state, events] = stepValue(initial(), body)
   if (state.ended) return events
-  return [...events, { kind: 'error', fault: fault('broken', 'the answer is not done') }]
+  return [...events, errorEvent(fault('broken', 'the answer is not done'))]
 }
 
 function initial(): OllamaState {
@@ -335,11 +334,11 @@ function initial(): OllamaState {
 
 function stepValue(state: OllamaState, value: unknown): Step {
   const failure = faultIn(value)
-  if (failure !== undefined) return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+  if (failure !== undefined) return [{ ...state, ended: true }, [errorEvent(failure)]]
   const line = readLine(value)
   if (line === undefined || (!line.message && line.done !== true)) {
     const error = fault('broken', 'a line of the answer is not one of this protocol')
-    return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
+    return [{ ...state, ended: true }, [errorEvent(error)]]
   }
   return stepLine(state, line)
 }

@@ -13,7 +13,7 @@ import {
 } from '../../claude/content-blocks.ts'
 import { answerTool, compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork, searchItem } from '../../claude/tools.ts'
-import { fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'
+import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'
 import { exceptionPrefix } from '../../framing/aws-event-stream.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { entryOf, isJson, isObject, parseAnswer, parseJson } from '../../lenient.ts'
@@ -75,8 +75,7 @@ export function streamParser(): StreamParser {
   return stateParser(
     initialState(),
     (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-    (state) =>
-      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
+    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before message_stop'))]),
     {
       opening: '"type":"text_delta","text":"',
       after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
@@ -88,13 +87,13 @@ export function streamParser(): StreamParser {
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const failure = errorSchema.safeParse(body)
   if (failure.success) {
-    return [{ kind: 'error', fault: faultOfEvent(failure.data.error.type, failure.data.error.message) }]
+    return [errorEvent(faultOfEvent(failure.data.error.type, failure.data.error.message))]
   }
   const message = messageSchema.safeParse(body)
   const completion = eventsOfCompletion(body)
   if (completion !== undefined) return eventsOf(completion)
   if (!message.success) {
-    return [{ kind: 'error', fault: fault('broken', 'the answer is not a message of this protocol') }]
+    return [errorEvent(fault('broken', 'the answer is not a message of this protocol'))]
   }
   const { id, model, content, usage, stop_reason, stop_sequence, stop_details } = message.data
   return eventsOf([
@@ -174,7 +173,7 @@ function stepEvent(state: ParserState, event: unknown): Step {
       const fault = parsed.success
         ? faultOfEvent(parsed.data.error.type, parsed.data.error.message)
         : faultOfEvent(undefined, undefined)
-      return [{ ...state, ended: true }, [{ kind: 'error', fault }]]
+      return [{ ...state, ended: true }, [errorEvent(fault)]]
     }
     case undefined:
     case 'completion': {
@@ -399,7 +398,7 @@ function text(value: unknown): string {
 }
 
 function fail(state: ParserState, message: string): Step {
-  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
 }
 
 function openReasoning(state: ParserState, index: number): readonly [ParserState, number] {
@@ -463,7 +462,7 @@ export function chunkParser(): StreamParser {
       if (ended) return []
       if (!frame.event?.startsWith(exceptionPrefix)) return note(events.push(unwrapFrame(frame)))
       const fault = faultOfException(frame.event.slice(exceptionPrefix.length), frame.data)
-      return note([{ kind: 'error', fault }])
+      return note([errorEvent(fault)])
     },
     end: () => (ended ? [] : events.end()),
   }

@@ -12,7 +12,7 @@ import type {
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { parseOpaque } from '../../../json/json.ts'
-import { fault } from '../../faults.ts'
+import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextRuns } from '../../framing/text-template.ts'
 import { CollectedText, opaqueInAnswers } from '../../lenient.ts'
@@ -136,7 +136,7 @@ class AnswerParser implements StreamParser {
     }
     const complete =
       this.#candidates.length >= this.#least && this.#candidates.every((each) => each.native !== undefined)
-    if (!complete) return [{ kind: 'error', fault: unfinished }]
+    if (!complete) return [errorEvent(unfinished)]
     const events: ChatEvent[] = []
     for (const candidate of this.#candidates) {
       const native = candidate.native ?? ''
@@ -144,7 +144,7 @@ class AnswerParser implements StreamParser {
       const reason = finishOf(native, calls, candidate.saysSomething)
       if (reason === undefined) {
         const why = calls === 'cut' ? 'A function call was never finished.' : undefined
-        return [...events, { kind: 'error', fault: brokenFinish(native, why) }]
+        return [...events, errorEvent(brokenFinish(native, why))]
       }
       events.push(...candidate.rest)
       for (const annotation of annotationsOf(sources, candidate.text.toString()))
@@ -232,7 +232,7 @@ class AnswerParser implements StreamParser {
   #failure(fault: Fault): ChatEvent {
     this.#over = true
     this.#runs.forget()
-    return { kind: 'error', fault }
+    return errorEvent(fault)
   }
 }
 

@@ -1,4 +1,4 @@
-// The chat completions API for clients: checks bodies; encode.ts and whole.ts write the answers.
+// The chat completions API for clients: checks bodies; encode.ts writes the answers.
 
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../../conversation/request.ts'

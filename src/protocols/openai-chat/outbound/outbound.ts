@@ -1,4 +1,4 @@
-// How to talk to a provider that speaks chat completions. What its dialect is, its row says: see quirks.ts.
+// Chat completions, spoken to a provider. What its dialect is, its row says: see quirks.ts.
 
 import { embeddings } from '../../openai/embeddings.ts'
 import type { Outbound } from '../../protocol.ts'

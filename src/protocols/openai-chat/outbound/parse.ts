@@ -2,7 +2,7 @@
 
 import type { Annotation, AudioDelta, ChatEvent, ChatResult, Fault } from '../../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { fault } from '../../faults.ts'
+import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
@@ -161,10 +161,6 @@ function conclude(state: StreamState, quirks: OpenAIChatQuirks, least: number): 
 
 function failWith(state: StreamState, fault: Fault, before: readonly ChatEvent[]): Step {
   return [{ ...state, over: true }, [...before, errorEvent(fault)]]
-}
-
-function errorEvent(fault: Fault): ChatEvent {
-  return { kind: 'error', fault }
 }
 
 function usageEvents(chunk: JsonObject, quirks: OpenAIChatQuirks, tier?: string): readonly ChatEvent[] {
@@ -362,9 +358,9 @@ function endChoice(
 ): readonly ChatEvent[] {
   const { choice } = context
   const failure = failureOf(finish)
-  if (failure) return [{ kind: 'error', fault: fault(failure, `The provider stopped: ${finish}.`) }]
+  if (failure) return [errorEvent(fault(failure, `The provider stopped: ${finish}.`))]
   if (hasNamelessCall(state.calls)) {
-    return [{ kind: 'error', fault: fault('broken', 'The provider sent a tool call without a name.') }]
+    return [errorEvent(fault('broken', 'The provider sent a tool call without a name.'))]
   }
   const taking = new Taking(state, context)
   taking.heldThinking()

@@ -1,4 +1,4 @@
-// Requests to providers that speak the Responses protocol. Nothing is stored there: clients send reasoning back.
+// OpenAI's Responses protocol, spoken to a provider. Nothing is stored there: clients send reasoning back.
 
 import { embeddings } from '../../openai/embeddings.ts'
 import type { Outbound } from '../../protocol.ts'

@@ -3,7 +3,7 @@
 import type { ChatEvent, Fault, FaultKind } from '../../../conversation/event.ts'
 import type { Json, JsonObject, TurnMessage } from '../../../conversation/request.ts'
 import { count, noUsage, type Usage } from '../../../conversation/usage.ts'
-import { fault } from '../../faults.ts'
+import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { entryOf, isObject, nonEmpty, parseJson } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
@@ -211,10 +211,6 @@ function cut(): ChatEvent {
   return errorEvent(fault('cut', 'The stream of the provider broke off before its response was finished.'))
 }
 
-function errorEvent(fault: Fault): ChatEvent {
-  return { kind: 'error', fault }
-}
-
 // Which part of each item has been streamed, so that only the rest of a finished item is sent.
 
 /** One part of an item: a text, a summary, the arguments of a call. */
@@ -335,7 +331,7 @@ class Output {
   readonly #parts = new StreamedParts()
   readonly #calls = new ItemCalls()
   readonly #positions = new ItemPositions()
-  /** The index of the next reasoning detail; messages and calls count as well (see upstream-reasoning.ts). */
+  /** The index of the next reasoning detail; messages and calls count as well (see carriedItems in lower.ts). */
   #nextIndex = 0
   /** Positions of messages and calls that have been counted. */
   readonly #counted = new Set<number>()
