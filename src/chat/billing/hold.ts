@@ -427,7 +427,8 @@ export class Hold {
     if (room >= most) return undefined
     // What is queued together shares one commit.
     this.#checkpoints?.flush()
-    if (await this.#extendAhead(most, room)) return undefined
+    // An answer that may be as long as its model writes takes a share for each round: several at once would be others'.
+    if (want === most && (await this.#extendAhead(want, room))) return undefined
     const lacking = (amount: Pico) => larger(0n, amount - room)
     await this.extend({ least: lacking(least), want: lacking(want), most: lacking(most) })
     return this.#room - this.#unbookedCost < least ? 'credits' : undefined

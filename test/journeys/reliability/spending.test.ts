@@ -293,7 +293,8 @@ describe('G4: calls without a limit', () => {
     // None is refused, since half of the credit is left to those that come later; none is sent less than is typical.
     expect(served(told)).toHaveLength(calls)
     expect(Math.min(...limits.map((limit) => limit ?? longest))).toBeGreaterThanOrEqual(4_096)
-    expect(told[0]!.warnings).toBe('')
+    // The first that is decided on has all it can write; which of them that is, the workers decide.
+    expect(told.map(({ warnings }) => warnings)).toContain('')
     expect(told.at(-1)!.warnings).toMatch(/limited to [\d,]+ tokens by the credit available/)
     expect(await usedBy(key)).toBeCloseTo(bill(), 9)
     await expectAudited()

@@ -5,8 +5,9 @@ import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
 /** `WEIR_TEST_ACCOUNTS=200` is the whole of it. */
-const accounts = Number(process.env['WEIR_TEST_ACCOUNTS'] ?? 8)
-const callsEach = 50
+const accounts = Number(process.env['WEIR_TEST_ACCOUNTS'] ?? 4)
+/** So many that they would hold all of the credit, if one held more than what is needed and its share. */
+const callsEach = 100
 /** Accounts that search at the same time. */
 const atOnce = 20
 
