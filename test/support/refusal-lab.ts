@@ -3,6 +3,8 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { expect } from 'bun:test'
+import { mintKey } from '../../src/accounts/account.ts'
+import type { ErrorCode } from '../../src/errors/errors.ts'
 import {
   accountWith,
   type Answer,
@@ -28,6 +30,25 @@ type Caller =
   'spender' | 'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended'
 
 export const question = [{ role: 'user', content: 'Where does the river run?' }]
+
+/** A call that must be refused, and what its client is told besides the code. */
+export interface Refusal {
+  readonly code: ErrorCode
+  readonly when: string
+  readonly ask: () => Promise<Answer>
+  readonly param?: string
+  /** Whose fault it is, where it is not the gateway that refuses. */
+  readonly from?: 'provider'
+  /** Whether asking again helps nobody, although it may after other errors of this code. */
+  readonly lasting?: true
+  /** What `Retry-After-Ms` must say. */
+  readonly retryAfterMs?: number
+  readonly metadata?: Readonly<Record<string, unknown>>
+  /** A part of what the message must tell. */
+  readonly tells?: string
+  /** What a program can rely on in Anthropic's protocol, where it is not the code alone. */
+  readonly details?: object
+}
 
 export interface RefusalLabOptions {
   /** Answers of the models `lab/<name>`, beside `failures` and `pausing`. */
@@ -140,6 +161,94 @@ ${this.#options.models ?? ''}
     const { ask } = this.#options
     const { key } = await accountWith(this.weir, 'reserved@example.org', { purchased: '0.001' })
     return this.whilePaused(1, key, () => ask('sim/echo', { max_tokens: 900 }, { key }))
+  }
+
+  /** A row of a table of refusals: what is asked, by a function or as a plain question to this model. */
+  row(
+    code: ErrorCode,
+    when: string,
+    asked: string | (() => Promise<Answer>),
+    more: Partial<Refusal> = {},
+  ): Refusal {
+    const ask = typeof asked === 'string' ? () => this.#options.ask(asked) : asked
+    return { code, when, ask, ...more }
+  }
+
+  /** What every protocol refuses alike. */
+  shared(): Refusal[] {
+    const { ask } = this.#options
+    const by =
+      (caller: Caller, model = 'sim/echo') =>
+      () =>
+        ask(model, {}, { key: this.keys[caller] })
+    const withKey = (key: string) => () => ask('sim/echo', {}, { key })
+    const withHeaders = (headers: Readonly<Record<string, string>>) => () => ask('sim/echo', {}, { headers })
+    const streamed = (model: string) => () => ask(model, { stream: true })
+    const large = () => ask('sim/echo', { messages: [{ role: 'user', content: 'x'.repeat(200_000) }] })
+    const provider = { from: 'provider' } as const
+    const model = { param: 'model' }
+    const row = this.row.bind(this)
+    return [
+      row('invalid_request', 'two credentials differ', withHeaders({ 'x-api-key': 'sk-other' })),
+      row('invalid_request', 'the provider names a wrong field', 'lab/strict', {
+        ...provider,
+        param: 'top_k',
+        tells: 'top_k is too high',
+      }),
+      row('context_length_exceeded', 'the provider says so', 'lab/too-long', { ...provider, tells: '8192' }),
+      row('content_filtered', 'the provider refuses the prompt', 'lab/filtered', provider),
+      row('missing_api_key', 'there is none', withKey('')),
+      row('invalid_api_key', 'it is of our form but unknown', withKey(mintKey('live').text)),
+      row('api_key_revoked', 'it was revoked', by('revoked')),
+      row('api_key_expired', 'its time is over', () => this.withExpiredKey()),
+      row('purchased_credits_required', 'there is no credit at all', by('penniless')),
+      row('insufficient_credits', 'not one token can be paid', by('nearlyBroke'), {
+        metadata: { available: '0.000001', estimate: expect.any(String) },
+      }),
+      row('credits_reserved', 'a call in flight holds it all', () => this.whileReserved(), {
+        retryAfterMs: 2000,
+      }),
+      row('plan_required', 'the model is premium', by('gifted', 'lab/premium')),
+      row('key_limit_exceeded', 'the limit of the key is reached', by('capped'), {
+        metadata: { resets_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00/) },
+      }),
+      row('model_not_allowed', 'the model is not on the list of the key', by('narrow', 'lab/busy')),
+      row('account_suspended', 'the account is suspended', by('suspended')),
+      row('model_not_found', 'there is none', 'sim/ecko', { ...model, tells: 'sim/echo' }),
+      row('model_retired', 'its provider stopped', 'lab/old', {
+        ...model,
+        tells: 'lab/busy',
+        metadata: { successor: 'lab/busy' },
+      }),
+      row('payload_too_large', 'the body exceeds the limit', large, { metadata: { limit_bytes: 200_000 } }),
+      row('unsupported_media_type', 'it is a form', withHeaders({ 'content-type': 'multipart/form-data' })),
+      row('headers_too_large', 'they exceed the limit', withHeaders({ 'x-much': 'x'.repeat(4000) }), {
+        metadata: { limit_bytes: 2048 },
+      }),
+      row('upstream_rate_limited', 'the provider limits us', 'lab/limited', {
+        ...provider,
+        retryAfterMs: 7000,
+      }),
+      row('model_unavailable', 'the provider does not know the model', 'lab/retired', provider),
+      row('upstream_error', 'the provider fails in JSON', 'lab/broken', provider),
+      row(
+        'upstream_error',
+        'it fails in HTML, a stream being asked for',
+        streamed('lab/broken-html'),
+        provider,
+      ),
+      row('upstream_refused_credentials', 'the provider says 401', 'lab/no-key', provider),
+      row('upstream_refused_credentials', 'it says 403', streamed('lab/forbidden'), provider),
+      row('overloaded', 'the provider says 503', 'lab/busy', provider),
+      row('upstream_timeout', 'the provider is silent', streamed('lab/silent'), provider),
+      row('idempotency_conflict', 'the same key comes with another body', async () => {
+        const once = { headers: { 'idempotency-key': 'errors-1' }, key: this.keys.spender }
+        expect((await ask('sim/echo', {}, once)).status).toBe(200)
+        return ask('sim/echo', { max_tokens: 99 }, once)
+      }),
+      row('idempotency_in_progress', 'the first call still runs', () => this.whileTheFirstRuns()),
+      row('store_unavailable', 'the database cannot be written', () => this.whileStoreIsLocked()),
+    ]
   }
 
   /** Asks again, with the same Idempotency-Key, while the first call runs. */

@@ -1,7 +1,6 @@
 // Every row of the error table, produced through the real server: its status, its words, its headers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mintKey } from '../../../src/accounts/account.ts'
 import { type ErrorCode, errorTable } from '../../../src/errors/errors.ts'
 import {
   accountWith,
@@ -77,6 +76,10 @@ function closedPort(): number {
 function chat(model: string, more: object = {}, options: CallOptions = {}): Promise<Answer> {
   return post(lab.weir, { model, messages: question, max_tokens: 100, ...more }, options)
 }
+const withContent = (content: unknown) => ({ messages: [{ role: 'user', content }] })
+const withImage = () =>
+  withContent([{ type: 'image_url', image_url: { url: `http://127.0.0.1:${forbidden.port}/x.png` } }])
+const pinned = { provider: { only: ['openai'] } }
 function responses(more: object): Promise<Answer> {
   return post(lab.weir, { model: 'sim/echo', input: 'Hello', ...more }, { path: '/responses' })
 }
@@ -89,330 +92,67 @@ const get = async (path: string, key = lab.weir.key): Promise<Answer> => {
   return { status, headers, text, requestId, error, events: [], content: '', finishes: [], broken: false }
 }
 
-interface Row {
-  readonly code: ErrorCode
-  readonly when: string
-  readonly ask: () => Promise<Answer>
-  readonly param?: string
-  /** Whose fault it is, where it is not the gateway that refuses. */
-  readonly from?: 'provider'
-  /** Whether asking again helps nobody, although it may after other errors of this code. */
-  readonly lasting?: true
-  /** What `Retry-After-Ms` must say. */
-  readonly retryAfterMs?: number
-  readonly metadata?: Readonly<Record<string, unknown>>
-  /** A part of what the message must tell. */
-  readonly tells?: string
-}
-
-const rows: readonly Row[] = [
-  { code: 'invalid_request', when: 'the body is not JSON', ask: () => post(lab.weir, '{"model":') },
-  {
-    code: 'invalid_request',
-    when: 'a field is missing',
-    ask: () => post(lab.weir, { model: 'sim/echo' }),
+const row = lab.row.bind(lab)
+const provider = { from: 'provider' } as const
+const rows = [
+  ...lab.shared(),
+  row('invalid_request', 'the body is not JSON', () => post(lab.weir, '{"model":')),
+  row('invalid_request', 'a field is missing', () => post(lab.weir, { model: 'sim/echo' }), {
     param: 'messages',
-  },
-  {
-    code: 'invalid_request',
-    when: 'a field deep inside is wrong',
-    ask: () => chat('sim/echo', { messages: [{ role: 'user', content: 7 }] }),
+  }),
+  row('invalid_request', 'a field deep inside is wrong', () => chat('sim/echo', withContent(7)), {
     param: 'messages[0].content',
-  },
-  {
-    code: 'invalid_request',
-    when: 'two credentials differ',
-    ask: () => chat('sim/echo', {}, { headers: { 'x-api-key': 'sk-other' } }),
-  },
-  {
-    code: 'invalid_request',
-    when: 'the provider names a wrong field',
-    ask: () => chat('lab/strict'),
-    from: 'provider',
-    param: 'top_k',
-    tells: 'top_k is too high',
-  },
-  {
-    code: 'invalid_model_id',
-    when: 'the id has no provider',
-    ask: () => chat('echo'),
-    param: 'model',
-    tells: 'sim/echo',
-  },
-  {
-    code: 'unsupported_parameter',
-    when: 'the provider has no n',
-    ask: () => chat('lab/choosy', { n: 2 }),
-    param: 'n',
-  },
-  {
-    code: 'context_length_exceeded',
-    when: 'the provider says so',
-    ask: () => chat('lab/too-long'),
-    from: 'provider',
-    tells: '8192',
-  },
-  {
-    code: 'wrong_endpoint',
-    when: 'the body is of the Responses API',
-    ask: () => post(lab.weir, { model: 'sim/echo', input: 'hi' }),
+  }),
+  row('invalid_model_id', 'the id has no provider', 'echo', { param: 'model', tells: 'sim/echo' }),
+  row('unsupported_parameter', 'the provider has no n', () => chat('lab/choosy', { n: 2 }), { param: 'n' }),
+  row('wrong_endpoint', 'it is of responses', () => post(lab.weir, { model: 'sim/echo', input: 'hi' }), {
     param: 'input',
     tells: '/v1/responses',
-  },
-  {
-    code: 'url_not_allowed',
-    when: 'an image is at a private address',
-    ask: () =>
-      chat('inlining/eyes', {
-        messages: [
-          {
-            role: 'user',
-            content: [{ type: 'image_url', image_url: { url: `http://127.0.0.1:${forbidden.port}/x.png` } }],
-          },
-        ],
-      }),
+  }),
+  row('url_not_allowed', 'an image is at a private address', () => chat('inlining/eyes', withImage()), {
     param: 'messages[0].content[0].image_url.url',
-  },
-  {
-    code: 'content_filtered',
-    when: 'the provider refuses the prompt',
-    ask: () => chat('lab/filtered'),
-    from: 'provider',
-  },
-  {
-    code: 'missing_api_key',
-    when: 'there is none',
-    ask: () => chat('sim/echo', {}, { key: '' }),
-  },
-  {
-    code: 'invalid_api_key',
-    when: 'its checksum is wrong',
-    ask: () =>
-      chat('sim/echo', {}, { key: `${lab.weir.key.slice(0, -1)}${lab.weir.key.endsWith('0') ? '1' : '0'}` }),
-  },
-  {
-    code: 'invalid_api_key',
-    when: 'it is of our form but unknown',
-    ask: () => chat('sim/echo', {}, { key: mintKey('live').text }),
-  },
-  {
-    code: 'api_key_revoked',
-    when: 'it was revoked',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.revoked }),
-  },
-  { code: 'api_key_expired', when: 'its time is over', ask: () => lab.withExpiredKey() },
-  {
-    code: 'purchased_credits_required',
-    when: 'there is no credit at all',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.penniless }),
-  },
-  {
-    code: 'purchased_credits_required',
-    when: 'there is credit that API calls may not spend',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.gifted }),
-  },
-  {
-    code: 'insufficient_credits',
-    when: 'not one token can be paid',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.nearlyBroke }),
-    metadata: { available: '0.000001', estimate: expect.any(String) },
-  },
-  {
-    code: 'credits_reserved',
-    when: 'a call in flight holds it all',
-    ask: () => lab.whileReserved(),
-    retryAfterMs: 2000,
-  },
-  {
-    code: 'plan_required',
-    when: 'the model is premium',
-    ask: () => chat('lab/premium', {}, { key: lab.keys.gifted }),
-  },
-  {
-    code: 'key_limit_exceeded',
-    when: 'the limit of the key is reached',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.capped }),
-    metadata: { resets_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00/) },
-  },
-  {
-    code: 'model_not_allowed',
-    when: 'the model is not on the list of the key',
-    ask: () => chat('lab/busy', {}, { key: lab.keys.narrow }),
-  },
-  {
-    code: 'account_suspended',
-    when: 'the account is suspended',
-    ask: () => chat('sim/echo', {}, { key: lab.keys.suspended }),
-  },
-  {
-    code: 'model_not_found',
-    when: 'there is none',
-    ask: () => chat('sim/ecko'),
-    param: 'model',
-    tells: 'sim/echo',
-  },
-  {
-    code: 'model_retired',
-    when: 'its provider stopped',
-    ask: () => chat('lab/old'),
-    param: 'model',
-    tells: 'lab/busy',
-    metadata: { successor: 'lab/busy' },
-  },
-  {
-    code: 'previous_response_not_found',
-    when: 'there is no such response',
-    ask: () => responses({ previous_response_id: 'resp_0123456789abcdef0123456789abcdef' }),
+  }),
+  row('invalid_api_key', 'its checksum is wrong', () => {
+    const { key } = lab.weir
+    return chat('sim/echo', {}, { key: `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}` })
+  }),
+  row('purchased_credits_required', 'there is credit that API calls may not spend', () =>
+    chat('sim/echo', {}, { key: lab.keys.gifted }),
+  ),
+  row('previous_response_not_found', 'there is none', () => responses({ previous_response_id: 'resp_01' }), {
     param: 'previous_response_id',
-  },
-  {
-    code: 'unsupported_parameter',
-    when: 'a response is to be made in the background',
-    ask: () => responses({ background: true }),
+  }),
+  row('unsupported_parameter', 'a response is to be made later', () => responses({ background: true }), {
     param: 'background',
-  },
-  {
-    code: 'upstream_error',
-    when: 'the provider of a response fails in HTML',
-    ask: () => responses({ model: 'lab/broken-html' }),
-    from: 'provider',
-  },
-  { code: 'not_found', when: 'there is no such response', ask: () => get('/responses/resp_nothing') },
-  { code: 'not_found', when: 'there is no such route', ask: () => post(lab.weir, {}, { path: '/chat' }) },
-  {
-    code: 'method_not_allowed',
-    when: 'a chat is asked for with GET',
-    ask: () => get('/chat/completions'),
+  }),
+  row('upstream_error', 'of responses', () => responses({ model: 'lab/broken-html' }), provider),
+  row('not_found', 'there is no such response', () => get('/responses/resp_nothing')),
+  row('not_found', 'there is no such route', () => post(lab.weir, {}, { path: '/chat' })),
+  row('not_found', 'there is no such call', () => get('/generation?id=req_nothing')),
+  row('method_not_allowed', 'a chat is asked for with GET', () => get('/chat/completions'), {
     metadata: { allow: ['POST'] },
-  },
-  { code: 'not_found', when: 'there is no such call', ask: () => get('/generation?id=req_nothing') },
-  {
-    code: 'payload_too_large',
-    when: 'the body exceeds the limit',
-    ask: () => chat('sim/echo', { user: 'x'.repeat(200_000) }),
-    metadata: { limit_bytes: 200_000 },
-  },
-  {
-    code: 'unsupported_media_type',
-    when: 'the body is a form',
-    ask: () => chat('sim/echo', {}, { headers: { 'content-type': 'multipart/form-data' } }),
-  },
-  {
-    code: 'headers_too_large',
-    when: 'they exceed the limit',
-    ask: () => chat('sim/echo', {}, { headers: { 'x-much': 'x'.repeat(4000) } }),
-    metadata: { limit_bytes: 2048 },
-  },
-  {
-    code: 'upstream_rate_limited',
-    when: 'the provider limits us for seconds',
-    ask: () => chat('lab/limited'),
-    from: 'provider',
-    retryAfterMs: 7000,
-  },
-  {
-    code: 'upstream_rate_limited',
-    when: 'the provider limits us for milliseconds',
-    ask: () => chat('lab/limited-ms'),
-    from: 'provider',
-    retryAfterMs: 1500,
-  },
-  {
-    code: 'model_unavailable',
-    when: 'the provider does not know the model',
-    ask: () => chat('lab/retired'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_error',
-    when: 'the provider fails in JSON',
-    ask: () => chat('lab/broken'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_error',
-    when: 'the provider fails in HTML',
-    ask: () => chat('lab/broken-html'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_error',
-    when: 'a proxy fails in plain text',
-    ask: () => chat('lab/broken-text', { stream: true }),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'the provider says 401',
-    ask: () => chat('lab/no-key'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'the provider says 403',
-    ask: () => chat('lab/forbidden', { stream: true }),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'the provider says 402',
-    ask: () => chat('lab/no-money'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'our quota at the provider is used up',
-    ask: () => chat('lab/quota'),
-    from: 'provider',
-  },
-  {
-    code: 'no_provider_available',
-    when: 'the provider has no key here',
-    ask: () => chat('openai/gpt-4o'),
+  }),
+  row('upstream_rate_limited', 'for milliseconds', 'lab/limited-ms', { ...provider, retryAfterMs: 1500 }),
+  row('upstream_error', 'a proxy fails in plain text', 'lab/broken-text', provider),
+  row('upstream_refused_credentials', 'the provider says 402', 'lab/no-money', provider),
+  row('upstream_refused_credentials', 'our quota at the provider is used up', 'lab/quota', provider),
+  row('upstream_timeout', 'the provider is silent about a whole answer', 'lab/silent', provider),
+  row('no_provider_available', 'the provider has no key here', 'openai/gpt-4o', {
     metadata: { providers: ['openai'] },
     lasting: true,
-  },
-  {
-    code: 'invalid_request',
-    when: 'the providers that it names do not serve the model',
-    ask: () => chat('lab/busy', { provider: { only: ['openai'] } }),
-    param: 'provider.only',
-    tells: 'lab',
-  },
-  { code: 'overloaded', when: 'the provider says 503', ask: () => chat('lab/busy'), from: 'provider' },
-  {
-    code: 'upstream_timeout',
-    when: 'the provider is silent',
-    ask: () => chat('lab/silent'),
-    from: 'provider',
-  },
-  {
-    code: 'upstream_timeout',
-    when: 'the provider is silent in a stream',
-    ask: () => chat('lab/silent', { stream: true }),
-    from: 'provider',
-  },
-  {
-    code: 'idempotency_conflict',
-    when: 'the same key comes with another body',
-    ask: async () => {
-      const once = { headers: { 'idempotency-key': 'errors-1' }, key: lab.keys.spender }
-      expect((await chat('sim/echo', {}, once)).status).toBe(200)
-      return chat('sim/echo', { user: 'another' }, once)
+  }),
+  row(
+    'invalid_request',
+    'the providers that it names do not serve the model',
+    () => chat('lab/busy', pinned),
+    {
+      param: 'provider.only',
+      tells: 'lab',
     },
-  },
-  {
-    code: 'idempotency_in_progress',
-    when: 'the first call still runs',
-    ask: () => lab.whileTheFirstRuns(),
-  },
-  {
-    code: 'rate_limit_exceeded',
-    when: 'the account has as many calls in flight as it may',
-    ask: oneTooMany,
+  ),
+  row('rate_limit_exceeded', 'the account has as many calls in flight as it may', oneTooMany, {
     retryAfterMs: 1000,
-  },
-  { code: 'store_unavailable', when: 'the database cannot be written', ask: () => lab.whileStoreIsLocked() },
+  }),
 ]
 
 async function oneTooMany(): Promise<Answer> {

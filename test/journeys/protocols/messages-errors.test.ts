@@ -3,7 +3,6 @@
 
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mintKey } from '../../../src/accounts/account.ts'
 import { type ErrorCode, errorTable } from '../../../src/errors/errors.ts'
 import {
   accountWith,
@@ -59,367 +58,102 @@ function ask(model: string, more: object = {}, options: CallOptions = {}): Promi
 }
 const count = (model: string, more: object = {}, options: CallOptions = {}) =>
   ask(model, { max_tokens: undefined, ...more }, { path: '/messages/count_tokens', ...options })
-const image = (url: string) => [{ role: 'user', content: [{ type: 'image', source: { type: 'url', url } }] }]
 
-interface Row {
-  /** What a program can rely on, where it is not the code alone. */
-  readonly details?: object
-  readonly code: ErrorCode
-  readonly when: string
-  readonly ask: () => Promise<Answer>
-  /** The kind of error in Anthropic's words. */
-  readonly type: string
-  readonly param?: string
-  readonly lasting?: true
-  /** What `Retry-After-Ms` must say. */
-  readonly retryAfterMs?: number
-  /** A part of what the message must tell. */
-  readonly tells?: string
+/** The kinds of error that Anthropic's clients know, and what is of each. */
+const kinds: Readonly<Record<string, readonly ErrorCode[]>> = {
+  authentication_error: ['missing_api_key', 'invalid_api_key', 'api_key_revoked', 'api_key_expired'],
+  billing_error: ['purchased_credits_required', 'insufficient_credits', 'credits_reserved'],
+  permission_error: ['plan_required', 'key_limit_exceeded', 'model_not_allowed', 'account_suspended'],
+  not_found_error: ['model_not_found', 'model_retired', 'not_found', 'model_unavailable'],
+  request_too_large: ['payload_too_large'],
+  rate_limit_error: ['upstream_rate_limited', 'rate_limit_exceeded'],
+  api_error: ['upstream_error', 'upstream_refused_credentials'],
+  overloaded_error: ['no_provider_available', 'overloaded', 'store_unavailable'],
+  timeout_error: ['upstream_timeout'],
 }
+const kindOf = (code: ErrorCode) =>
+  Object.keys(kinds).find((kind) => kinds[kind]!.includes(code)) ?? 'invalid_request_error'
 
-const badRequest = { code: 'invalid_request', type: 'invalid_request_error' } as const
-const unauthenticated = 'authentication_error'
-
-const rows: readonly Row[] = [
-  { ...badRequest, when: 'the body is not JSON', ask: () => post(lab.weir, '{"model":', { path: messages }) },
-  {
-    ...badRequest,
-    when: 'a field is missing',
-    ask: () => ask('sim/echo', { max_tokens: undefined }),
+const row = lab.row.bind(lab)
+const model = { param: 'model' }
+const echo = (more: object) => () => ask('sim/echo', more)
+const said = (...blocks: object[]) => echo({ messages: [{ role: 'user', content: blocks }] })
+const privateImage = { type: 'image', source: { type: 'url', url: 'http://169.254.169.254/x.png' } }
+const privateDocument = { type: 'document', source: { type: 'url', url: 'http://10.0.0.5/x.pdf' } }
+const privateResult = {
+  messages: [
+    ...question,
+    { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: [privateDocument] }] },
+  ],
+}
+const anthropicOnly = { strict: true, context_management: { edits: [] } }
+const fetching = { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] }
+const rows = [
+  ...lab.shared(),
+  row('invalid_request', 'the body is not JSON', () => post(lab.weir, '{"model":', { path: messages })),
+  row('invalid_request', 'a field is missing', echo({ max_tokens: undefined }), {
     param: 'max_tokens',
     tells: 'max_tokens: ',
-  },
-  {
-    ...badRequest,
-    when: 'a field deep inside is wrong',
-    ask: () => ask('sim/echo', { messages: [{ role: 'user', content: [{ text: 'x' }] }] }),
+  }),
+  row('invalid_request', 'a field deep inside is wrong', said({ text: 'x' }), {
     param: 'messages.0.content.0.type',
-  },
-  {
-    ...badRequest,
-    when: 'a block cannot be read',
-    ask: () => ask('sim/echo', { messages: [{ role: 'user', content: [{ type: 'hologram' }] }] }),
+  }),
+  row('invalid_request', 'a block cannot be read', said({ type: 'hologram' }), {
     param: 'messages.0.content.0.type',
-  },
-  {
-    ...badRequest,
-    when: 'a message thread is asked for',
-    ask: () => ask('sim/echo', { thread: { id: 'thread_1' } }),
+  }),
+  row('invalid_request', 'a message thread is asked for', echo({ thread: { id: 'thread_1' } }), {
     param: 'thread',
     details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
     tells: 'send the whole conversation',
-  },
-  {
-    ...badRequest,
-    when: 'two credentials differ',
-    ask: () => ask('sim/echo', {}, { headers: { 'x-api-key': 'sk-other' } }),
-  },
-  {
-    ...badRequest,
-    when: 'the provider names a wrong field',
-    ask: () => ask('lab/strict'),
-    param: 'top_k',
-    tells: 'top_k is too high',
-  },
-  {
-    code: 'unsupported_parameter',
-    when: 'what only Anthropic knows must be honoured',
-    ask: () => ask('sim/echo', { strict: true, context_management: { edits: [] } }),
-    type: 'invalid_request_error',
+  }),
+  row('unsupported_parameter', 'what only Anthropic knows must be honoured', echo(anthropicOnly), {
     param: 'context_management',
-  },
-  {
-    code: 'unsupported_parameter',
-    when: 'a provider would run a tool, for nobody knows how much',
-    ask: () => ask('sim/echo', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] }),
-    type: 'invalid_request_error',
+  }),
+  row('unsupported_parameter', 'a provider would run a tool, for nobody knows how much', echo(fetching), {
     param: 'tools.0.type',
     tells: 'web_fetch_20250910',
-  },
-  {
-    code: 'context_length_exceeded',
-    when: 'the provider says so',
-    ask: () => ask('lab/too-long'),
-    type: 'invalid_request_error',
+  }),
+  row('context_length_exceeded', 'in words that clients look for', 'lab/too-long', {
     tells: 'prompt is too long: maximum context length is 8192',
-  },
-  {
-    code: 'wrong_endpoint',
-    when: 'the model embeds',
-    ask: () => ask('sim/embed'),
-    type: 'invalid_request_error',
-    param: 'model',
-  },
-  {
-    code: 'url_not_allowed',
-    when: 'an image is at a private address',
-    ask: () => ask('sim/echo', { messages: image('http://169.254.169.254/x.png') }),
-    type: 'invalid_request_error',
+  }),
+  row('wrong_endpoint', 'the model embeds', 'sim/embed', model),
+  row('url_not_allowed', 'an image is at a private address', said(privateImage), {
     param: 'messages[0].content[0].source.url',
-  },
-  {
-    code: 'url_not_allowed',
-    when: "a document in a tool's result is at a private address",
-    ask: () =>
-      ask('sim/echo', {
-        messages: [
-          ...question,
-          { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
-          {
-            role: 'user',
-            content: [
-              {
-                type: 'tool_result',
-                tool_use_id: 't',
-                content: [{ type: 'document', source: { type: 'url', url: 'http://10.0.0.5/x.pdf' } }],
-              },
-            ],
-          },
-        ],
-      }),
-    type: 'invalid_request_error',
+  }),
+  row('url_not_allowed', "a document in a tool's result is at a private address", echo(privateResult), {
     param: 'messages[2].content[0].content[0].source.url',
-  },
-  {
-    code: 'content_filtered',
-    when: 'the provider refuses the prompt',
-    ask: () => ask('lab/filtered'),
-    type: 'invalid_request_error',
-  },
-  {
-    code: 'missing_api_key',
-    when: 'there is none',
-    ask: () => ask('sim/echo', {}, { key: '' }),
-    type: unauthenticated,
+  }),
+  row('missing_api_key', 'in the words of the protocol', () => ask('sim/echo', {}, { key: '' }), {
     tells: 'x-api-key',
-  },
-  {
-    code: 'missing_api_key',
-    when: 'there is none to count tokens with',
-    ask: () => count('sim/echo', {}, { key: '' }),
-    type: unauthenticated,
-  },
-  {
-    code: 'invalid_api_key',
-    when: 'it is of our form but unknown',
-    ask: () => ask('sim/echo', {}, { key: mintKey('live').text }),
-    type: unauthenticated,
-  },
-  {
-    code: 'api_key_revoked',
-    when: 'it was revoked',
-    ask: () => ask('sim/echo', {}, { key: lab.keys.revoked }),
-    type: unauthenticated,
-  },
-  {
-    code: 'api_key_expired',
-    when: 'its time is over',
-    ask: () => lab.withExpiredKey(),
-    type: unauthenticated,
-  },
-  {
-    code: 'purchased_credits_required',
-    when: 'there is no credit at all',
-    ask: () => ask('sim/echo', {}, { key: lab.keys.penniless }),
-    type: 'billing_error',
-  },
-  {
-    code: 'insufficient_credits',
-    when: 'not one token can be paid',
-    ask: () => ask('sim/echo', {}, { key: lab.keys.nearlyBroke }),
-    type: 'billing_error',
-  },
-  {
-    code: 'credits_reserved',
-    when: 'a call in flight holds it all',
-    ask: () => lab.whileReserved(),
-    type: 'billing_error',
-    retryAfterMs: 2000,
-  },
-  {
-    code: 'plan_required',
-    when: 'the model is premium',
-    ask: () => ask('lab/premium', {}, { key: lab.keys.penniless }),
-    type: 'permission_error',
-  },
-  {
-    code: 'key_limit_exceeded',
-    when: 'the limit of the key is reached',
-    ask: () => ask('sim/echo', {}, { key: lab.keys.capped }),
-    type: 'permission_error',
-  },
-  {
-    code: 'model_not_allowed',
-    when: 'the model is not on the list of the key',
-    ask: () => ask('lab/busy', {}, { key: lab.keys.narrow }),
-    type: 'permission_error',
-  },
-  {
-    code: 'model_not_allowed',
-    when: 'its tokens are to be counted',
-    ask: () => count('lab/busy', {}, { key: lab.keys.narrow }),
-    type: 'permission_error',
-  },
-  {
-    code: 'account_suspended',
-    when: 'the account is suspended',
-    ask: () => ask('sim/echo', {}, { key: lab.keys.suspended }),
-    type: 'permission_error',
-  },
-  {
-    code: 'account_suspended',
-    when: 'a suspended account counts tokens',
-    ask: () => count('sim/echo', {}, { key: lab.keys.suspended }),
-    type: 'permission_error',
-  },
-  {
-    code: 'model_not_found',
-    when: 'there is none',
-    ask: () => ask('sim/ecko'),
-    type: 'not_found_error',
-    param: 'model',
-    tells: 'sim/echo',
-  },
-  {
-    code: 'model_not_found',
-    when: 'Anthropic has none of this name',
-    ask: () => ask('claude-sonnet-4-55'),
-    type: 'not_found_error',
-    param: 'model',
+  }),
+  row('missing_api_key', 'there is none to count tokens with', () => count('sim/echo', {}, { key: '' })),
+  row('model_not_allowed', 'its tokens are to be counted', () =>
+    count('lab/busy', {}, { key: lab.keys.narrow }),
+  ),
+  row('account_suspended', 'it counts tokens', () => count('sim/echo', {}, { key: lab.keys.suspended })),
+  row('model_not_found', 'Anthropic has none of this name', 'claude-sonnet-4-55', {
+    ...model,
     tells: 'anthropic/claude-sonnet-4-5',
-  },
-  {
-    code: 'model_not_found',
-    when: 'a name without a provider is not of Anthropic',
-    ask: () => count('gpt-4o'),
-    type: 'not_found_error',
-    param: 'model',
+  }),
+  row('model_not_found', 'a name without a provider is not of Anthropic', () => count('gpt-4o'), {
+    ...model,
     tells: 'openai/gpt-4o',
-  },
-  {
-    code: 'model_retired',
-    when: 'its provider stopped',
-    ask: () => ask('lab/old'),
-    type: 'not_found_error',
-    param: 'model',
-    tells: 'lab/busy',
-  },
-  {
-    code: 'not_found',
-    when: 'batches are asked for',
-    ask: () => post(lab.weir, {}, { path: '/messages/batches' }),
-    type: 'not_found_error',
-  },
-  {
-    code: 'payload_too_large',
-    when: 'the body exceeds the limit',
-    ask: () => ask('sim/echo', { system: 'x'.repeat(200_000) }),
-    type: 'request_too_large',
-  },
-  {
-    code: 'unsupported_media_type',
-    when: 'the body is a form',
-    ask: () => ask('sim/echo', {}, { headers: { 'content-type': 'multipart/form-data' } }),
-    type: 'invalid_request_error',
-  },
-  {
-    code: 'headers_too_large',
-    when: 'they exceed the limit',
-    ask: () => ask('sim/echo', {}, { headers: { 'x-much': 'x'.repeat(4000) } }),
-    type: 'invalid_request_error',
-  },
-  {
-    code: 'upstream_rate_limited',
-    when: 'the provider limits us',
-    ask: () => ask('lab/limited'),
-    type: 'rate_limit_error',
-    retryAfterMs: 7000,
-  },
-  {
-    code: 'model_unavailable',
-    when: 'the provider does not know the model',
-    ask: () => ask('lab/retired'),
-    type: 'not_found_error',
-  },
-  {
-    code: 'upstream_error',
-    when: 'the provider fails in JSON',
-    ask: () => ask('lab/broken'),
-    type: 'api_error',
-  },
-  {
-    code: 'upstream_error',
-    when: 'the provider fails in HTML, a stream being asked for',
-    ask: () => ask('lab/broken-html', { stream: true }),
-    type: 'api_error',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'the provider says 401',
-    ask: () => ask('lab/no-key'),
-    type: 'api_error',
-  },
-  {
-    code: 'upstream_refused_credentials',
-    when: 'the provider says 403',
-    ask: () => ask('lab/forbidden', { stream: true }),
-    type: 'api_error',
-  },
-  {
-    code: 'no_provider_available',
-    when: 'the provider has no key here',
-    ask: () => ask('claude-haiku-4-5'),
-    type: 'overloaded_error',
-    lasting: true,
-  },
-  {
-    code: 'overloaded',
-    when: 'the provider says 503',
-    ask: () => ask('lab/busy'),
-    type: 'overloaded_error',
-  },
-  {
-    code: 'upstream_timeout',
-    when: 'the provider is silent',
-    ask: () => ask('lab/silent', { stream: true }),
-    type: 'timeout_error',
-  },
-  {
-    code: 'idempotency_conflict',
-    when: 'the same key comes with another body',
-    ask: async () => {
-      const once = { headers: { 'idempotency-key': 'errors-1' }, key: lab.keys.spender }
-      expect((await ask('sim/echo', {}, once)).status).toBe(200)
-      return ask('sim/echo', { system: 'another' }, once)
-    },
-    type: 'invalid_request_error',
-  },
-  {
-    code: 'idempotency_in_progress',
-    when: 'the first call still runs',
-    ask: () => lab.whileTheFirstRuns(),
-    type: 'invalid_request_error',
-  },
-  {
-    code: 'rate_limit_exceeded',
-    when: 'the account has as many calls in flight as it may',
-    ask: () => oneTooMany('one', (key) => ask('lab/pausing', {}, { key })),
-    type: 'rate_limit_error',
-    retryAfterMs: 1000,
-  },
-  {
-    code: 'rate_limit_exceeded',
-    when: 'it counts tokens besides',
-    ask: () => oneTooMany('two', (key) => count('lab/pausing', {}, { key })),
-    type: 'rate_limit_error',
-    retryAfterMs: 1000,
-  },
-  {
-    code: 'store_unavailable',
-    when: 'the database cannot be written',
-    ask: () => lab.whileStoreIsLocked(),
-    type: 'overloaded_error',
-  },
+  }),
+  row('not_found', 'batches are asked for', () => post(lab.weir, {}, { path: '/messages/batches' })),
+  row('no_provider_available', 'the provider has no key here', 'claude-haiku-4-5', { lasting: true }),
+  row(
+    'rate_limit_exceeded',
+    'the account has as many calls in flight as it may',
+    () => oneTooMany('one', (key) => ask('lab/pausing', {}, { key })),
+    { retryAfterMs: 1000 },
+  ),
+  row(
+    'rate_limit_exceeded',
+    'it counts tokens besides',
+    () => oneTooMany('two', (key) => count('lab/pausing', {}, { key })),
+    { retryAfterMs: 1000 },
+  ),
 ]
 
 async function oneTooMany(name: string, besides: (key: string) => Promise<Answer>): Promise<Answer> {
@@ -439,7 +173,7 @@ describe('a refusal', () => {
     expect(JSON.parse(answer.text)).toEqual({
       type: 'error',
       error: {
-        type: row.type,
+        type: kindOf(code),
         message: expect.any(String),
         code,
         details: row.details ?? { error_code: code },
