@@ -132,7 +132,7 @@ function participlesIn(code: string): string[] {
 
 /** Exported types that still share their name with one of another room: this list only shrinks. */
 const namedTwice: ReadonlySet<string> = new Set(
-  `Asked ClientContent FunctionTool Place Placed Source WirePart WireUsage`.split(/\s+/),
+  `Asked FunctionTool Place Placed Source WirePart`.split(/\s+/),
 )
 
 /** Which rooms each room may import from; a room may always import from itself. */

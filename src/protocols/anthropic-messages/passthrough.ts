@@ -17,7 +17,7 @@ import { gatewayFields } from './inbound/schema.ts'
 import { betaHeader, kindOfField, lostItsThinking } from './outbound/lower.ts'
 import { streamParser } from './outbound/parse.ts'
 import type { AnthropicQuirks } from './outbound/quirks.ts'
-import { keptCounters, mergeUsage, readUsage, type WireUsage } from './outbound/schema.ts'
+import { keptCounters, mergeUsage, readUsage, type MessagesUsage } from './outbound/schema.ts'
 
 export const passthrough: Passthrough<AnthropicQuirks> = {
   request: (body, target, ignored, searches) => {
@@ -189,7 +189,7 @@ class MessageFrames {
   /** The event that ends the answer and carries its usage. */
   #last: JsonObject = {}
   /** All counters so far. */
-  #usage: WireUsage | undefined
+  #usage: MessagesUsage | undefined
   /** Anything after the end is not part of the answer and not counted. */
   #ended = false
   /** The index of the block that is open. */

@@ -30,7 +30,7 @@ import {
   eventSchemas,
   isClaude,
   type WireDelta,
-  type WireUsage,
+  type ConverseUsage,
 } from './schema.ts'
 
 /** What the parser must know of the request. */
@@ -367,7 +367,7 @@ function failWith(state: BedrockState, message: string): Step {
 // output and not counted.
 
 /** `servedAt`: the service tier named beside the counters. */
-function usageOf(wire: WireUsage, servedAt: unknown): Usage {
+function usageOf(wire: ConverseUsage, servedAt: unknown): Usage {
   const serviceTier = serviceTierOf(servedAt)
   const long = (wire.cacheDetails ?? [])
     .filter((detail) => detail.ttl === '1h')

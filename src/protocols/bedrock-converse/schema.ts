@@ -40,7 +40,7 @@ const serviceTier = () => z.object({ type: text }).nullish().catch(undefined)
 /** What of the model's own answer was asked for. */
 const answerFields = () => z.object({ stop_sequence: text }).nullish().catch(undefined)
 
-export type WireUsage = z.infer<ReturnType<typeof usageSchema>>
+export type ConverseUsage = z.infer<ReturnType<typeof usageSchema>>
 
 const toolUse = () =>
   z.object({

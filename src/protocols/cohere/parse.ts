@@ -20,7 +20,7 @@ import {
   messageEndSchema,
   messageIn,
   textOf,
-  type WireUsage,
+  type CohereUsage,
 } from './schema.ts'
 
 /** The text and the lists grow with the stream. */
@@ -275,7 +275,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
 
 interface WireEnd {
   readonly finish_reason?: string | null | undefined
-  readonly usage?: WireUsage | null | undefined
+  readonly usage?: CohereUsage | null | undefined
   readonly error?: string | null | undefined
   readonly error_type?: string | null | undefined
 }
@@ -327,7 +327,7 @@ function failWith(state: CohereState, message: string): Step {
  * prompt of its own and does not charge for it (11 of 506 tokens in one recording), so the billed units are kept
  * separately.
  */
-function usageOf(wire: WireUsage | null | undefined): Usage | undefined {
+function usageOf(wire: CohereUsage | null | undefined): Usage | undefined {
   const counted = wire?.tokens ?? wire?.billed_units
   if (!wire || !counted) return undefined
   const usage = disjoint({

@@ -34,7 +34,7 @@ const usage = () =>
   })
 
 export const usageSchema = z.lazy(usage)
-export type WireUsage = z.infer<typeof usageSchema>
+export type CohereUsage = z.infer<typeof usageSchema>
 
 export const citationSchema = z.lazy(() =>
   z.object({

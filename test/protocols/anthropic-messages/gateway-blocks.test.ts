@@ -4,14 +4,14 @@ import { expect, test } from 'bun:test'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 import { EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/encode.ts'
 import { readAssistant } from '../../../src/protocols/anthropic-messages/inbound/read.ts'
-import type { ClientContent } from '../../../src/protocols/anthropic-messages/inbound/schema.ts'
+import type { BlockContent } from '../../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
 const callOf = (id: string) => ({ type: 'mcp_tool_use', id, name: 'look', server_name: 'sky', input: {} })
 const resultOf = (tool_use_id: string) => ({ type: 'mcp_tool_result', tool_use_id, content: 'rain' })
 
 function read(blocks: readonly object[], runs: 'read' | 'left-out') {
-  const content = blocks as unknown as ClientContent
+  const content = blocks as unknown as BlockContent
   return readAssistant([{ content, param: 'messages.0.content' }], runs)
 }
 

@@ -42,7 +42,7 @@ import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } fro
 import {
   checkedContent,
   type ClientBlock,
-  type ClientContent,
+  type BlockContent,
   gatewayFields,
   type MessagesRequest,
 } from './schema.ts'
@@ -284,13 +284,13 @@ function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
 }
 
 /** Content as parts: text, images, documents, search results. Throws `invalid_request` naming a block it cannot read. */
-function readParts(content: ClientContent, param: string): ContentPart[] {
+function readParts(content: BlockContent, param: string): ContentPart[] {
   if (typeof content === 'string') return [{ kind: 'text', text: content, cache: undefined }]
   return content.flatMap((block, index) => partsOf(block, `${param}.${index}`))
 }
 
 /** A user's message: each tool result becomes a message of its own, before the user's text. */
-function readUser(content: ClientContent, param: string): Message[] {
+function readUser(content: BlockContent, param: string): Message[] {
   if (typeof content === 'string') return [{ role: 'user', content: readParts(content, param) }]
   const results: Message[] = []
   const said: ContentPart[] = []
@@ -338,7 +338,7 @@ interface ReadBlocks {
 
 /** Content of an assistant's message, and its path in the body. */
 interface PlacedContent {
-  readonly content: ClientContent
+  readonly content: BlockContent
   readonly param: string
 }
 

@@ -103,7 +103,7 @@ export const countTokensRequest = z.lazy(() => messagesRequest.unwrap().partial(
 export type MessagesRequest = z.infer<typeof messagesRequest>
 type CountTokensRequest = z.infer<typeof countTokensRequest>
 export type ClientBlock = z.infer<typeof block>
-export type ClientContent = z.infer<typeof content>
+export type BlockContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
 export function checkRequest(body: unknown): MessagesRequest {
@@ -121,7 +121,7 @@ export function checkedForCount(body: unknown): CountTokensRequest {
 }
 
 /** Checks the content of a block, such as a tool's result; `param` is its path. Throws like `checked`. */
-export function checkedContent(value: unknown, param: string): ClientContent {
+export function checkedContent(value: unknown, param: string): BlockContent {
   return checkedBy(content, value, [param])
 }
 

@@ -29,7 +29,7 @@ import {
   readUsage,
   usageOf,
   type WireBlock,
-  type WireUsage,
+  type MessagesUsage,
 } from './schema.ts'
 
 /** A content block that has started but not stopped. */
@@ -51,7 +51,7 @@ interface ParserState extends BlockState<OpenBlock> {
   readonly query: string
   /** How often it has found something. */
   readonly searches: number
-  readonly usage: WireUsage | undefined
+  readonly usage: MessagesUsage | undefined
   readonly stopReason: string | undefined
   readonly stopSequence?: string
 }

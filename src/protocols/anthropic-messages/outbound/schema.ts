@@ -38,8 +38,8 @@ export const readUsage = object({
   service_tier: text,
 })
 
-export type WireUsage = ValueRead<typeof readUsage>
-type WireCounters = Pick<WireUsage, keyof typeof counters>
+export type MessagesUsage = ValueRead<typeof readUsage>
+type WireCounters = Pick<MessagesUsage, keyof typeof counters>
 
 /** One block of content. `type` decides which of the fields matter. */
 export interface WireBlock {
@@ -108,7 +108,7 @@ export const errorSchema = z.lazy(() =>
  * earlier ones unless they are smaller. Only `message_start` has the 5-minute and 1-hour split, so missing fields are
  * kept.
  */
-export function mergeUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
+export function mergeUsage(before: MessagesUsage | undefined, after: MessagesUsage): MessagesUsage {
   return { ...joinUsage(before, after), ...keptCounters(before, after) }
 }
 
@@ -124,13 +124,16 @@ const promptFields = [
  * that tokens of the input came from the cache, and to keep the input as well would count them twice. So are rounds: the
  * top level of the last event may count the last round alone.
  */
-export function keptCounters(before: WireUsage | undefined, after: WireUsage): Partial<WireUsage> {
+export function keptCounters(
+  before: MessagesUsage | undefined,
+  after: MessagesUsage,
+): Partial<MessagesUsage> {
   if (before === undefined) return {}
   const earlier = spentOf(before)
   const later = spentOf(joinUsage(before, after))
   const promptShrinks = promptOf(later) < promptOf(earlier)
   const completionShrinks = later.completion < earlier.completion
-  const fields: (keyof WireUsage)[] = []
+  const fields: (keyof MessagesUsage)[] = []
   if (promptShrinks) fields.push(...promptFields)
   if (completionShrinks) fields.push('output_tokens')
   if (later.thinking < earlier.thinking) fields.push('output_tokens_details')
@@ -142,7 +145,7 @@ export function keptCounters(before: WireUsage | undefined, after: WireUsage): P
 }
 
 /** The fields of both. A split that is more than the later total would count what it has lost once more. */
-function joinUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
+function joinUsage(before: MessagesUsage | undefined, after: MessagesUsage): MessagesUsage {
   const split = before?.cache_creation
   const written = counter(after.cache_creation_input_tokens)
   if (split === undefined || written === undefined || after.cache_creation !== undefined)
@@ -153,7 +156,10 @@ function joinUsage(before: WireUsage | undefined, after: WireUsage): WireUsage {
   return { ...before, ...after, cache_creation }
 }
 
-function keptSearches(before: WireUsage, { server_tool_use: later }: WireUsage): Partial<WireUsage> {
+function keptSearches(
+  before: MessagesUsage,
+  { server_tool_use: later }: MessagesUsage,
+): Partial<MessagesUsage> {
   const searches = count(before.server_tool_use?.web_search_requests)
   if (later === undefined || count(later.web_search_requests) >= searches) return {}
   return { server_tool_use: { ...later, web_search_requests: searches } }
@@ -164,7 +170,7 @@ function keptSearches(before: WireUsage, { server_tool_use: later }: WireUsage):
  * the top level leaves some of them out, so the sum of the rounds is what was consumed. Should the list be the
  * shorter account, the top level holds.
  */
-export function usageOf(wire: WireUsage): Usage {
+export function usageOf(wire: MessagesUsage): Usage {
   const spent = spentOf(wire)
   const { thinking } = spent
   const serviceTier = serviceTierOf(wire.service_tier)
@@ -189,7 +195,7 @@ export function usageOf(wire: WireUsage): Usage {
 }
 
 /** What was consumed, with the thinking of all rounds. */
-function spentOf(wire: WireUsage): Buckets {
+function spentOf(wire: MessagesUsage): Buckets {
   const top = bucketsOf(wire)
   const rounds = (wire.iterations ?? []).map(bucketsOf)
   const summed = rounds.reduce(add, emptyBuckets)

@@ -10,7 +10,7 @@ import { gatewayPlaces } from '../../request/gateway-tools.ts'
 import { parts, seal, unseal, wordsAt } from '../../request/prompt-parts.ts'
 import { carry, mintCallId, opaqueParts, signatureFormat } from '../wire-words.ts'
 import {
-  type ClientContent,
+  type TurnContent,
   type ClientPart,
   gatewayFields,
   type GenerateContentRequest,
@@ -284,7 +284,7 @@ class OpenCalls {
 }
 
 /** All turns as chat messages, each with its turn. Throws `invalid_request` naming what cannot be read. */
-export function messagesOf(contents: readonly ClientContent[]): { message: JsonObject; param: string }[] {
+export function messagesOf(contents: readonly TurnContent[]): { message: JsonObject; param: string }[] {
   const open = new OpenCalls()
   return turnsOf(contents).flatMap((turn) => {
     const messages = turn.role === 'model' ? [modelMessage(turn, open)] : userMessages(turn, open)
@@ -299,7 +299,7 @@ interface PlacedPart {
 }
 
 interface Turn {
-  readonly role: ClientContent['role']
+  readonly role: TurnContent['role']
   /** Of its first content. */
   readonly index: number
   readonly parts: PlacedPart[]
@@ -309,7 +309,7 @@ interface Turn {
  * The contents as turns. Google's clients keep a streamed answer as one content for each of its chunks; these are one
  * turn of the model: its calls are answered together, and its thoughts belong to them.
  */
-function turnsOf(contents: readonly ClientContent[]): Turn[] {
+function turnsOf(contents: readonly TurnContent[]): Turn[] {
   const turns: Turn[] = []
   for (const [index, { role, parts }] of contents.entries()) {
     const placed = (parts ?? []).map((part, at) => ({ part, param: `contents[${index}].parts[${at}]` }))
@@ -321,7 +321,7 @@ function turnsOf(contents: readonly ClientContent[]): Turn[] {
 }
 
 /** The texts of a system instruction. */
-function systemMessage(content: ClientContent): JsonObject | undefined {
+function systemMessage(content: TurnContent): JsonObject | undefined {
   const text = (content.parts ?? []).map((part) => part.text ?? '').join('\n')
   return text === '' ? undefined : { role: 'system', content: text }
 }

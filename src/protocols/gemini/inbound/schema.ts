@@ -98,7 +98,7 @@ export const generateContentRequest = z.looseObject({
 })
 
 export type GenerateContentRequest = z.infer<typeof generateContentRequest>
-export type ClientContent = z.infer<typeof content>
+export type TurnContent = z.infer<typeof content>
 export type ClientPart = z.infer<typeof part>
 
 /** The fields that are read, of the body and of its objects. */
