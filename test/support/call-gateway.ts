@@ -47,6 +47,8 @@ interface Piece {
   readonly error?: WireError
 }
 
+type Init = Omit<RequestInit, 'headers'> & { readonly headers?: Readonly<Record<string, string>> }
+
 export interface CallOptions {
   readonly key?: string
   readonly headers?: Readonly<Record<string, string>>
@@ -89,6 +91,26 @@ export async function post(weir: ServedWeir, body: unknown, options: CallOptions
   return { status: response.status, headers: response.headers, text, broken, ...readingOf(response, text) }
 }
 
+/** Posts JSON as the holder of this key, and leaves the reading to the caller. */
+export function postAs(
+  url: string,
+  key: string,
+  body: unknown,
+  { headers = {}, ...more }: Init = {},
+): Promise<Response> {
+  return fetch(url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    ...more,
+  })
+}
+
+/** Gets it as the holder of this key. */
+export function getAs(url: string, key: string, { headers = {}, ...more }: Init = {}): Promise<Response> {
+  return fetch(url, { headers: { authorization: `Bearer ${key}`, ...headers }, ...more })
+}
+
 function readingOf(response: Response, text: string) {
   const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
   const events = streamed
@@ -108,7 +130,7 @@ function readingOf(response: Response, text: string) {
 }
 
 export async function creditsOf(weir: ServedWeir, key = weir.key): Promise<Credits> {
-  const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(`${weir.baseUrl}/credits`, key)
   expect(response.status).toBe(200)
   return ((await response.json()) as { data: Credits }).data
 }
@@ -146,9 +168,7 @@ export function restingCredits(weir: ServedWeir, key = weir.key): Promise<Credit
 
 /** The receipt of a call; undefined where there is none. */
 export async function receiptOf(weir: ServedWeir, id: string, key = weir.key): Promise<Receipt | undefined> {
-  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
-    headers: { authorization: `Bearer ${key}` },
-  })
+  const response = await getAs(`${weir.baseUrl}/generation?id=${id}`, key)
   const body = (await response.json()) as { data: Receipt }
   return response.status === 200 ? body.data : undefined
 }

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { json } from '../../cli/run.ts'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -48,10 +49,11 @@ async function member(name: string, ...grants: [pool: string, usd: string][]): P
 }
 
 async function ask(path: '/app/v1' | '/v1', secret: string, model: string, more: object = {}) {
-  const response = await fetch(`${weir.origin}${path}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 20, ...more }),
+  const response = await postAs(`${weir.origin}${path}/chat/completions`, secret, {
+    model,
+    messages: [{ role: 'user', content: 'Hello' }],
+    max_tokens: 20,
+    ...more,
   })
   const text = await response.text()
   const code = response.ok ? null : (JSON.parse(text) as { error: { code: string } }).error.code
@@ -59,7 +61,7 @@ async function ask(path: '/app/v1' | '/v1', secret: string, model: string, more:
 }
 
 async function get<T>(path: string, secret: string): Promise<T> {
-  const response = await fetch(weir.origin + path, { headers: { authorization: `Bearer ${secret}` } })
+  const response = await getAs(weir.origin + path, secret)
   expect(response.status).toBe(200)
   return ((await response.json()) as { data: T }).data
 }
@@ -98,10 +100,10 @@ describe('the daily allowance', () => {
     const { id, status } = await ask('/app/v1', token, 'sim/tiered', body)
     expect(status).toBe(200)
     expect((await drawnBy(token, id)).map((drawn) => drawn.split(' ')[0])).toEqual([pool])
-    const estimated = await fetch(`${weir.origin}/app/v1/estimate`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/tiered', max_tokens: 20, ...body }),
+    const estimated = await postAs(`${weir.origin}/app/v1/estimate`, token, {
+      model: 'sim/tiered',
+      max_tokens: 20,
+      ...body,
     })
     expect(await estimated.json()).toMatchObject({ pool })
   })
@@ -187,10 +189,10 @@ describe('S36: pools', () => {
     ['sim/premium', 'welcome', 'plan_required'],
   ])('an estimate of %s names the pool %p and the refusal %p', async (model, pool, refusal) => {
     const { token } = await member(`e${crypto.randomUUID()}`)
-    const response = await fetch(`${weir.origin}/app/v1/estimate`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 20 }),
+    const response = await postAs(`${weir.origin}/app/v1/estimate`, token, {
+      model,
+      messages: [{ role: 'user', content: 'Hello' }],
+      max_tokens: 20,
     })
     const answer = (await response.json()) as { pool: string; refusal?: string }
     expect({ pool: answer.pool, refusal: answer.refusal }).toEqual({ pool, refusal })

@@ -2,6 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { postAs } from '../../support/call-gateway.ts'
 import { until } from '../../chat/lab.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { startScriptedProvider } from '../../support/scripted-provider.ts'
@@ -65,15 +66,7 @@ models: [{ id: lab/m, price: { input: '1', output: '2' } }]
   await weir.command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '5')
   const key = String((await emma.post('keys', { name: 'laptop' })).json['key'])
   const ask = (path: string, body: object, bearer = key) =>
-    fetch(`${weir.baseUrl}/${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${bearer}`,
-        'content-type': 'application/json',
-        'idempotency-key': crypto.randomUUID(),
-      },
-      body: JSON.stringify(body),
-    })
+    postAs(`${weir.baseUrl}/${path}`, bearer, body, { headers: { 'idempotency-key': crypto.randomUUID() } })
   const chat = (model: string) => ({ model, messages: [{ role: 'user', content: `A ${word}.` }] })
   const file = `${weir.dataDir}/weir.db`
 

@@ -2,6 +2,7 @@
 // and once whoever ended it has the answer, no process serves another, however often the key was just used.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { codeIn, type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
@@ -85,12 +86,12 @@ describe.each([
 
   /** Posts on a connection of its own, which any worker may get. */
   function post(secret: string, body: object, path = '/v1/chat/completions'): Promise<Response> {
-    return fetch(`${lab.weir.origin}${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ messages: [{ role: 'user', content: 'Where does it run?' }], ...body }),
-      keepalive: false,
-    })
+    return postAs(
+      `${lab.weir.origin}${path}`,
+      secret,
+      { messages: [{ role: 'user', content: 'Where does it run?' }], ...body },
+      { keepalive: false },
+    )
   }
 
   /** Streams until the first words are there; `text` resolves with all of it. */
@@ -160,9 +161,7 @@ describe.each([
     expect([next, running]).toEqual([['api_key_revoked'], ['api_key_revoked']])
     const wide = { name: 'two', sees: 'all' }
     const fresh = (await admin('POST', `accounts/${of.account}/keys`, wide)) as { key: string }
-    const receipt = await fetch(`${lab.weir.origin}/v1/generation?id=${streams[0]!.id}`, {
-      headers: { authorization: `Bearer ${fresh.key}` },
-    })
+    const receipt = await getAs(`${lab.weir.origin}/v1/generation?id=${streams[0]!.id}`, fresh.key)
     const { data } = (await receipt.json()) as { data: Record<string, unknown> }
     expect(data).toMatchObject({ state: 'settled', ending: 'stopped' })
     // For what was delivered, and no more.

@@ -1,6 +1,7 @@
 // Accounts as people use them: opened, signed in to, proven, given up; and what strangers cannot do with them.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
@@ -182,7 +183,7 @@ describe('an account', () => {
     }
     const app = await fetch(`${weir.origin}/app/v1/credits`, { headers: { cookie: there.cookie } })
     expect(app.status).toBe(401)
-    const call = await fetch(`${weir.origin}/v1/credits`, { headers: { authorization: `Bearer ${key}` } })
+    const call = await getAs(`${weir.origin}/v1/credits`, key)
     expect(call.status).toBe(401)
     expect(await there.post('sign-in', { email, password })).toMatchObject({ status: 401 })
     await member('emma')
@@ -446,10 +447,9 @@ test('a thousand sign-ins at once are answered or told to wait, and a call goes 
       at % 2 === 0 ? { email, password } : { email: `no-${at}@example.org`, password },
     ),
   )
-  const call = await fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
+  const call = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'Hello' }],
   })
   expect(call.status).toBe(200)
   const statuses = (await Promise.all(signIns)).map(({ status }) => status)

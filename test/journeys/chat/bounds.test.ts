@@ -2,7 +2,7 @@
 // provider bills beyond a key's limit is charged and marked.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { expectPrinted } from '../../support/call-gateway.ts'
+import { expectPrinted, getAs, postAs } from '../../support/call-gateway.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
 import { type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 
@@ -64,9 +64,7 @@ interface Receipt {
 
 async function receiptOf(id: string, key = lab.weir.key): Promise<Receipt> {
   await until(lab.held, (held) => held === '0')
-  const answer = await fetch(`${lab.weir.baseUrl}/generation?id=${id}`, {
-    headers: { authorization: `Bearer ${key}` },
-  })
+  const answer = await getAs(`${lab.weir.baseUrl}/generation?id=${id}`, key)
   return ((await answer.json()) as { data: Receipt }).data
 }
 
@@ -77,10 +75,10 @@ async function asked(
   key = lab.weir.key,
   path = '/chat/completions',
 ) {
-  const response = await fetch(lab.weir.baseUrl + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Where does it run?' }], ...more }),
+  const response = await postAs(lab.weir.baseUrl + path, key, {
+    model,
+    messages: [{ role: 'user', content: 'Where does it run?' }],
+    ...more,
   })
   const text = await response.text()
   expect([response.status, text.slice(0, 300)]).toEqual([200, expect.any(String)])

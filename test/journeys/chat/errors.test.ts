@@ -12,6 +12,7 @@ import {
   keyFor,
   post,
   restingCredits,
+  getAs,
 } from '../../support/call-gateway.ts'
 import { consoleErrors } from '../../support/console-errors.ts'
 import { refuses } from '../../support/failing-provider.ts'
@@ -84,7 +85,7 @@ function responses(more: object): Promise<Answer> {
   return post(lab.weir, { model: 'sim/echo', input: 'Hello', ...more }, { path: '/responses' })
 }
 const get = async (path: string, key = lab.weir.key): Promise<Answer> => {
-  const response = await fetch(`${lab.weir.baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(`${lab.weir.baseUrl}${path}`, key)
   const text = await response.text()
   const { error } = JSON.parse(text) as Pick<Answer, 'error'>
   const requestId = response.headers.get('x-request-id') ?? ''

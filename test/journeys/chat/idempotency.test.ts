@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { json } from '../../cli/run.ts'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -35,15 +36,9 @@ function send(
   secret = key,
   signal: AbortSignal | null = null,
 ): Promise<Response> {
-  return fetch(`${weir.origin}${path}/chat/completions`, {
-    method: 'POST',
+  return postAs(`${weir.origin}${path}/chat/completions`, secret, body, {
+    headers: { ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }) },
     signal,
-    headers: {
-      authorization: `Bearer ${secret}`,
-      'content-type': 'application/json',
-      ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
-    },
-    body: JSON.stringify(body),
   })
 }
 
@@ -68,7 +63,7 @@ const chat = (model: string, more: object = {}) => ({
 
 /** How many calls the account has been charged for, and how much. */
 async function charges(): Promise<{ used: string; held: string }> {
-  const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(`${weir.baseUrl}/credits`, key)
   const { data } = (await response.json()) as { data: { total_used: string; held: string } }
   return { used: data.total_used, held: data.held }
 }
@@ -244,14 +239,8 @@ test.each([[false], [true]])(
     const env = { WEIR_TEST_FAILPOINT: 'settle-committed:1' }
     const mortal = await startWeir({ dataDir, env })
     const request = (server: RunningWeir) =>
-      fetch(`${server.baseUrl}/chat/completions`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${mortal.key}`,
-          'content-type': 'application/json',
-          'idempotency-key': 'once',
-        },
-        body: JSON.stringify(chat('sim/echo', { stream })),
+      postAs(`${server.baseUrl}/chat/completions`, mortal.key, chat('sim/echo', { stream }), {
+        headers: { 'idempotency-key': 'once' },
       })
     const cut = await request(mortal).then(
       (response) => response.text().catch(() => 'cut'),

@@ -9,6 +9,7 @@ import {
   expectPrinted,
   post,
   receiptOf,
+  postAs,
 } from '../../support/call-gateway.ts'
 import { freePort, type ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -132,10 +133,9 @@ describe.serial('an inference server', () => {
   })
 
   test('embeds for it too', async () => {
-    const response = await fetch(`${weir.baseUrl}/embeddings`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'ollama/nomic-embed-text:latest', input: 'Hello' }),
+    const response = await postAs(`${weir.baseUrl}/embeddings`, key, {
+      model: 'ollama/nomic-embed-text:latest',
+      input: 'Hello',
     })
     expect(await response.json()).toMatchObject({ data: [{ embedding: [0.6, 0.8] }] })
   })

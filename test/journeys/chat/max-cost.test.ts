@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
 import { parseUsd } from '../../../src/credits/money.ts'
+import { getAs } from '../../support/call-gateway.ts'
 import { startLab, wordsIn } from '../../chat/lab.ts'
 import { startPacedProvider } from '../../chat/paced-provider.ts'
 import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
@@ -54,7 +55,7 @@ async function accountWith(usd: string): Promise<{ key: string; email: string }>
 }
 
 async function available(key: string): Promise<bigint> {
-  const answer = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+  const answer = await getAs(`${weir.baseUrl}/credits`, key)
   const { data } = (await answer.json()) as { data: { available: string; held: string } }
   expect(data.held).toBe('0')
   return parseUsd(data.available)!

@@ -2,6 +2,7 @@
 
 import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
+import { postAs } from '../../support/call-gateway.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -33,15 +34,11 @@ test('provider.max_price refuses a long prompt whose tier is dearer, and serves 
   const created = await weir.command('keys', 'create', '--account', 'owner@localhost', '--json')
   const { key } = JSON.parse(created.stdout) as { key: string }
   const send = async (path: string, words: number, input: string) => {
-    const response = await fetch(`${weir.baseUrl}/${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'sim/tiered',
-        messages: [{ role: 'user', content: 'water '.repeat(words) }],
-        max_tokens: 5,
-        provider: { max_price: { input } },
-      }),
+    const response = await postAs(`${weir.baseUrl}/${path}`, key, {
+      model: 'sim/tiered',
+      messages: [{ role: 'user', content: 'water '.repeat(words) }],
+      max_tokens: 5,
+      provider: { max_price: { input } },
     })
     const { error } = (await response.json()) as { error?: { param?: string } }
     return [response.status, error?.param]

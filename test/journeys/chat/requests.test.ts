@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
-import { accountWith, post } from '../../support/call-gateway.ts'
+import { accountWith, post, getAs } from '../../support/call-gateway.ts'
 import { weirCommand } from '../../support/run-weir.ts'
 
 const silent = { local_servers: { discover: false } }
@@ -28,7 +28,7 @@ interface Page {
 }
 
 async function read<T>(path: string, key = lab.weir.key): Promise<{ status: number; body: T }> {
-  const response = await fetch(lab.weir.baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(lab.weir.baseUrl + path, key)
   return { status: response.status, body: (await response.json()) as T }
 }
 

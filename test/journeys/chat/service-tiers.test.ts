@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Lab, startLab } from '../../chat/lab.ts'
 import { message } from '../../support/aws-event-stream.ts'
-import { receiptOf } from '../../support/call-gateway.ts'
+import { postAs, receiptOf } from '../../support/call-gateway.ts'
 import {
   type Replay,
   type ReplayServer,
@@ -197,11 +197,7 @@ describe.each(Object.keys(inbounds))('over %s', (inbound) => {
     async (id, stream) => {
       for (const model of names.filter((name) => name.startsWith(`${id}/`))) {
         const [path, content] = inbounds[inbound]!(model, stream)
-        const response = await fetch(lab.weir.origin + path, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${lab.weir.key}`, 'content-type': 'application/json' },
-          body: JSON.stringify(content),
-        })
+        const response = await postAs(lab.weir.origin + path, lab.weir.key, content)
         const text = await response.text()
         expect([model, response.status, text]).toEqual([model, 200, text])
         const receipt = await receiptOf(lab.weir, response.headers.get('x-request-id') ?? '')

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
-import { accountWith } from '../../support/call-gateway.ts'
+import { accountWith, getAs } from '../../support/call-gateway.ts'
 import type { UsageView } from '../../../src/http/v1/usage.ts'
 
 let lab: Lab
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => lab?.weir.stop())
 
 async function read(path: string, key = lab.weir.key): Promise<Response> {
-  return fetch(lab.weir.baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+  return getAs(lab.weir.baseUrl + path, key)
 }
 
 async function usage(query = '', key = lab.weir.key): Promise<UsageView> {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
+import { getAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -51,7 +52,7 @@ interface Credits {
 }
 
 async function credits(key = weir.key): Promise<Credits> {
-  const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(`${weir.baseUrl}/credits`, key)
   expect(response.status).toBe(200)
   return ((await response.json()) as { data: Credits }).data
 }
@@ -98,9 +99,7 @@ describe('an answer', () => {
     const after = await credits()
     expect(Number(after.total_used) - Number(before.total_used)).toBeCloseTo(usage.cost, 12)
     const id = response.headers.get('x-request-id')!
-    const receipt = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
-      headers: { authorization: `Bearer ${weir.key}` },
-    })
+    const receipt = await getAs(`${weir.baseUrl}/generation?id=${id}`, weir.key)
     expect(receipt.status).toBe(200)
     expect(JSON.stringify(await receipt.json())).toContain(usage.cost_details.total)
   })

@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { adminRoutes, consoleRoutes as routes } from '../../../src/http/console/api.ts'
 import { until } from '../../chat/lab.ts'
-import { accountWith, post } from '../../support/call-gateway.ts'
+import { accountWith, post, getAs } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
@@ -459,8 +459,7 @@ describe('a management key', () => {
 test('an API key is used from its networks only, for anything; limits are set by command as well', async () => {
   const made = await command('keys', 'create', '--account', 'anna@example.org', '--networks', '10.0.0.0/8')
   const key = String(made['key'])
-  const read = (path: string) =>
-    fetch(weir.origin + path, { headers: { authorization: `Bearer ${key}` } }).then(({ status }) => status)
+  const read = (path: string) => getAs(weir.origin + path, key).then(({ status }) => status)
   expect([
     (await post(weir, chat, { key })).status,
     await read('/v1/credits'),

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openStore } from '../../../src/store/open.ts'
-import { accountWith, eventually } from '../../support/call-gateway.ts'
+import { accountWith, eventually, postAs, getAs } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -36,10 +36,9 @@ async function newKey(body: object): Promise<Key> {
 }
 
 const call = (key: string) =>
-  fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
+  postAs(`${weir.baseUrl}/chat/completions`, key, {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'Hello' }],
   })
 
 const listed = async (id: string) => {
@@ -117,9 +116,7 @@ test('a key works from its networks alone, until they are lifted', async () => {
   expect(refused.status).toBe(403)
   expect(await refused.json()).toMatchObject({ error: { code: 'network_not_allowed' } })
   // Nobody on the way is trusted, so what a header says of the address counts for nothing.
-  const spoofed = await fetch(`${weir.baseUrl}/key`, {
-    headers: { authorization: `Bearer ${key}`, 'x-forwarded-for': '10.0.0.1' },
-  })
+  const spoofed = await getAs(`${weir.baseUrl}/key`, key, { headers: { 'x-forwarded-for': '10.0.0.1' } })
   expect(spoofed.status).toBe(403)
   expect(await client.send('PATCH', `keys/${id}`, { networks: ['127.0.0.0/8', '::1'] })).toMatchObject({
     status: 200,

@@ -1,6 +1,7 @@
 // Every refusal can be found by the id in its answer: under its account where that is known, by operators where not.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { getAs } from '../../support/call-gateway.ts'
 import { until } from '../../chat/lab.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -73,7 +74,7 @@ async function ask({ path, key, body = chat, headers = {}, method = 'POST' }: As
 }
 
 async function get(path: string, key: string): Promise<{ status: number; data: Row }> {
-  const response = await fetch(weir.origin + path, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(weir.origin + path, key)
   return { status: response.status, data: ((await response.json()) as { data: Row }).data }
 }
 

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { requireSigned } from '../../../src/payments/standard-webhook.ts'
+import { postAs } from '../../support/call-gateway.ts'
 import { until } from '../../chat/lab.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
@@ -155,10 +156,9 @@ test('a key whose limit refuses a call is told of', async () => {
     limit_usd: '0.000000000001',
     limit_window: 'day',
   })
-  const refused = await fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${String(json['key'])}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
+  const refused = await postAs(`${weir.baseUrl}/chat/completions`, String(json['key']), {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'Hello' }],
   })
   expect(await refused.json()).toMatchObject({ error: { code: 'key_limit_exceeded' } })
   await arrived('/carl', 'key.limit_reached')

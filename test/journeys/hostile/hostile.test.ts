@@ -9,6 +9,8 @@ import {
   expectAudited,
   post,
   restingCredits,
+  getAs,
+  postAs,
 } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import {
@@ -262,9 +264,7 @@ describe('a credential (S1, S12, S26)', () => {
 
   test('in an id or a search is text like any other (S14)', async () => {
     for (const odd of metacharacters) {
-      const id = await fetch(`${weir.baseUrl}/generation?id=${encodeURIComponent(odd)}`, {
-        headers: { authorization: `Bearer ${weir.key}` },
-      })
+      const id = await getAs(`${weir.baseUrl}/generation?id=${encodeURIComponent(odd)}`, weir.key)
       expect(id.status).toBe(404)
       const search = await fetch(`${weir.baseUrl}/models?q=${encodeURIComponent(odd)}`)
       expect(search.status).toBe(200)
@@ -301,21 +301,18 @@ describe('a credential (S1, S12, S26)', () => {
   })
 
   test('beside another one is refused, beside itself it is one', async () => {
-    const twice = await fetch(`${weir.baseUrl}/key`, {
-      headers: { authorization: `Bearer ${weir.key}`, 'x-api-key': mintKey('live').text },
+    const twice = await getAs(`${weir.baseUrl}/key`, weir.key, {
+      headers: { 'x-api-key': mintKey('live').text },
     })
     expect(twice.status).toBe(400)
-    const same = await fetch(`${weir.baseUrl}/key`, {
-      headers: { authorization: `Bearer ${weir.key}`, 'x-api-key': weir.key },
-    })
+    const same = await getAs(`${weir.baseUrl}/key`, weir.key, { headers: { 'x-api-key': weir.key } })
     expect(same.status).toBe(200)
   })
 
   test('of one account shows nothing of another’s calls: they are as unknown as any (S11)', async () => {
     const { requestId } = await post(weir, ok)
     const { key } = await accountWith(weir, 'stranger@example.org', { purchased: '1' })
-    const ask = (id: string) =>
-      fetch(`${weir.baseUrl}/generation?id=${id}`, { headers: { authorization: `Bearer ${key}` } })
+    const ask = (id: string) => getAs(`${weir.baseUrl}/generation?id=${id}`, key)
     const [foreign, random] = [await ask(requestId), await ask(`req_${'0'.repeat(32)}`)]
     expect([foreign.status, random.status]).toEqual([404, 404])
     const withoutId = (text: string) => text.replace(/req_[0-9a-f]{32}/g, '')
@@ -365,11 +362,7 @@ describe('a destination (S2)', () => {
 
 describe('an address for the provider to fetch (S3)', () => {
   const ask = (path: string, body: object) =>
-    fetch(`${weir.baseUrl}${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'lab/model', max_tokens: 5, ...body }),
-    })
+    postAs(`${weir.baseUrl}${path}`, weir.key, { model: 'lab/model', max_tokens: 5, ...body })
   const chat = (url: string) => ({
     messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
   })

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib'
-import { post, restingCredits } from '../../support/call-gateway.ts'
+import { post, restingCredits, postAs } from '../../support/call-gateway.ts'
 import { mcpServer } from '../../support/mcp-server.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import {
@@ -129,10 +129,10 @@ describe('MCP servers', () => {
     }))
     let answer: { output?: { type: string; error?: string; tools?: [] }[] } = {}
     const peak = await peakOf(async () => {
-      const response = await fetch(`${weir.baseUrl}/responses`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'sim/echo', input: 'hello', tools }),
+      const response = await postAs(`${weir.baseUrl}/responses`, weir.key, {
+        model: 'sim/echo',
+        input: 'hello',
+        tools,
       })
       answer = (await response.json()) as typeof answer
     })

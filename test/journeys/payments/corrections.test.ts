@@ -1,6 +1,7 @@
 // An operator corrects beside a running gateway: what the command line books, the next request sees.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -20,22 +21,16 @@ async function cli<T>(...args: string[]): Promise<T> {
 }
 
 async function available(): Promise<string> {
-  const response = await fetch(`${weir.baseUrl}/credits`, {
-    headers: { authorization: `Bearer ${weir.key}` },
-  })
+  const response = await getAs(`${weir.baseUrl}/credits`, weir.key)
   const { data } = (await response.json()) as { data: { available: string } }
   return data.available
 }
 
 async function ask(): Promise<{ status: number; code: string | null }> {
-  const response = await fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      model: 'sim/echo',
-      messages: [{ role: 'user', content: 'Hello' }],
-      max_tokens: 9,
-    }),
+  const response = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'Hello' }],
+    max_tokens: 9,
   })
   const body = (await response.json()) as { error?: { code: string } }
   return { status: response.status, code: body.error?.code ?? null }

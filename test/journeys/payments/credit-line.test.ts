@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { booked, commandIn, type Json, sound } from './top-ups-lab.ts'
@@ -30,17 +31,17 @@ async function member(...line: string[]) {
 }
 
 async function ask(key: string, model = 'sim/fee') {
-  const response = await fetch(`${weir.origin}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 20 }),
+  const response = await postAs(`${weir.origin}/v1/chat/completions`, key, {
+    model,
+    messages: [{ role: 'user', content: 'Hello' }],
+    max_tokens: 20,
   })
   const json = (await response.json()) as { error?: { code: string } }
   return { status: response.status, code: json.error?.code, id: response.headers.get('x-request-id') ?? '' }
 }
 
 async function get(key: string, path: string): Promise<Json> {
-  const response = await fetch(`${weir.origin}/v1/${path}`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await getAs(`${weir.origin}/v1/${path}`, key)
   return ((await response.json()) as { data: Json }).data
 }
 

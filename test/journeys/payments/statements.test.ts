@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { FakeRazorpay } from '../../support/fake-razorpay.ts'
@@ -56,10 +57,9 @@ beforeAll(async () => {
   await commandIn(weir, 'accounts', 'set', 'payer@example.org', '--credit-line', '10')
   const { key } = await commandIn(weir, 'keys', 'create', '--account', 'payer@example.org')
   for (let calls = 0; calls < 3; calls++) {
-    const response = await fetch(`${weir.origin}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${String(key)}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/fee', messages: [{ role: 'user', content: 'Hello' }] }),
+    const response = await postAs(`${weir.origin}/v1/chat/completions`, String(key), {
+      model: 'sim/fee',
+      messages: [{ role: 'user', content: 'Hello' }],
     })
     expect(response.status).toBe(200)
     await response.text()
@@ -80,7 +80,7 @@ async function own(client = visitor, of = month): Promise<Statement> {
 }
 
 async function admin(path: string): Promise<Response> {
-  return fetch(`${weir.origin}/admin/v1/${path}`, { headers: { authorization: `Bearer ${management}` } })
+  return getAs(`${weir.origin}/admin/v1/${path}`, management)
 }
 
 test('opening and every movement are closing, with what is owed against the line', async () => {

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Database } from 'bun:sqlite'
+import { postAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { commandIn, Payer, sound } from './top-ups-lab.ts'
@@ -93,11 +94,7 @@ test('what was redeemed cannot be revoked, and the codes are kept nowhere', asyn
 
 test('an API key redeems nothing', async () => {
   const [made] = await make()
-  const response = await fetch(`${weir.origin}/app/v1/vouchers/redeem`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ code: made!.code }),
-  })
+  const response = await postAs(`${weir.origin}/app/v1/vouchers/redeem`, weir.key, { code: made!.code })
   expect(response.status).toBe(401)
 })
 

@@ -10,6 +10,7 @@ import {
   Type,
   type Content,
 } from '@google/genai'
+import { getAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -33,9 +34,7 @@ async function post(path: string, body: unknown, more: Record<string, string> = 
 }
 
 async function charged(id: string): Promise<string> {
-  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
-    headers: { authorization: `Bearer ${weir.key}` },
-  })
+  const response = await getAs(`${weir.baseUrl}/generation?id=${id}`, weir.key)
   return ((await response.json()) as { data: { total: string } }).data.total
 }
 

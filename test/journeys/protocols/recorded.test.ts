@@ -7,6 +7,7 @@ import type { ChatCompletion } from 'openai/resources/chat/completions'
 import type { ChatResult } from '../../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
+import { getAs } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
 import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
@@ -107,7 +108,7 @@ function expectLinesAddUp(usage: unknown): void {
 test('every charge of these answers is in a ledger that proves itself', async () => {
   const audit = await runWeir(['ledger', 'audit', '--data-dir', weir.dataDir, '--json'])
   expect(JSON.parse(audit.stdout)).toMatchObject({ ok: true })
-  const credits = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${weir.key}` } })
+  const credits = await getAs(`${weir.baseUrl}/credits`, weir.key)
   const { data } = (await credits.json()) as { data: { held: string; total_used: string } }
   expect(data.held).toBe('0')
   expect(parseUsd(data.total_used)! > 0n).toBe(true)

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { InputTokenCountParams } from 'openai/resources/responses/input-tokens'
-import { accountWith, expectAudited, keyFor, restingCredits } from '../../support/call-gateway.ts'
+import { accountWith, expectAudited, keyFor, restingCredits, postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 const model = 'sim/echo'
@@ -71,12 +71,7 @@ test.each([
 })
 
 test('it needs a key that may use the model, and no credit', async () => {
-  const send = (key: string) =>
-    fetch(`${weir.baseUrl}/responses/input_tokens`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, input: 'x' }),
-    })
+  const send = (key: string) => postAs(`${weir.baseUrl}/responses/input_tokens`, key, { model, input: 'x' })
   expect((await send('sk-weir-nothing')).status).toBe(401)
   const poor = await accountWith(weir, 'poor@example.com', {})
   expect((await send(poor.key)).status).toBe(200)

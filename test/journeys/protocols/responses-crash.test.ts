@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { Failpoint } from '../../../src/credits/ledger/failpoint.ts'
 import type { Receipt } from '../../../src/credits/ledger/receipt.ts'
-import { expectAudited, receiptOf } from '../../support/call-gateway.ts'
+import { expectAudited, receiptOf, postAs } from '../../support/call-gateway.ts'
 import { startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -20,10 +20,9 @@ test.each([
     using dir = tempDir('weir-killed-')
     const dataDir = dir.join('data')
     const doomed = await startWeir({ dataDir, env: { WEIR_TEST_FAILPOINT: `${point}:1` } })
-    const asked = fetch(`${doomed.baseUrl}/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${doomed.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/echo', input: 'Hello, river.' }),
+    const asked = postAs(`${doomed.baseUrl}/responses`, doomed.key, {
+      model: 'sim/echo',
+      input: 'Hello, river.',
     })
     expect(await asked.catch(() => 'no answer')).toBe('no answer')
     await doomed.exited

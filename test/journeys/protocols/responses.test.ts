@@ -14,6 +14,8 @@ import {
   expectAudited,
   keyFor,
   restingCredits,
+  getAs,
+  postAs,
 } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
@@ -78,9 +80,7 @@ describe('a response', () => {
     expect(usage.total_tokens).toBe(usage.input_tokens + usage.output_tokens)
     const after = await creditsOf(weir)
     expect(Number(after.total_used) - Number(before.total_used)).toBeCloseTo(usage.cost, 12)
-    const receipt = await fetch(`${weir.baseUrl}/generation?id=${response.id}`, {
-      headers: { authorization: `Bearer ${weir.key}` },
-    })
+    const receipt = await getAs(`${weir.baseUrl}/generation?id=${response.id}`, weir.key)
     const { data } = (await receipt.json()) as { data: { total: string; ending: string } }
     expect(data).toMatchObject({ total: usage.cost_details.total, ending: 'finished' })
   })
@@ -339,10 +339,11 @@ describe('a conversation', () => {
   test('costs in the estimate what it costs in the call', async () => {
     const first = await client.responses.create({ model: 'sim/echo', input: 'water '.repeat(500) })
     const estimate = async (body: object) => {
-      const response = await fetch(`${weir.baseUrl}/estimate`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'sim/echo', input: 'and then?', max_output_tokens: 10, ...body }),
+      const response = await postAs(`${weir.baseUrl}/estimate`, weir.key, {
+        model: 'sim/echo',
+        input: 'and then?',
+        max_output_tokens: 10,
+        ...body,
       })
       return (await response.json()) as { expected: string; maximum: string; error?: { code: string } }
     }
@@ -505,10 +506,10 @@ describe('what goes wrong', () => {
   })
 
   test('a stream that breaks off ends with an error and response.failed, and can be read', async () => {
-    const response = await fetch(`${weir.baseUrl}/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/cut', input: 'one two three four five six', stream: true }),
+    const response = await postAs(`${weir.baseUrl}/responses`, weir.key, {
+      model: 'sim/cut',
+      input: 'one two three four five six',
+      stream: true,
     })
     const text = await response.text()
     const names = Array.from(text.matchAll(/^event: (.*)$/gm), ([, name]) => name)

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
+import { postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -97,11 +98,7 @@ describe('a text completion', () => {
     ['tools', { prompt: 'a', tools: [] }, 'unsupported_parameter'],
     ['temperature', { prompt: 'a', temperature: 'hot' }, 'invalid_request'],
   ])('names %s in the refusal of %p', async (param, body, code) => {
-    const response = await fetch(`${weir.baseUrl}/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/echo', ...body }),
-    })
+    const response = await postAs(`${weir.baseUrl}/completions`, weir.key, { model: 'sim/echo', ...body })
     expect(response.status).toBe(400)
     expect(await response.json()).toMatchObject({ error: { code, param } })
   })

@@ -3,18 +3,15 @@
 import { expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { postAs } from '../../support/call-gateway.ts'
 import { type CommandResult, runWeir, type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 async function ask(weir: RunningWeir, key: string): Promise<{ status: number; id: string }> {
-  const response = await fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      model: 'sim/echo',
-      messages: [{ role: 'user', content: 'Hello' }],
-      max_tokens: 9,
-    }),
+  const response = await postAs(`${weir.baseUrl}/chat/completions`, key, {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'Hello' }],
+    max_tokens: 9,
   })
   await response.text()
   return { status: response.status, id: response.headers.get('x-request-id') ?? '' }

@@ -1,7 +1,7 @@
 // The machine's clock is set forward, past every lease, while a call runs.
 
 import { afterEach, expect, setSystemTime, test } from 'bun:test'
-import { receiptOf } from '../../support/call-gateway.ts'
+import { postAs, receiptOf } from '../../support/call-gateway.ts'
 import { startScriptedProvider } from '../../support/scripted-provider.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { until } from '../../chat/lab.ts'
@@ -42,10 +42,10 @@ models: [{ id: lab/m, price: { input: '1', output: '2' } }]
   const lapse = ['--account', 'lapse@example.org', '--pool', 'purchased', '--usd', '1', '--expires', inAnHour]
   await command('credits', 'grant', ...lapse)
 
-  const answer = await fetch(`${weir.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'lab/m', stream: true, messages: [{ role: 'user', content: 'Hello' }] }),
+  const answer = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
+    model: 'lab/m',
+    stream: true,
+    messages: [{ role: 'user', content: 'Hello' }],
   })
   await begun.promise
   setSystemTime(new Date(Date.now() + 3 * 3_600_000))

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import OpenAI from 'openai'
+import { postAs } from '../../support/call-gateway.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 
@@ -199,12 +200,9 @@ describe('a client that leaves before the first byte', () => {
     const rows = async () => (await quiet.get('/v1/requests'))['data'] as Record<string, unknown>[]
     const [last] = await rows()
     const client = new AbortController()
-    const asking = fetch(quiet.weir.origin + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${quiet.weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      signal: client.signal,
-    }).catch(() => 'left' as const)
+    const asking = postAs(quiet.weir.origin + path, quiet.weir.key, body, { signal: client.signal }).catch(
+      () => 'left' as const,
+    )
     await until(
       () => asked.length - before.asked,
       (calls) => calls === times,

@@ -1,6 +1,7 @@
 // GET /metrics: what Prometheus reads of a gateway, with one process or with workers.
 
 import { describe, expect, test } from 'bun:test'
+import { postAs } from '../../support/call-gateway.ts'
 import { startWeir } from '../../support/run-weir.ts'
 
 const counted = 'weir_calls_total{provider="sim",model="sim/echo",code=""}'
@@ -16,16 +17,12 @@ describe.each([['1'], ['2']])('with %s processes that serve', (workers) => {
           key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
         )
       for (let call = 0; call < 4; call++) {
-        const answer = await fetch(`${weir.baseUrl}/chat/completions`, {
-          method: 'POST',
-          // A connection of its own, so that both workers have calls.
-          headers: {
-            authorization: `Bearer ${weir.key}`,
-            'content-type': 'application/json',
-            connection: 'close',
-          },
-          body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
-        })
+        const answer = await postAs(
+          `${weir.baseUrl}/chat/completions`,
+          weir.key,
+          { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] },
+          { headers: { connection: 'close' } },
+        )
         expect(answer.status).toBe(200)
       }
       const management = await weir.command('keys', 'create', '--account', 'owner@localhost', '--management')

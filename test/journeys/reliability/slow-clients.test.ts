@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import { postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 const idleMs = 2_000
@@ -53,10 +54,9 @@ test.concurrent.each([
   'G10: fifty connections that %s are closed, and others are served meanwhile',
   async (_, said, drip) => {
     const slow = Array.from({ length: 50 }, () => closedAfter(said ?? `${head(1_000)}\r\n\r\n`, drip))
-    const served = await fetch(`${weir.baseUrl}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }),
+    const served = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
+      model: 'sim/echo',
+      messages: [{ role: 'user', content: 'Hello' }],
     })
     expect(served.status).toBe(200)
     expect(Math.max(...(await Promise.all(slow)))).toBeLessThan(goneWithinMs)

@@ -3,6 +3,7 @@
 // process.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { postAs } from '../../support/call-gateway.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 
@@ -169,14 +170,7 @@ async function member(usd: string, ...limits: string[]) {
 type Send = (secret: string) => Promise<Response>
 
 function post(path: string, body: object, more: Readonly<Record<string, string>> = {}): Send {
-  return (secret) =>
-    fetch(lab.weir.origin + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', ...more },
-      body: JSON.stringify(body),
-      // On a connection of its own, which any worker may get.
-      keepalive: false,
-    })
+  return (secret) => postAs(lab.weir.origin + path, secret, body, { headers: { ...more }, keepalive: false })
 }
 
 const messages = [{ role: 'user', content: 'Write a very long story.' }]

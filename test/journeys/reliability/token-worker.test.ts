@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
+import { postAs } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 /** The names of the process's threads, as the kernel lists them. */
@@ -13,10 +14,9 @@ function threadsOf({ pid }: RunningWeir): string[] {
 test('the executable counts tokens in a thread of its own (item 23)', async () => {
   await using weir = await startWeir()
   expect(threadsOf(weir)).not.toContain('Worker')
-  const response = await fetch(`${weir.baseUrl}/estimate`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'river '.repeat(500) }] }),
+  const response = await postAs(`${weir.baseUrl}/estimate`, weir.key, {
+    model: 'sim/echo',
+    messages: [{ role: 'user', content: 'river '.repeat(500) }],
   })
   const { prompt_tokens: tokens } = (await response.json()) as { prompt_tokens: { expected: number } }
   expect(tokens.expected).toBeGreaterThan(490)

@@ -2,6 +2,7 @@
 // learns as much of it as one that was answered with a status.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { postAs } from '../../support/call-gateway.ts'
 import { codeIn, type Lab, startLab } from '../../chat/lab.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
 
@@ -94,14 +95,8 @@ afterAll(async () => {
 })
 
 function post(path: string, body: object): Promise<Response> {
-  return fetch(lab.weir.origin + path, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${lab.weir.key}`,
-      'x-goog-api-key': path.startsWith('/v1beta') ? lab.weir.key : '',
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify(body),
+  return postAs(lab.weir.origin + path, lab.weir.key, body, {
+    headers: { 'x-goog-api-key': path.startsWith('/v1beta') ? lab.weir.key : '' },
   })
 }
 

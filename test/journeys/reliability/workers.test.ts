@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import { codeIn, type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
@@ -88,12 +89,7 @@ function connectionsOf(pid: number, port: number): number {
 
 /** Posts on a connection of its own, which any worker may get. */
 function post(model: string, key: string, more: object = {}, origin = lab.weir.origin): Promise<Response> {
-  return fetch(`${origin}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...ask, ...more }),
-    keepalive: false,
-  })
+  return postAs(`${origin}/v1/chat/completions`, key, { model, ...ask, ...more }, { keepalive: false })
 }
 
 async function statusOf(answer: Promise<Response>): Promise<number> {
@@ -126,9 +122,7 @@ async function ownKey(...options: string[]): Promise<string> {
 }
 
 async function creditsOf(key: string) {
-  const response = await fetch(`${lab.weir.origin}/v1/credits`, {
-    headers: { authorization: `Bearer ${key}` },
-  })
+  const response = await getAs(`${lab.weir.origin}/v1/credits`, key)
   const { data } = (await response.json()) as { data: Record<'available' | 'held' | 'total_used', string> }
   return data
 }
@@ -161,13 +155,12 @@ describe('a gateway of two workers', () => {
     const probe = lab.weir.key
     const leaving = new AbortController()
     const hang = (key: string, signal = leaving.signal) =>
-      fetch(`${lab.weir.origin}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'mock/hang', max_tokens: 100, ...ask }),
-        keepalive: false,
-        signal,
-      }).then(
+      postAs(
+        `${lab.weir.origin}/v1/chat/completions`,
+        key,
+        { model: 'mock/hang', max_tokens: 100, ...ask },
+        { keepalive: false, signal },
+      ).then(
         async (response) => [response.status, codeIn(await response.text())] as const,
         () => undefined,
       )
@@ -275,16 +268,12 @@ describe('a gateway of two workers', () => {
   test('an Idempotency-Key is served once, whichever worker gets it', async () => {
     const before = mock.bill.length
     const once = () =>
-      fetch(`${lab.weir.origin}/v1/chat/completions`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${lab.weir.key}`,
-          'content-type': 'application/json',
-          'idempotency-key': 'across',
-        },
-        body: JSON.stringify({ model: 'mock/m', ...ask }),
-        keepalive: false,
-      })
+      postAs(
+        `${lab.weir.origin}/v1/chat/completions`,
+        lab.weir.key,
+        { model: 'mock/m', ...ask },
+        { headers: { 'idempotency-key': 'across' }, keepalive: false },
+      )
     const first = await (await once()).text()
     const again = await Promise.all(Array.from({ length: 10 }, once))
     for (const answer of again) {
@@ -296,12 +285,12 @@ describe('a gateway of two workers', () => {
 
   test('a response is continued by another worker than the one that gave it', async () => {
     const respond = async (previous?: string) => {
-      const response = await fetch(`${lab.weir.origin}/v1/responses`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${lab.weir.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'mock/m', input: 'Go on.', previous_response_id: previous }),
-        keepalive: false,
-      })
+      const response = await postAs(
+        `${lab.weir.origin}/v1/responses`,
+        lab.weir.key,
+        { model: 'mock/m', input: 'Go on.', previous_response_id: previous },
+        { keepalive: false },
+      )
       expect(response.status).toBe(200)
       return ((await response.json()) as { id: string }).id
     }

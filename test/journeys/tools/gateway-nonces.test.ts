@@ -1,6 +1,7 @@
 // Many accounts search at once through one gateway: nobody is given what another's tools have found.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -35,15 +36,11 @@ test(
     const keys: string[] = []
     for (let account = 0; account < accounts; account++) keys.push(await keyOf(account))
     const ask = async (key: string, nonce: string, stream: boolean) => {
-      const response = await fetch(`${weir.baseUrl}/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({
-          model: 'sim/tools',
-          stream,
-          messages: [{ role: 'user', content: `river ${nonce}` }],
-          tools: [{ type: 'web_search' }],
-        }),
+      const response = await postAs(`${weir.baseUrl}/chat/completions`, key, {
+        model: 'sim/tools',
+        stream,
+        messages: [{ role: 'user', content: `river ${nonce}` }],
+        tools: [{ type: 'web_search' }],
       })
       return { nonce, status: response.status, text: await response.text() }
     }
@@ -59,7 +56,7 @@ test(
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     for (const { nonce, text } of answers) expect(new Set(text.match(/n\d+x\d+n/g))).toEqual(new Set([nonce]))
     for (const key of keys) {
-      const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+      const response = await getAs(`${weir.baseUrl}/credits`, key)
       const { data } = (await response.json()) as { data: { held: string; total_used: string } }
       expect([data.held, Number(data.total_used) > 0]).toEqual(['0', true])
     }

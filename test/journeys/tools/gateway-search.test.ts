@@ -10,6 +10,7 @@ import {
 } from '@google/genai'
 import OpenAI from 'openai'
 import type { Receipt } from '../../../src/credits/ledger/receipt.ts'
+import { getAs, postAs } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -31,9 +32,7 @@ const question = 'How high is Mount Everest?'
 const page = 'https://atlas.example.org/mount-everest'
 
 async function receiptOf(id: string | null): Promise<Receipt> {
-  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
-    headers: { authorization: `Bearer ${weir.key}` },
-  })
+  const response = await getAs(`${weir.baseUrl}/generation?id=${id}`, weir.key)
   return ((await response.json()) as { data: Receipt }).data
 }
 
@@ -392,10 +391,10 @@ describe('the estimate of a call with tools', () => {
   }
 
   async function estimate(body: object): Promise<{ status: number; told: Told }> {
-    const response = await fetch(`${weir.baseUrl}/estimate`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim/tools', max_tokens: 200, ...body }),
+    const response = await postAs(`${weir.baseUrl}/estimate`, weir.key, {
+      model: 'sim/tools',
+      max_tokens: 200,
+      ...body,
     })
     return { status: response.status, told: (await response.json()) as Told }
   }

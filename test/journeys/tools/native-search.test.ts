@@ -7,7 +7,7 @@ import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { parseUsd, usd } from '../../../src/credits/money.ts'
-import { receiptOf } from '../../support/call-gateway.ts'
+import { postAs, receiptOf } from '../../support/call-gateway.ts'
 import { cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
@@ -322,15 +322,11 @@ describe.each([
 
 test('an estimate names the price of a search, and the most that all of them cost', async () => {
   const estimate = async (tools: unknown[]) => {
-    const response = await fetch(`${weir.baseUrl}/estimate`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'openai/gpt-5.2',
-        messages: [{ role: 'user', content: question }],
-        max_tokens: 100,
-        tools,
-      }),
+    const response = await postAs(`${weir.baseUrl}/estimate`, weir.key, {
+      model: 'openai/gpt-5.2',
+      messages: [{ role: 'user', content: question }],
+      max_tokens: 100,
+      tools,
     })
     const told = (await response.json()) as Record<'low' | 'expected' | 'maximum', string>
     return { expected: parseUsd(told.expected)!, maximum: parseUsd(told.maximum)! }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { eventually, receiptOf, restingCredits } from '../../support/call-gateway.ts'
+import { eventually, receiptOf, restingCredits, postAs } from '../../support/call-gateway.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import {
@@ -329,15 +329,11 @@ describe('tools of the gateway', () => {
   })
 
   test('chat: the stream stays alive while a tool runs, and shows its result when it is there', async () => {
-    const response = await fetch(`${weir.baseUrl}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'lab/m',
-        messages: [{ role: 'user', content: question }],
-        tools: [search, level()],
-        stream: true,
-      }),
+    const response = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
+      model: 'lab/m',
+      messages: [{ role: 'user', content: question }],
+      tools: [search, level()],
+      stream: true,
     })
     let read = ''
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
