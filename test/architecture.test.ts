@@ -406,7 +406,7 @@ describe('the house', () => {
       .flatMap((file) =>
         callsOfFetch(readFileSync(join(source, file), 'utf8')).map((call) => ({ file, call })),
       )
-      .filter(({ call }) => !/\.\.\.(routeTo\(|direct\b)/.test(call))
+      .filter(({ call }) => !/\.\.\.((this\.#)?routeTo\(|direct\b)/.test(call))
     expect(silent).toEqual([])
   })
 

@@ -22,6 +22,11 @@ export interface PaidCall {
   readonly requestId: string
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
+  /**
+   * Aborts when a shutdown waits no longer, or the caller's access has ended: the call ends with the error of `stopError`,
+   * and is settled for what was delivered.
+   */
+  readonly stopping: AbortSignal
   /** Keeps the answer in case the client asks again; undefined if it cannot. */
   readonly keeper: AnswerKeeper | undefined
   /** Copies the answer for the request log, if the operator enabled that. */

@@ -38,13 +38,13 @@ export interface LiveCall {
 
 interface Placed extends LiveCall {
   readonly kind: Kind
+  /** What waits for its end. */
+  onEnd: (() => void) | undefined
 }
 
 /** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
   readonly #calls = new ShortLivedMap<string, Placed>()
-  /** What waits for the end of a call, by its request id. */
-  readonly #ends = new ShortLivedMap<string, () => void>()
   /** In order of arrival. */
   readonly #perAccount = new ShortLivedMap<string, LiveCall[]>()
   readonly #watchers = new Map<string, number>()
@@ -97,6 +97,7 @@ export class InFlight {
     if (this.#calls.has(requestId)) return
     const call: Placed = {
       kind,
+      onEnd: undefined,
       id: requestId,
       account,
       startedAt: this.#clock(),
@@ -156,12 +157,13 @@ export class InFlight {
     others.splice(others.indexOf(call), 1)
     if (others.length === 0) this.#perAccount.take(call.account)
     this.#left(requestId)
-    this.#ends.take(requestId)?.()
+    call.onEnd?.()
   }
 
   /** Calls `act` when the call has ended, before the end of its answer is sent; at once if it is not in flight. */
   whenLeft(requestId: string, act: () => void): void {
-    if (this.#calls.has(requestId)) this.#ends.set(requestId, act)
+    const call = this.#calls.get(requestId)
+    if (call) call.onEnd = act
     else act()
   }
 }
@@ -203,6 +205,9 @@ interface Group {
   readonly caller: Caller
   readonly controller: AbortController
   running: number
+  /** What `#changes` was when it was looked up and found in order; and when it ends, milliseconds since 1970. */
+  checkedAt: number | undefined
+  endsAt: number
   /** For the end of the key or session that is known in advance. */
   timer: ReturnType<typeof setTimeout> | undefined
 }
@@ -218,7 +223,8 @@ const longestMs = 2 ** 31 - 1
 export class Callers {
   readonly #parts: CallersParts
   readonly #groups = new Map<string, Group>()
-  #outdated = false
+  /** How often keys, sessions and accounts may have changed. */
+  #changes = 0
   #checking = false
 
   constructor(parts: CallersParts) {
@@ -237,7 +243,7 @@ export class Callers {
     group.running += 1
     const leave = () => this.#leave(group)
     try {
-      const fault = await this.#faultOf(group)
+      const fault = this.#isCurrent(group) ? undefined : await this.#faultOf(group)
       if (fault) throw fault
     } catch (error) {
       leave()
@@ -248,15 +254,27 @@ export class Callers {
 
   /** To be called when keys, sessions or accounts may have changed: ends the calls of those that have ended. */
   onChanged(): void {
-    this.#outdated = true
+    this.#changes += 1
     if (!this.#checking) void this.#checkAll()
+  }
+
+  /** Nothing has changed since it was found in order, and its end is watched or far away. */
+  #isCurrent({ checkedAt, endsAt, timer }: Group): boolean {
+    return checkedAt === this.#changes && (endsAt === Number.POSITIVE_INFINITY || timer !== undefined)
   }
 
   #groupOf(caller: Caller): Group {
     const name = nameOf(caller)
     const known = this.#groups.get(name)
     if (known) return known
-    const group: Group = { caller, controller: new AbortController(), running: 0, timer: undefined }
+    const group: Group = {
+      caller,
+      controller: new AbortController(),
+      running: 0,
+      checkedAt: undefined,
+      endsAt: Number.POSITIVE_INFINITY,
+      timer: undefined,
+    }
     if (this.#parts.stopping.aborted) group.controller.abort()
     this.#groups.set(name, group)
     return group
@@ -278,8 +296,8 @@ export class Callers {
   async #checkAll(): Promise<void> {
     this.#checking = true
     try {
-      while (this.#outdated) {
-        this.#outdated = false
+      for (let seen = -1; seen !== this.#changes;) {
+        seen = this.#changes
         let checked = 0
         for (const group of this.#groups.values()) {
           if (group.running === 0) continue
@@ -328,28 +346,36 @@ export class Callers {
     const { caller } = group
     const { accounts, now } = this.#parts
     const { key, session } = caller
+    const changes = this.#changes
+    let endsAt = Number.POSITIVE_INFINITY
     if (key !== null) {
       const row = await accounts.findKey(key.id)
       const fault = row === undefined ? new GatewayError('invalid_api_key') : keyFault(row, now())
       if (fault) return fault
-      this.#endsAt(group, row!.expiresAt)
+      endsAt = row!.expiresAt ?? endsAt
     }
     if (session !== null) {
       const row = await accounts.findSession(session)
       const fault = row === undefined ? new GatewayError('invalid_api_key') : sessionFault(row, now())
       if (fault) return fault
-      this.#endsAt(group, row!.expiresAt)
+      endsAt = row!.expiresAt
     }
-    if (caller.account.suspended) return undefined
-    const account = await accounts.findAccount(caller.account.id)
-    return account?.suspended === false ? undefined : new GatewayError('account_suspended')
+    if (!caller.account.suspended) {
+      const account = await accounts.findAccount(caller.account.id)
+      if (account?.suspended !== false) return new GatewayError('account_suspended')
+    }
+    group.checkedAt = changes
+    group.endsAt = endsAt
+    this.#wakeAtEnd(group)
+    return undefined
   }
 
-  #endsAt(group: Group, at: number | null): void {
+  /** Without a timer nobody would look when a key or session expires while its calls run. */
+  #wakeAtEnd(group: Group): void {
     clearTimeout(group.timer)
     group.timer = undefined
-    if (at === null || group.running === 0) return
-    const ms = Math.min(Math.max(1, at - this.#parts.now()), longestMs)
+    if (group.endsAt === Number.POSITIVE_INFINITY || group.running === 0) return
+    const ms = Math.min(Math.max(1, group.endsAt - this.#parts.now()), longestMs)
     group.timer = setTimeout(() => void this.#check(group), ms)
     group.timer.unref()
   }

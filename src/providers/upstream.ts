@@ -51,6 +51,7 @@ export class Upstream {
   /** When each base URL answered last, milliseconds of performance.now(). */
   readonly #lastAnswer = new Map<string, number>()
   readonly #shared = new WeakMap<ConfiguredProvider, Map<string | undefined, SharedHeaders>>()
+  readonly #routes = new WeakMap<ConfiguredProvider, ReturnType<typeof routeTo>>()
 
   /**
    * Sends one request. Resolves with the provider's answer whatever its status; rejects with UnreachableError
@@ -79,7 +80,7 @@ export class Upstream {
       signal,
       redirect: 'manual',
       timeout: false,
-      ...routeTo(request.provider.baseUrl),
+      ...this.#routeTo(request.provider),
       decompress: false,
     } as const
     const connect = this.#watchConnect(request)
@@ -110,6 +111,12 @@ export class Upstream {
     } finally {
       connect.stop()
     }
+  }
+
+  #routeTo(provider: ConfiguredProvider): ReturnType<typeof routeTo> {
+    let route = this.#routes.get(provider)
+    if (!route) this.#routes.set(provider, (route = routeTo(provider.baseUrl)))
+    return route
   }
 
   /** The headers of a request, with its key or what that is good for. Rejects with UnreachableError. */

@@ -90,7 +90,6 @@ export function partsOf(
     connections: new ConnectionLimit(100),
     upstream: new Upstream(),
     publicUrl: () => '',
-    stopping: new AbortController().signal,
   }
 }
 
@@ -109,6 +108,7 @@ export function callOf(body: JsonObject, signal = new AbortController().signal):
     } as unknown as IncomingCall['caller'],
     requestId: 'call_1',
     signal,
+    stopping: new AbortController().signal,
     keeper: undefined,
     arrivedAt: performance.now(),
   }

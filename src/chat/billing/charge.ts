@@ -234,7 +234,10 @@ interface CallEnding {
   readonly firstByteMs: number | null
 }
 
-export function endedCall(call: Omit<PaidCall, 'bodyBytes' | 'signal'>, ended: CallEnding): EndedCall {
+export function endedCall(
+  call: Omit<PaidCall, 'bodyBytes' | 'signal' | 'stopping'>,
+  ended: CallEnding,
+): EndedCall {
   const { caller, request, requestId, arrivedAt } = call
   const { charge, attempts, error } = ended
   return {
@@ -262,7 +265,7 @@ export function endedCall(call: Omit<PaidCall, 'bodyBytes' | 'signal'>, ended: C
 
 /** A call that was refused before credit was held for it. */
 export function refusedCall(
-  call: Omit<PaidCall, 'bodyBytes' | 'signal'>,
+  call: Omit<PaidCall, 'bodyBytes' | 'signal' | 'stopping'>,
   error: GatewayError,
   at: number,
   figures: Readonly<Record<string, unknown>> = {},

@@ -25,11 +25,6 @@ export interface StreamingParts {
   /** Unread bytes of all streams. */
   readonly buffered: Buffered
   readonly limits: ChatLimits
-  /**
-   * Aborts when a shutdown waits no longer, or the caller's access has ended: running answers end with the error of
-   * `stopError`, and are settled for what was delivered.
-   */
-  readonly stopping: AbortSignal
   /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string
   readonly health: Health
@@ -161,7 +156,7 @@ export function streamResponse(
     buffered: parts.buffered,
     elapsedMs: performance.now() - call.arrivedAt,
     disconnect: call.signal,
-    stopping: parts.stopping,
+    stopping: call.stopping,
     redact: parts.redact,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
     settle: (outcome, make) => {

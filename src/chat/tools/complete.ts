@@ -54,13 +54,13 @@ export async function completeWithTools(
     })
   } catch (error) {
     life.end()
-    throw refusalOf(parts, call, error)
+    throw refusalOf(call, error)
   }
 }
 
 /** What a call is refused with, given what its work rejected with: that its signal aborted is no fault of the gateway. */
-function refusalOf(parts: ChatParts, call: IncomingCall, error: unknown): unknown {
-  const stopped = parts.stopping.aborted ? stopError(parts.stopping) : undefined
+function refusalOf(call: IncomingCall, error: unknown): unknown {
+  const stopped = call.stopping.aborted ? stopError(call.stopping) : undefined
   const known = error instanceof DispatchFailed ? error.error : error
   // The error that the call has been ended with, and no other, is the one that is noted.
   if (stopped) return known instanceof GatewayError && known.code === stopped.code ? error : stopped
@@ -79,9 +79,9 @@ class CallLife {
   constructor(parts: ChatParts, call: IncomingCall) {
     this.#parts = parts
     this.#call = call
-    parts.stopping.addEventListener('abort', this.#end, { once: true })
+    call.stopping.addEventListener('abort', this.#end, { once: true })
     call.signal.addEventListener('abort', this.#end, { once: true })
-    if (parts.stopping.aborted || call.signal.aborted) this.end()
+    if (call.stopping.aborted || call.signal.aborted) this.end()
   }
 
   /** Aborts when the call is over or its client has disconnected. */
@@ -100,7 +100,7 @@ class CallLife {
   }
 
   end(): void {
-    this.#parts.stopping.removeEventListener('abort', this.#end)
+    this.#call.stopping.removeEventListener('abort', this.#end)
     this.#call.signal.removeEventListener('abort', this.#end)
     if (this.#controller.signal.aborted) return
     this.#controller.abort()
@@ -166,7 +166,7 @@ class ToolAnswer {
       const headers = answerHeaders(call, candidate, answer.warnings)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
-      throw (await owe(parts, call, hold, error)) ?? refusalOf(parts, call, error)
+      throw (await owe(call, hold, error)) ?? refusalOf(call, error)
     } finally {
       this.#life.end()
     }
@@ -179,30 +179,22 @@ class ToolAnswer {
  * searches. If a provider failed they cost nothing, like every answer that is not delivered. Returns the error that a
  * call which was charged has ended with.
  */
-async function owe(
-  { stopping }: Pick<ChatParts, 'stopping'>,
-  call: IncomingCall,
-  hold: Hold,
-  thrown: unknown,
-): Promise<GatewayError | undefined> {
+async function owe(call: IncomingCall, hold: Hold, thrown: unknown): Promise<GatewayError | undefined> {
   const failed = thrown instanceof DispatchFailed ? thrown : undefined
   if (failed?.abandoned !== undefined) {
     await hold.fail(failed)
     return failed.error
   }
   if (!hold.owes) return undefined
-  const outcome = owedOutcome(stopping, call, failed)
+  const outcome = owedOutcome(call, failed)
   if (outcome === undefined) return undefined
   if (failed !== undefined) hold.recordAttempts(failed.attempts)
   await hold.settle(outcome, () => undefined)
   return outcome.error
 }
 
-function owedOutcome(
-  stopping: AbortSignal,
-  call: IncomingCall,
-  failed: DispatchFailed | undefined,
-): Outcome | undefined {
+function owedOutcome(call: IncomingCall, failed: DispatchFailed | undefined): Outcome | undefined {
+  const { stopping } = call
   if (stopping.reason instanceof GatewayError)
     return unservedOutcome('stopped', undefined, stopError(stopping))
   if (call.signal.aborted) return unservedOutcome('client-gone', undefined, clientGone())

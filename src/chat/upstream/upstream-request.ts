@@ -56,8 +56,6 @@ export interface UpstreamParts extends LoweringParts {
   /** Answers that have arrived but are not processed yet. */
   readonly arrivals: Arrivals
   readonly upstream: Pick<Upstream, 'send'>
-  /** Aborts when a shutdown waits no longer: running answers end with an error and are settled. */
-  readonly stopping: AbortSignal
   /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string
   readonly log: Log
@@ -145,7 +143,7 @@ interface Patience {
 }
 
 /** Of a call, what its requests go by. */
-type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'requestId' | 'arrivedAt'>
+type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'stopping' | 'requestId' | 'arrivedAt'>
 
 const once = { once: true }
 
@@ -176,7 +174,7 @@ export class UpstreamRequest {
     patience: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
-    const { watchdog, stopping, connections } = parts
+    const { watchdog, connections } = parts
     this.#asking = { account: call.caller.account.id, transport: provider.transport }
     connections.take(this.#asking)
     this.#parts = parts
@@ -188,7 +186,7 @@ export class UpstreamRequest {
     })
     // An answer that will be drained is awaited even if its client has disconnected.
     this.#endsWithClient = policy !== 'drain'
-    const { signal } = call
+    const { signal, stopping } = call
     // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
     if (this.#endsWithClient) signal.addEventListener('abort', () => this.#onDisconnect(), once)
     stopping.addEventListener('abort', this.#abort, once)
@@ -296,14 +294,14 @@ export class UpstreamRequest {
       return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
-    if (this.#parts.stopping.aborted) return stopError(this.#parts.stopping)
+    if (this.#call.stopping.aborted) return stopError(this.#call.stopping)
     return error
   }
 
   /** What the call ends with if its caller's side has ended it, and this request because of that. */
   #endedByCaller(): GatewayError | undefined {
     if (this.#expired || !this.#controller.signal.aborted) return undefined
-    const { stopping } = this.#parts
+    const { stopping } = this.#call
     // A shutdown is not the caller's doing, whatever it aborts.
     if (stopping.aborted) return stopping.reason instanceof GatewayError ? stopError(stopping) : undefined
     return this.#call.signal.aborted ? clientGone() : undefined
@@ -319,7 +317,7 @@ export class UpstreamRequest {
   settle(): void {
     this.#deadline.clear()
     this.#endsWithClient = false
-    this.#parts.stopping.removeEventListener('abort', this.#abort)
+    this.#call.stopping.removeEventListener('abort', this.#abort)
   }
 
   /** A reader of the answer's body that reports which part of it waits to be processed. */

@@ -103,14 +103,15 @@ export async function serveEmbedding(
     requestId,
     call: { request: { envelope, body, promptParts }, arrivedAt },
   }
-  const run: PaidRun = (chat, signal, keeper) =>
-    embed(chat, {
+  const run: PaidRun = (stopping, signal, keeper) =>
+    embed(parts.chat, {
       caller,
       request: { envelope, body, promptParts, warnings },
       embedding,
       body: (vectors, usage, bill, context) => protocol.answer(vectors, format, usage, bill, context),
       bodyBytes,
       requestId,
+      stopping,
       signal,
       keeper,
       arrivedAt,

@@ -147,7 +147,6 @@ export function servingOf(source: ServingSource): Serving {
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),
       connections: new ConnectionLimit(config.limits.max_connections_upstream),
-      stopping: stopping.signal,
       publicUrl,
     },
     accounts: store.accounts,

@@ -97,9 +97,8 @@ describe.each(cases)('a %s answer', (_, how) => {
     const { tool, begun, left } = waiting()
     await using lab = await toolLab({ turns: [look, answer], tools: [tool] })
     const stopping = new AbortController()
-    lab.parts.stopping = stopping.signal
     const ended = lab.ended()
-    const response = lab.open(how).then(
+    const response = lab.open(how, undefined, stopping.signal).then(
       (given) => given.text(),
       (error: unknown) => error,
     )
@@ -115,9 +114,8 @@ describe.each(cases)('a %s answer', (_, how) => {
     const { tool, begun, left } = waiting()
     await using lab = await toolLab({ turns: [look, answer], tools: [tool] })
     const access = new AbortController()
-    lab.parts.stopping = access.signal
     const ended = lab.ended()
-    const response = lab.open(how).then(
+    const response = lab.open(how, undefined, access.signal).then(
       (given) => given.text(),
       (error: unknown) => error,
     )
@@ -136,9 +134,8 @@ describe.each(cases)('a %s answer', (_, how) => {
     const tool = toolOf(() => Promise.resolve(ran('A river.', { cost: 7n })), { mostCost: 7n })
     await using lab = await toolLab({ turns: [look, hangs], tools: [tool] })
     const access = new AbortController()
-    lab.parts.stopping = access.signal
     const ended = lab.ended()
-    const response = lab.open(how).then(
+    const response = lab.open(how, undefined, access.signal).then(
       (given) => given.text(),
       (error: unknown) => error,
     )

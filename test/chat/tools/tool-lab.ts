@@ -156,10 +156,11 @@ export async function toolLab({
   let calls = 0
 
   /** Asks, and leaves the reading to the test. */
-  function open(body: JsonObject, signal?: AbortSignal): Promise<Response> {
+  function open(body: JsonObject, signal?: AbortSignal, stopping?: AbortSignal): Promise<Response> {
     calls += 1
     const asked = { model: 'a/m', tools: [{ type: 'web_search' }], ...body }
-    return complete(parts, { ...callOf(asked, signal), requestId: `call_${calls}` })
+    const call = { ...callOf(asked, signal), requestId: `call_${calls}` }
+    return complete(parts, stopping === undefined ? call : { ...call, stopping })
   }
 
   /** Asks, and reads what comes to its end. */

@@ -29,7 +29,6 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
   const quiet = () => undefined
   const parts = {
     watchdog,
-    stopping: stopping.signal,
     connections,
     arrivals: new Arrivals(1e9),
     upstream: new Upstream(),
@@ -40,7 +39,8 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   } as unknown as UpstreamParts
   const caller = { account: { id: 'a' } } as Caller
-  const call = { caller, signal: client.signal, requestId: 'req_1', arrivedAt: performance.now() }
+  const { signal } = client
+  const call = { caller, signal, stopping: stopping.signal, requestId: 'req_1', arrivedAt: performance.now() }
   return {
     request: () =>
       new UpstreamRequest(parts, call, candidateOf('a'), { firstMs: 1_000, totalMs: 2_000 }, policy),

@@ -7,7 +7,6 @@ import { keyRoom } from '../../../chat/billing/need.ts'
 import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
 import type { Kind, RunningCaller } from '../../../chat/in-flight.ts'
 import { complete } from '../../../chat/complete.ts'
-import type { ChatParts } from '../../../chat/paid-call.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
 import { checkAddresses } from '../../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -33,9 +32,19 @@ interface ReadChat extends KeyedRequest {
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call, conversation } = chat
   const { inbound, request, bodyBytes, arrivedAt } = call
-  const run: PaidRun = (served, signal, keeper) => {
-    if (conversation !== undefined) served.inFlight.answersIn(requestId, conversation)
-    return complete(served, { inbound, request, bodyBytes, arrivedAt, caller, requestId, signal, keeper })
+  const run: PaidRun = (stopping, signal, keeper) => {
+    if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
+    return complete(parts.chat, {
+      inbound,
+      request,
+      bodyBytes,
+      arrivedAt,
+      caller,
+      requestId,
+      stopping,
+      signal,
+      keeper,
+    })
   }
   return servePaid(parts, chat, run, refuse)
 }
@@ -75,8 +84,8 @@ interface PaidRequest extends KeyedRequest {
   readonly call: Pick<PaidCall, 'request' | 'arrivedAt'>
 }
 
-/** Runs a paid request with the parts of its call: their `stopping` also ends what its caller may do no longer. */
-export type PaidRun = (chat: ChatParts, ...given: Parameters<Run>) => ReturnType<Run>
+/** Runs a paid request until `stopping` aborts: at a shutdown, or when its caller may call no longer. */
+export type PaidRun = (stopping: AbortSignal, ...given: Parameters<Run>) => ReturnType<Run>
 
 /**
  * Runs a paid request once per Idempotency-Key, unless draining, and only for as long as its caller may call. Logs
@@ -98,10 +107,10 @@ export async function servePaid(
     if (!parts.ready()) throw shuttingDown()
     parts.keepOpen(request)
     running = await parts.callers.enter(caller)
-    const chat = { ...parts.chat, stopping: running.signal }
+    const { signal: stopping } = running
     const kind = kindOf(parts, paid)
     return await idempotent(parts, paid, (signal, keeper) =>
-      withinLimits(parts, { caller, requestId, kind }, () => run(chat, signal, keeper), noteRefusal),
+      withinLimits(parts, { caller, requestId, kind }, () => run(stopping, signal, keeper), noteRefusal),
     )
   } catch (thrown) {
     note(parts, paid, thrown)
