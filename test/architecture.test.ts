@@ -130,11 +130,6 @@ function participlesIn(code: string): string[] {
   return [...functions, ...constants, ...methods].map(([, name]) => name!).filter(isParticiple)
 }
 
-/** Exported types that still share their name with one of another room: this list only shrinks. */
-const namedTwice: ReadonlySet<string> = new Set(
-  `Asked FunctionTool Place Placed Source WirePart`.split(/\s+/),
-)
-
 /** Which rooms each room may import from; a room may always import from itself. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
@@ -472,7 +467,7 @@ describe('the house', () => {
       ].map(([, name]) => name!),
     )
     const twice = [...Map.groupBy(declared, (name) => name)].filter(([, all]) => all.length > 1)
-    expect(twice.map(([name]) => name).filter((name) => !namedTwice.has(name))).toEqual([])
+    expect(twice.map(([name]) => name)).toEqual([])
   })
 
   test('the lock file holds no addresses', () => {

@@ -12,7 +12,7 @@ import {
 import { type Fetcher, fetchPublic } from '../../egress/egress.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { joinWarnings, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowering.ts'
-import { type Asked, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
+import { type OutgoingRequest, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
 import type { Outbound, RequestAddress, Target } from '../../protocols/protocol.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/fields.ts'
 import {
@@ -121,7 +121,7 @@ function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
 }
 
 /** What the client asks for and the provider heeds, its output bounded. */
-function askedOf({ call, candidate, outbound, outputBound }: Lowering): Asked {
+function askedOf({ call, candidate, outbound, outputBound }: Lowering): OutgoingRequest {
   const { provider, model } = candidate
   const heeded = withoutIgnored(requestFor(call, outbound), provider.ignores, provider.id)
   const asked = withPricedOutput(heeded, model.outputModalities)
@@ -197,7 +197,7 @@ function forwardedBody({
 }
 
 /** The client's request without the fields of its own protocol, for a provider of another. */
-function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): Asked {
+function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): OutgoingRequest {
   const asked = request.toChatRequest()
   return inbound.id === outbound.id || !inbound.forOtherProtocols
     ? { request: asked, warnings: noWarnings }

@@ -475,7 +475,7 @@ export const ignorableParameters = Object.keys(places) as readonly IgnorablePara
 const shaping: ReadonlySet<IgnorableParameter> = new Set(['n', 'logprobs', 'top_logprobs'])
 
 /** A request on its way to a provider. */
-export interface Asked {
+export interface OutgoingRequest {
   readonly request: ChatRequest
   /** What was left out of it. */
   readonly warnings: readonly Warning[]
@@ -486,10 +486,10 @@ export interface Asked {
  * `unsupported_parameter` for those that change what the answer is made of.
  */
 export function withoutIgnored(
-  asked: Asked,
+  asked: OutgoingRequest,
   ignored: readonly IgnorableParameter[] | undefined,
   provider: string,
-): Asked {
+): OutgoingRequest {
   if (ignored === undefined || ignored.length === 0) return asked
   const warnings: Warning[] = []
   let kept = asked.request
@@ -507,12 +507,16 @@ export function withoutIgnored(
  * The request for answers of these kinds alone: speech and pictures have rates of their own, so a model is asked for
  * none that the catalog does not sell it with.
  */
-export function withPricedOutput(asked: Asked, sold: readonly string[]): Asked {
+export function withPricedOutput(asked: OutgoingRequest, sold: readonly string[]): OutgoingRequest {
   const { modalities } = asked.request.rest
   return Array.isArray(modalities) ? withSoldOutput(asked, modalities, sold) : asked
 }
 
-function withSoldOutput(asked: Asked, modalities: readonly Json[], sold: readonly string[]): Asked {
+function withSoldOutput(
+  asked: OutgoingRequest,
+  modalities: readonly Json[],
+  sold: readonly string[],
+): OutgoingRequest {
   const { request } = asked
   const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
   if (kept.length === modalities.length) return asked

@@ -21,7 +21,7 @@ export interface ClientFields {
 }
 
 /** A message of a request with where its client wrote it. */
-export interface Placed {
+export interface PlacedMessage {
   readonly message: Message
   readonly field: string
 }

@@ -26,7 +26,7 @@ import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork } from '../../claude/tools.ts'
 import { isObject, present } from '../../lenient.ts'
 import { noWarnings, type Warn, type Warning, warnInto, warnOfCitations } from '../../lowering.ts'
-import type { ClientFields, Placed } from '../../request/fields.ts'
+import type { ClientFields, PlacedMessage } from '../../request/fields.ts'
 import {
   declarationOf,
   declaredTools,
@@ -78,9 +78,9 @@ const names: Readonly<Record<string, string>> = {
   user: 'metadata.user_id',
 }
 
-function readMessages(body: MessagesRequest): Placed[] {
+function readMessages(body: MessagesRequest): PlacedMessage[] {
   const runs = readGatewayTools(body) === undefined ? 'left-out' : 'read'
-  const said: Placed[] = []
+  const said: PlacedMessage[] = []
   for (const turn of turnsOf(body.messages)) {
     const field = `messages.${turn.at}`
     for (const message of readTurn(turn, runs)) said.push({ message, field })

@@ -36,7 +36,7 @@ import { parts, wordsAt } from '../../request/prompt-parts.ts'
 import {
   chatCompletionRequest,
   type ChatCompletionRequest,
-  type FunctionTool as WireFunction,
+  type WireFunction,
   type NamedFunction,
   type WireCacheControl,
   type WireMessage,

@@ -235,7 +235,7 @@ export const chatCompletionRequest = z.looseObject({
 export type ChatCompletionRequest = z.infer<typeof chatCompletionRequest>
 export type WireMessage = ChatCompletionRequest['messages'][number]
 export type NamedFunction = z.infer<ReturnType<typeof namedFunction>>
-export type FunctionTool = z.infer<ReturnType<typeof functionTool>>
+export type WireFunction = z.infer<ReturnType<typeof functionTool>>
 export type WirePart = z.infer<ReturnType<typeof contentPart>>
 export type WireCacheControl = z.infer<typeof cacheControl>
 

@@ -26,7 +26,7 @@ interface StreamState {
   /** Generated call ids are derived from this: the answer's id, or a random text. */
   readonly seed: string
   readonly choices: ReadonlyMap<number, ChoiceState>
-  readonly sources: readonly Source[]
+  readonly sources: readonly NumberedSource[]
   /** The service tier that the answer has named last. */
   readonly tier: string | undefined
 }
@@ -123,7 +123,7 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
 }
 
 /** The search that found these sources. Its query is not known. */
-function searchOf(sources: readonly Source[] = []): readonly ChatEvent[] {
+function searchOf(sources: readonly NumberedSource[] = []): readonly ChatEvent[] {
   return sources.length === 0 ? [] : [{ kind: 'gateway-item', choice: 0, item: searchItem(sources) }]
 }
 
@@ -353,7 +353,7 @@ function numberCalls(message: JsonObject): JsonObject {
 function endChoice(
   state: ChoiceState,
   finish: string,
-  sources: readonly Source[],
+  sources: readonly NumberedSource[],
   context: ChoiceContext,
 ): readonly ChatEvent[] {
   const { choice } = context
@@ -697,13 +697,13 @@ function plainReasoning(delta: JsonObject): string {
 
 // Converts numbered sources, as in Perplexity's answers, to annotations with offsets.
 
-export interface Source {
+export interface NumberedSource {
   readonly url: string
   readonly title: string
 }
 
 /** The numbered sources in a chunk or body, if any. They repeat on every chunk. */
-export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
+export function sourcesIn(chunk: JsonObject): readonly NumberedSource[] | undefined {
   const results = (Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject)
   const titles = new Map(results.map((result) => [result.url, result.title]))
   const urls = Array.isArray(chunk.citations) ? chunk.citations : results.map((result) => result.url ?? null)
@@ -717,7 +717,7 @@ export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
 }
 
 /** The search that found these sources, as an item of the Responses protocol. */
-function searchItem(sources: readonly Source[]): JsonObject {
+function searchItem(sources: readonly NumberedSource[]): JsonObject {
   const action = { type: 'search', query: '', sources: sources.map(({ url }) => ({ type: 'url', url })) }
   return { type: 'web_search_call', status: 'completed', action }
 }
@@ -726,7 +726,7 @@ function searchItem(sources: readonly Source[]): JsonObject {
  * One annotation for each citation `[2]` in the text; a source without a citation gets one without a place, so that
  * the numbers can be looked up.
  */
-export function citationsOf(text: string, sources: readonly Source[]): readonly Annotation[] {
+export function citationsOf(text: string, sources: readonly NumberedSource[]): readonly Annotation[] {
   if (sources.length === 0) return []
   const places = sources.map((): { start: number; end: number }[] => [])
   for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {

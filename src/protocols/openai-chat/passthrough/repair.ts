@@ -31,7 +31,7 @@ import {
 } from '../../openai/usage.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
-import { citationsOf, reasoningPartText, type Source, sourcesIn } from '../outbound/parse.ts'
+import { citationsOf, reasoningPartText, type NumberedSource, sourcesIn } from '../outbound/parse.ts'
 import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
 
 /** Events that were mended without being parsed. */
@@ -75,7 +75,7 @@ export class FrameRepair {
   #templateChoice = 0
   #lastChoice = 0
   /** What the text cites by number. */
-  #sources: readonly Source[] = []
+  #sources: readonly NumberedSource[] = []
   /** The service tier that the answer has named last. */
   #tier: string | undefined
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
@@ -651,12 +651,12 @@ export function repairWhole(
   return Object.assign(answer, context.extra)
 }
 
-const noSources: readonly Source[] = []
+const noSources: readonly NumberedSource[] = []
 
 function repairChoices(
   sent: Json | undefined,
   context: AnswerContext,
-  sources: readonly Source[],
+  sources: readonly NumberedSource[],
 ): JsonObject[] {
   const choices: JsonObject[] = []
   for (const choice of Array.isArray(sent) ? sent : [])
@@ -671,7 +671,7 @@ function repairChoice(
   choice: JsonObject,
   position: number,
   context: AnswerContext,
-  sources: readonly Source[],
+  sources: readonly NumberedSource[],
 ): JsonObject {
   const { message, finish_reason } = choice
   const index = indexOf(choice['index'], position)
@@ -692,7 +692,7 @@ function repairMessage(
   message: JsonObject,
   choice: number,
   context: AnswerContext,
-  sources: readonly Source[],
+  sources: readonly NumberedSource[],
 ): JsonObject {
   const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
   const { annotations } = fields

@@ -27,7 +27,7 @@ import {
   MessageItem,
   NoteItem,
   notePrefix,
-  type Place,
+  type ItemPlace,
   readableText,
   ReasoningItem,
   RunItem,
@@ -45,7 +45,7 @@ export interface AnswerHooks {
   readonly kept: () => Promise<void> | undefined
 }
 
-export interface Asked {
+export interface ResponseSettings {
   readonly request: ResponsesRequest
   /** Whether the client wants encrypted reasoning, which it sends back if nothing is stored. */
   readonly encrypted: boolean
@@ -55,7 +55,7 @@ export interface Asked {
 const unfinished = { usage: null, error: null, incomplete: null, completedAt: null } as const
 
 export class ResponseEncoder implements StreamEncoder {
-  readonly #asked: Asked
+  readonly #settings: ResponseSettings
   readonly #context: AnswerContext
   #frames: Frame[] = []
   #sequence = 0
@@ -77,14 +77,14 @@ export class ResponseEncoder implements StreamEncoder {
   #reason: FinishReason | undefined
 
   /** For an answer that is not streamed. */
-  constructor(asked: Asked, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
-    this.#asked = asked
+  constructor(settings: ResponseSettings, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
+    this.#settings = settings
     this.#context = context
     this.#whole = answer === 'whole'
   }
 
   start(): readonly Frame[] {
-    const { store, service_tier: tier } = this.#asked.request
+    const { store, service_tier: tier } = this.#settings.request
     const response = this.#response({
       ...unfinished,
       tier: tier ?? null,
@@ -111,14 +111,14 @@ export class ResponseEncoder implements StreamEncoder {
 
   /** Closes what is open and returns the response. */
   conclude(usage: Usage, bill: Bill): JsonObject {
-    this.#tellDeferred()
+    this.#beginDeferred()
     const incomplete = incompleteFor(this.#reason)
     const last = this.#items.at(-1)
     for (const item of this.#items) {
       const cut = incomplete !== null && (item === last || (item instanceof CallItem && !item.whole))
       item.close(cut || item instanceof SearchItem ? 'incomplete' : 'completed')
     }
-    const { request, hooks } = this.#asked
+    const { request, hooks } = this.#settings
     const standing = {
       ...unfinished,
       status: incomplete === null ? 'completed' : 'incomplete',
@@ -142,7 +142,7 @@ export class ResponseEncoder implements StreamEncoder {
     this.#sequence = this.#sent
     this.#emit('error', { code, message, param, error: { type, code, message, param, metadata } })
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
-    const { request, hooks } = this.#asked
+    const { request, hooks } = this.#settings
     const wanted = request.store ?? true
     const tier = request.service_tier ?? null
     const failed = { ...unfinished, status: 'failed', error: { code, message, metadata }, tier } as const
@@ -156,7 +156,7 @@ export class ResponseEncoder implements StreamEncoder {
 
   /** Stores what was delivered as a response that is `cancelled`, the status that OpenAI gives to such. */
   cancel(usage: Usage, bill: Bill): void {
-    const { request, hooks } = this.#asked
+    const { request, hooks } = this.#settings
     if (request.store === false) return
     // A call that was not finished could be neither run nor continued.
     const kept = this.#items.filter(
@@ -230,7 +230,7 @@ export class ResponseEncoder implements StreamEncoder {
 
   /** A call, with the function as the client declared it. */
   #clientCall({ id, name, thoughtSignature }: Omit<CallFacts, 'namespace'>): CallFacts {
-    this.#functions ??= offeredFunctions(this.#asked.request)
+    this.#functions ??= offeredFunctions(this.#settings.request)
     const declared = this.#functions.get(name)
     return { id, name: declared?.name ?? name, namespace: declared?.namespace, thoughtSignature }
   }
@@ -253,7 +253,7 @@ export class ResponseEncoder implements StreamEncoder {
     this.#begin('rs', (place, emit) => this.#reasoningItem(place, emit, detail, delta))
   }
 
-  #tellDeferred(): void {
+  #beginDeferred(): void {
     const deferred = [...this.#deferred].map((index) => this.#details.get(index)!)
     this.#deferred.clear()
     for (const detail of deferred) {
@@ -265,8 +265,13 @@ export class ResponseEncoder implements StreamEncoder {
     }
   }
 
-  #reasoningItem(place: Place, emit: Emit, known: ReasoningDetail, delta: ReasoningDetail): ReasoningItem {
-    const summarised = asksForSummary(this.#asked.request)
+  #reasoningItem(
+    place: ItemPlace,
+    emit: Emit,
+    known: ReasoningDetail,
+    delta: ReasoningDetail,
+  ): ReasoningItem {
+    const summarised = asksForSummary(this.#settings.request)
     return new ReasoningItem(place, emit, { known, delta, summarised })
   }
 
@@ -279,22 +284,22 @@ export class ResponseEncoder implements StreamEncoder {
     return last instanceof MessageItem && last.open ? last : undefined
   }
 
-  #message(asked: TurnMessage | undefined): MessageItem {
+  #message(message: TurnMessage | undefined): MessageItem {
     const open = this.#openMessage()
-    if (open?.isOf(asked)) return open
-    return this.#begin('msg', (place, emit) => new MessageItem(place, emit, asked))
+    if (open?.isOf(message)) return open
+    return this.#begin('msg', (place, emit) => new MessageItem(place, emit, message))
   }
 
   // ---- items ------------------------------------------------------------------------------------------------
 
   /** Starts a new item; deferred details come first. */
-  #begin<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
-    this.#tellDeferred()
+  #begin<I extends Item>(kind: string, make: (place: ItemPlace, emit: Emit) => I): I {
+    this.#beginDeferred()
     return this.#place(kind, make)
   }
 
   /** Starts an item. Earlier items are closed, except parallel calls. */
-  #place<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
+  #place<I extends Item>(kind: string, make: (place: ItemPlace, emit: Emit) => I): I {
     for (const item of this.#items) {
       // Asking a call whether it is whole parses its arguments.
       if (!item.open || item instanceof RunItem || item instanceof SearchItem) continue
@@ -308,7 +313,7 @@ export class ResponseEncoder implements StreamEncoder {
 
   /** The item with the fields that this client wants. */
   #show(item: JsonObject): JsonObject {
-    return this.#asked.encrypted ? item : withoutEncrypted(item)
+    return this.#settings.encrypted ? item : withoutEncrypted(item)
   }
 
   /** How items write their events. */
@@ -328,7 +333,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #response(standing: Standing): JsonObject {
-    return responseOf(this.#asked.request, this.#context, standing)
+    return responseOf(this.#settings.request, this.#context, standing)
   }
 
   #sending(): readonly Frame[] {
@@ -428,7 +433,7 @@ function responseOf(request: ResponsesRequest, context: AnswerContext, standing:
     incomplete_details: incomplete === null ? null : { reason: incomplete },
     instructions: request.instructions ?? null,
     model: context.model,
-    tools: (request.tools ?? []).map(toldTool),
+    tools: (request.tools ?? []).map(wireTool),
     tool_choice: (request.tool_choice ?? 'auto') as Json,
     parallel_tool_calls: request.parallel_tool_calls ?? true,
     output: [...standing.output],
@@ -468,14 +473,14 @@ function inEffect(request: ResponsesRequest, field: keyof typeof readMembers): J
   ) as JsonObject
 }
 
-function toldTool(tool: { readonly type: string }): JsonObject {
+function wireTool(tool: { readonly type: string }): JsonObject {
   const fields = shownTool(tool as unknown as JsonObject)
   return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
 }
 
 /** The client's metadata, and the gateway's: why the answer was stopped. */
-function mergedMetadata(asked: JsonObject | null, notes: Json | undefined): JsonObject | null {
-  return notes === undefined ? asked : { ...asked, ...(notes as JsonObject) }
+function mergedMetadata(own: JsonObject | null, notes: Json | undefined): JsonObject | null {
+  return notes === undefined ? own : { ...own, ...(notes as JsonObject) }
 }
 
 /** Cached and written tokens are inside `input_tokens`, reasoning inside `output_tokens`; with our cost fields. */

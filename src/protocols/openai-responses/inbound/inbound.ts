@@ -21,7 +21,7 @@ import {
   type Recalled,
   refuseContradictions,
 } from './read.ts'
-import { type AnswerHooks, type Asked, inputItemId, ResponseEncoder } from './encode.ts'
+import { type AnswerHooks, type ResponseSettings, inputItemId, ResponseEncoder } from './encode.ts'
 import { placedRuns } from './items.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
@@ -56,7 +56,7 @@ export function responsesCall(
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
   const gatewayTools = readGatewayTools(request, placedRuns(all, history.length))
   const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
-  const asked: Asked = { request, encrypted, hooks }
+  const settings: ResponseSettings = { request, encrypted, hooks }
   return {
     items,
     inbound: {
@@ -66,8 +66,8 @@ export function responsesCall(
       error: (error) => error,
       whenKept: hooks.kept,
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
-      whole: (result, usage, bill, context) => wholeResponse(asked, result, usage, bill, context),
-      encoder: (context) => new ResponseEncoder(asked, context),
+      whole: (result, usage, bill, context) => wholeResponse(settings, result, usage, bill, context),
+      encoder: (context) => new ResponseEncoder(settings, context),
     },
     request: {
       envelope: envelopeOf(request),
@@ -83,7 +83,7 @@ export function responsesCall(
 
 /** Throws `upstream_error` for an answer that never ended: its status is unknown. */
 function wholeResponse(
-  asked: Asked,
+  settings: ResponseSettings,
   result: ChatResult,
   usage: Usage,
   bill: Bill,
@@ -93,7 +93,7 @@ function wholeResponse(
   if (choice?.finish === undefined) {
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
-  const encoder = new ResponseEncoder(asked, context, 'whole')
+  const encoder = new ResponseEncoder(settings, context, 'whole')
   for (const event of result.events ?? eventsOf(choice)) encoder.event(event)
   return encoder.conclude(usage, bill)
 }

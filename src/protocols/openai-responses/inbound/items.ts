@@ -13,7 +13,7 @@ import type {
 } from '../../../conversation/request.ts'
 import { FreeNames } from '../../names.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
-import type { Placed } from '../../request/fields.ts'
+import type { PlacedMessage } from '../../request/fields.ts'
 import { Approvals, type PlacedItem } from '../../request/gateway-tools.ts'
 import { isSealed, unseal } from '../../request/prompt-parts.ts'
 import {
@@ -22,7 +22,7 @@ import {
   kindOf,
   type KnownItem,
   type ResponsesRequest,
-  type WirePart,
+  type InputPart,
 } from './schema.ts'
 
 interface Turn {
@@ -43,8 +43,12 @@ type CallItem = Extract<KnownItem, { type: 'function_call' }>
  * number of items from earlier responses; errors name the others as `input[i]`. Calls of gateway tools are kept only if
  * such tools are declared: providers refuse calls of undeclared tools. Throws GatewayError for an invalid `data:` URL.
  */
-export function readItems(items: readonly InputItem[], offset: number, runs: 'read' | 'left-out'): Placed[] {
-  const messages: Placed[] = []
+export function readItems(
+  items: readonly InputItem[],
+  offset: number,
+  runs: 'read' | 'left-out',
+): PlacedMessage[] {
+  const messages: PlacedMessage[] = []
   let turn: Turn | undefined
   let turnField = ''
   const assistant = (): Turn =>
@@ -148,11 +152,11 @@ function addMessage(turn: Turn, parts: readonly ContentPart[], phase: string | n
  * The same with each result directly behind the turn that called. This protocol finds a result by its id wherever it
  * stands, and Codex puts warnings before it; chat completions and others refuse a call that is not answered at once.
  */
-function resultsBehindCalls(messages: Placed[]): Placed[] {
-  const callers = new Map<string, Placed>()
-  const moved = new Map<Placed, Placed[]>()
-  const others: Placed[] = []
-  let answered: Placed | undefined
+function resultsBehindCalls(messages: PlacedMessage[]): PlacedMessage[] {
+  const callers = new Map<string, PlacedMessage>()
+  const moved = new Map<PlacedMessage, PlacedMessage[]>()
+  const others: PlacedMessage[] = []
+  let answered: PlacedMessage | undefined
   for (const placed of messages) {
     const { message } = placed
     if (message.role === 'assistant') for (const { id } of message.toolCalls) callers.set(id, placed)
@@ -163,8 +167,8 @@ function resultsBehindCalls(messages: Placed[]): Placed[] {
     else moved.set(caller, [placed])
   }
   if (moved.size === 0) return messages
-  const ordered: Placed[] = []
-  let waiting: readonly Placed[] = []
+  const ordered: PlacedMessage[] = []
+  let waiting: readonly PlacedMessage[] = []
   for (const [at, placed] of others.entries()) {
     ordered.push(placed)
     if (placed.message.role === 'assistant') waiting = moved.get(placed) ?? []
@@ -205,13 +209,13 @@ function imageOf(result: string, param: string): ContentPart {
   return { kind: 'image', source: mediaSource(url, param), detail: undefined, cache: undefined }
 }
 
-function readContent(content: string | readonly WirePart[], param: string): ContentPart[] {
+function readContent(content: string | readonly InputPart[], param: string): ContentPart[] {
   if (typeof content === 'string')
     return content === '' ? [] : [{ kind: 'text', text: content, cache: undefined }]
   return content.map((part, at) => readPart(part, `${param}[${at}]`))
 }
 
-function readPart(part: WirePart, param: string): ContentPart {
+function readPart(part: InputPart, param: string): ContentPart {
   switch (part.type) {
     case 'input_text':
     case 'output_text':

@@ -13,7 +13,7 @@ export type Emit = (type: string, fields: JsonObject) => void
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
 /** An item's index and id in the answer. */
-export interface Place {
+export interface ItemPlace {
   readonly id: string
   readonly index: number
 }
@@ -24,7 +24,7 @@ abstract class OutputItem {
   protected readonly emit: Emit
   #status: ItemStatus = 'in_progress'
 
-  constructor(place: Place, emit: Emit) {
+  constructor(place: ItemPlace, emit: Emit) {
     this.id = place.id
     this.index = place.index
     this.emit = emit
@@ -80,7 +80,7 @@ export class MessageItem extends OutputItem {
   readonly #parts: MessagePart[] = []
   #message: TurnMessage
 
-  constructor(place: Place, emit: Emit, message: TurnMessage = firstMessage) {
+  constructor(place: ItemPlace, emit: Emit, message: TurnMessage = firstMessage) {
     super(place, emit)
     this.#message = message
     this.begin()
@@ -201,7 +201,7 @@ export class CallItem extends OutputItem {
   readonly #call: CallFacts
   #arguments = ''
 
-  constructor(place: Place, emit: Emit, call: CallFacts) {
+  constructor(place: ItemPlace, emit: Emit, call: CallFacts) {
     super(place, emit)
     this.#call = call
     this.begin()
@@ -244,7 +244,7 @@ export class CallItem extends OutputItem {
 export class ImageItem extends OutputItem {
   readonly #image: { readonly mediaType: string; readonly data: string }
 
-  constructor(place: Place, emit: Emit, image: { readonly mediaType: string; readonly data: string }) {
+  constructor(place: ItemPlace, emit: Emit, image: { readonly mediaType: string; readonly data: string }) {
     super(place, emit)
     this.#image = image
     this.begin()
@@ -276,7 +276,7 @@ export class RunItem extends OutputItem {
   readonly #call: GatewayCall
   #run: GatewayRun | undefined
 
-  constructor(place: Place, emit: Emit, call: GatewayCall) {
+  constructor(place: ItemPlace, emit: Emit, call: GatewayCall) {
     super(place, emit)
     this.#call = call
     this.begin()
@@ -326,7 +326,7 @@ export class SearchItem extends OutputItem {
   readonly #query: string
   #item: JsonObject
 
-  constructor(place: Place, emit: Emit, query = '') {
+  constructor(place: ItemPlace, emit: Emit, query = '') {
     super(place, emit)
     this.#query = query
     this.#item = { type: 'web_search_call', action: { type: 'search', query } }
@@ -363,7 +363,7 @@ function searchStatus(status: ItemStatus): ItemStatus {
 export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
-  constructor(place: Place, emit: Emit, item: JsonObject) {
+  constructor(place: ItemPlace, emit: Emit, item: JsonObject) {
     // The client's answer refers to its id.
     super(typeof item.id === 'string' ? { ...place, id: item.id } : place, emit)
     this.#item = item
@@ -411,7 +411,7 @@ export class ReasoningItem extends OutputItem {
   #sealed: string | undefined
 
   constructor(
-    place: Place,
+    place: ItemPlace,
     emit: Emit,
     { known, delta, summarised }: { known: ReasoningDetail; delta: ReasoningDetail; summarised: boolean },
   ) {

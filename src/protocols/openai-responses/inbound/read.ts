@@ -22,7 +22,7 @@ import {
   invalidParam,
   invalidRequest,
   isPlainBody,
-  type Placed,
+  type PlacedMessage,
   safeParsed,
   unsupportedParam,
 } from '../../request/fields.ts'
@@ -99,7 +99,7 @@ function messagesOf(
   request: ResponsesRequest,
   items: readonly InputItem[],
   offset: number,
-): readonly Placed[] {
+): readonly PlacedMessage[] {
   const { instructions } = request
   const said = readItems(items, offset, readGatewayTools(request) === undefined ? 'left-out' : 'read')
   if (instructions == null || instructions === '') return said
@@ -248,16 +248,16 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   const declares = readGatewayTools(request) !== undefined
   for (const [at, item] of ownItems(request).entries()) {
     if (!isKnown(item) || (isRun(item) && !declares))
-      drop(`input[${at}]`, `An item of type '${withArticle(kindOf(item))}' was left out.`)
+      drop(`input[${at}]`, `An item of type '${clipName(kindOf(item))}' was left out.`)
   }
   for (const [at, tool] of (request.tools ?? []).entries()) {
     const fate = fateOf('openai-responses', tool)
     if (fate === 'refused') throw toolRefused(tool.type, `tools[${at}].type`)
     const others = unservedMembers(tool)
     if (fate === 'left-out' && namespaceTool(tool).length + others.length === 0)
-      drop(`tools[${at}]`, `A tool of type '${withArticle(tool.type)}' was left out.`)
+      drop(`tools[${at}]`, `A tool of type '${clipName(tool.type)}' was left out.`)
     for (const { type, at: member } of others)
-      drop(`tools[${at}].tools[${member}]`, `A tool of type '${withArticle(type)}' was left out.`)
+      drop(`tools[${at}].tools[${member}]`, `A tool of type '${clipName(type)}' was left out.`)
   }
   refuseUnservedChoice(request)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
@@ -283,7 +283,7 @@ function unreadMembers(request: ResponsesRequest): readonly string[] {
   return (['reasoning', 'text'] as const).flatMap((field) =>
     Object.entries(request[field] ?? {})
       .filter(([member, value]) => value != null && !readMembers[field].has(member))
-      .map(([member, value]) => ({ path: `${field}.${withArticle(member)}`, value }))
+      .map(([member, value]) => ({ path: `${field}.${clipName(member)}`, value }))
       .filter(({ path, value }) => withoutEffect[path] !== value)
       .map(({ path }) => path),
   )
@@ -307,7 +307,7 @@ function isGatewayChoice(request: ResponsesRequest): boolean {
 }
 
 /** A name from the client, cut to fit into a header. */
-function withArticle(type: string): string {
+function clipName(type: string): string {
   return type.slice(0, 64)
 }
 

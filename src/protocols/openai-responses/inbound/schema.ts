@@ -230,7 +230,7 @@ export const responsesRequest = z.looseObject({
 })
 
 export type ResponsesRequest = z.infer<typeof responsesRequest>
-export type WirePart = z.infer<typeof part>
+export type InputPart = z.infer<typeof part>
 export type InputItem = z.infer<typeof inputItem>
 export type KnownItem = z.infer<typeof knownItem>
 export type FunctionToolItem = z.infer<typeof functionTool>
