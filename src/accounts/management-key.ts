@@ -1,8 +1,7 @@
 // Keys of the admin API: `mk-weir-<id>-<secret><checksum>`, shown once, stored as a hash. They cannot make calls.
 
 import type { Awaitable } from '../async/async.ts'
-import { hashOfKey } from './account.ts'
-import { idFor, mintSecret, readSecret, secretForm } from './secrets.ts'
+import { hashOfKey, idFor, mintSecret, readSecret, secretForm } from './account.ts'
 
 export interface ManagementKey {
   /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */

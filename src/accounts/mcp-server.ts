@@ -2,7 +2,7 @@
 
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { Sealer } from './secrets.ts'
+import type { Sealer } from './account.ts'
 
 export interface McpServerRow {
   readonly account: string

@@ -34,6 +34,20 @@ export async function settledWithin(ms: number, work: Promise<unknown> | undefin
   clearTimeout(timer)
 }
 
+// A clock for how long something lasts.
+
+/**
+ * Milliseconds since 1970, as `clock` has them now, which run on evenly from here. The clock of a machine may be set
+ * back, and what lasts until a moment of it (a provider that is out, a cached row) would last for hours.
+ */
+export function steadyClock(
+  clock: () => number,
+  elapsed: () => number = () => performance.now(),
+): () => number {
+  const began = clock() - elapsed()
+  return () => began + elapsed()
+}
+
 // A map and a set for what comes and goes with every call.
 //
 // JavaScriptCore's Map and Set keep what has been deleted from them: as entries come and go, they move to new tables, and
@@ -116,4 +130,9 @@ export class ShortLivedMap<K, V> {
   values(): readonly V[] {
     return [...this.#entries.values()].map(({ value }) => value as V)
   }
+}
+
+/** Options of an `LRUCache` of at most `entries`. Its own `max` would allocate the places of all of them at once. */
+export function atMost(entries: number) {
+  return { maxSize: entries, sizeCalculation: () => 1 }
 }

@@ -5,9 +5,11 @@ import { larger } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {
+  buildPrice,
   type CatalogRow,
   type Efforts,
   effortsOf,
+  isFlash,
   type Model,
   type ModelOverride,
   type Offer,
@@ -16,11 +18,12 @@ import {
   parseModelId,
   premiumOutputRate,
   priceOn,
+  PriceRefused,
+  type PriceSpec,
   quote,
   suggestion,
   type UnpricedModel,
 } from './row.ts'
-import { buildPrice, isFlash, PriceRefused, type PriceSpec } from './prices/price-spec.ts'
 import { NearIds } from './near-ids.ts'
 
 interface PremiumRule {

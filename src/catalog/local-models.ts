@@ -1,7 +1,6 @@
 // Models that a server on this machine or in the next rack lists, in the shape of catalog rows.
 
-import { freePrice, type PriceSpec } from './prices/price-spec.ts'
-import type { CatalogRow } from './row.ts'
+import { type CatalogRow, freePrice, type PriceSpec } from './row.ts'
 
 export interface ListedModel {
   /** The name that the server knows it by. */

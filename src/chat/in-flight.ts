@@ -10,7 +10,7 @@ import {
 } from '../accounts/account.ts'
 import { ShortLivedMap } from '../async/async.ts'
 import { errorTable, GatewayError } from '../errors/errors.ts'
-import { Shares } from '../limits/shares.ts'
+import { Shares } from '../scheduler/scheduler.ts'
 import type { Log } from '../observe/log.ts'
 
 /** Where a call has its place: those that the simulator answers alone take none of the others. */

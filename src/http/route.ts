@@ -1,9 +1,10 @@
-// A route: its address, who may call it, its handler, and its documentation.
+// A route: its address, who may call it, its handler and its documentation, and how it is run.
 
-import type { Caller } from '../accounts/account.ts'
+import { Elysia } from 'elysia'
+import { type Caller, publicIdIn, type Session } from '../accounts/account.ts'
 import {
   asGatewayError,
-  type GatewayError,
+  GatewayError,
   type RefusedCredential,
   type RenderedError,
   renderError,
@@ -12,6 +13,10 @@ import {
 import { wireError } from '../protocols/gemini/inbound/encode.ts'
 import type { Operation } from './docs/operation.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
+import { networkOf, requireWithin } from '../accounts/identity/network.ts'
+import { detailOf } from '../chat/billing/charge.ts'
+import type { RequestLogRow } from '../observe/call-log.ts'
+import { authenticate, authenticateSession, requireOwnOrigin, sessionCookie } from './intake/caller.ts'
 
 export interface RouteCall {
   readonly request: Request
@@ -89,4 +94,340 @@ function allowHeader({ code, details }: GatewayError): Record<string, string> {
 /** A new request id: ordered by time, so that rows of the same moment are stored together. */
 export function newRequestId(): string {
   return `req_${Bun.randomUUIDv7('buffer').toHex()}`
+}
+
+// Runs a route: the guard, the handler, and any failure as an error of the contract.
+
+/** The application: finds the route of a request and runs it, without listening. Never throws. */
+export function application<Parts extends ServingParts>(parts: Parts, all: readonly Route<Parts>[]) {
+  // By default Elysia looks for the path after the eleventh character of the URL, which assumes long hosts.
+  const app = new Elysia({ aot: true, handler: { standardHostname: false } })
+  for (const route of all) {
+    app.route(
+      route.method,
+      route.path,
+      ({ request, params }: { request: Request; params: Record<string, string> }) =>
+        answerRoute(parts, route, request, params),
+      { parse: 'none' },
+    )
+  }
+  return app.onError(({ error }) => errorResponse(error, newRequestId(), parts.publicUrl()))
+}
+
+/** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
+export async function answerRoute<Parts extends ServingParts>(
+  parts: Parts,
+  route: Route<Parts>,
+  request: Request,
+  params: RouteCall['params'],
+): Promise<Response> {
+  const requestId = newRequestId()
+  const arrivedAt = performance.now()
+  const { identify } = route
+  let known: RefusedCredential | undefined
+  const askedBy = (who: RefusedCredential) => {
+    known = who
+  }
+  const caller = async () => {
+    const identified = await callerOf(parts, request, identify)
+    askedBy(credentialOf(identified))
+    return identified
+  }
+  const call: RouteCall = { request, requestId, params, caller, askedBy }
+  try {
+    if (route.takesNoHost === undefined || request.headers.has('host')) {
+      checkHeaders(request.headers, parts.body.maxHeaderBytes)
+      checkTarget(request)
+    }
+    const handle = () => route.handle(parts, call)
+    const response = await (route.skipsScheduler ? handle() : parts.scheduler.run(handle, 'new'))
+    if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
+    return response
+  } catch (thrown) {
+    logOwnFault(parts, thrown, requestId)
+    // A process that is not ready refuses nobody.
+    if (thrown instanceof GatewayError && route.skipsScheduler !== true)
+      noteRefusal(parts, { request, requestId, arrivedAt, known, identify: caller }, thrown)
+    const refuse = route.errors?.(request) ?? errorResponse
+    return refuse(thrown, requestId, parts.publicUrl())
+  } finally {
+    parts.largeBodies.leave(requestId)
+  }
+}
+
+/** Logs a fault of the gateway itself, of which the client sees nothing but `internal_error`. */
+export function logOwnFault({ log }: Pick<ServingParts, 'log'>, thrown: unknown, requestId: string): void {
+  if (thrown instanceof GatewayError && thrown.code !== 'internal_error') return
+  log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
+}
+
+/** Rejects with `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
+async function callerOf(
+  parts: ServingParts,
+  request: Request,
+  identify: Identify = (_, { headers }) => authenticate(headers, parts),
+): Promise<Caller> {
+  const caller = await identify(parts, request)
+  const { key } = caller
+  if (key && key.networks !== null)
+    requireWithin(parts.site.addressOf(request), key.networks, credentialOf(caller))
+  return caller
+}
+
+/** A handler that answers its caller with JSON. */
+export function asCaller<Parts>(
+  describe: (parts: Parts, caller: Caller, call: RouteCall) => object | Promise<object>,
+): Route<Parts>['handle'] {
+  return async (parts, call) => Response.json(await describe(parts, await call.caller(), call))
+}
+
+// Routes for the app of a signed-in account: the wire contract of /v1 under /app/v1, paid from all of its pools.
+
+/** The route under /app/v1: the same handler and contract, identified by a session. */
+export function inApp<Parts>(route: Route<Parts>): Route<Parts> {
+  const { operation } = route
+  return {
+    ...route,
+    path: `/app${route.path}`,
+    identify: identifyInApp,
+    ...(operation === undefined ? {} : { operation: async () => ofApp(await operation(), route.path) }),
+  }
+}
+
+/** The same for a route that is public under /v1: in the app it requires a session. */
+export function inAppOnly<Parts>(route: Route<Parts>): Route<Parts> {
+  return inApp({
+    ...route,
+    handle: async (parts, call) => {
+      await call.caller()
+      return route.handle(parts, call)
+    },
+  })
+}
+
+async function ofApp(operation: Operation, path: string): Promise<Operation> {
+  const { ofCaller, ofKeyedCall } = await import('./docs/openapi-errors.ts')
+  const ofKeys: ReadonlySet<string> = new Set(ofKeyedCall)
+  const shown = operation.path ?? path
+  return {
+    ...operation,
+    id: `${operation.id}InApp`,
+    ...(operation.path === undefined ? {} : { path: `/app${operation.path}` }),
+    tag: 'App',
+    summary: `${operation.summary}, from the app`,
+    description: `As \`${shown}\`, for the account of the session.`,
+    security: 'session',
+    errors: [...operation.errors.filter((code) => !ofKeys.has(code)), ...ofCaller],
+  }
+}
+
+/**
+ * The caller of an app request. Grants today's allowance, so that it is there from the day's first request on, unless
+ * the account is suspended. The session token comes as a bearer token, or as the console's cookie with a request of
+ * its own pages; the bearer token takes precedence.
+ */
+export async function identifyInApp(parts: ServingParts, request: Request): Promise<Caller> {
+  const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, parts.site)
+  if (cookie !== undefined) requireOwnOrigin(request, parts.site)
+  const { caller, session } = await authenticateSession(request.headers, parts, cookie)
+  await stillUsed(parts, session)
+  await parts.freeCredit.ensure(caller.account)
+  return caller
+}
+
+/** The last use of a session is stored with this precision, milliseconds, because each update is a write. */
+const seenEveryMs = 3_600_000
+
+/** Extends a session that ends when idle, at most once an hour. */
+export async function stillUsed(
+  { identityStore, now }: Pick<ServingParts, 'identityStore' | 'now'>,
+  { id, idleMs, seenAt }: Session,
+): Promise<void> {
+  const at = now()
+  if (idleMs === null || at - (seenAt ?? 0) < seenEveryMs) return
+  await identityStore.touchSession(id, at, at + idleMs)
+}
+
+// Checks headers before anything reads them: a malformed Host breaks URL parsing and misleads path-based guards.
+
+const plainHost = /^(\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(:\d{1,5})?$/i
+
+/**
+ * Throws `invalid_request` for a target that is not an address of this gateway, so that handlers can parse
+ * `request.url`. CONNECT asks for a tunnel, which only a proxy provides.
+ */
+function checkTarget({ method, url }: Pick<Request, 'method' | 'url'>): void {
+  if (method === 'CONNECT' || !URL.canParse(url)) {
+    throw new GatewayError('invalid_request', { message: 'The target of the request is malformed.' })
+  }
+}
+
+/** A name, a colon, a space and a line end. */
+const bytesPerHeader = 4
+
+/**
+ * Throws `invalid_request` unless there is exactly one Host header, a plain host with or without port, and at most one
+ * Content-Length (the runtime accepts equal ones, but a proxy in front may have read another), and `headers_too_large`
+ * if all headers together exceed `maxBytes`.
+ */
+export function checkHeaders(headers: Headers, maxBytes: number): void {
+  const host = headers.get('host')
+  // The pattern rejects paths and users. A name such as 1.2.3.999 looks plain, but no parser accepts it as a host.
+  if (host === null || !plainHost.test(host) || !URL.canParse(`http://${host}/`)) {
+    throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
+  }
+  const length = headers.get('content-length')
+  if (length !== null && !/^\d{1,15}$/.test(length)) {
+    throw new GatewayError('invalid_request', { message: 'The Content-Length header is malformed.' })
+  }
+  let size = 0
+  const all: Readonly<Record<string, string>> = headers.toJSON()
+  for (const name in all) size += name.length + all[name]!.length + bytesPerHeader
+  if (size > maxBytes) throw new GatewayError('headers_too_large', { metadata: { limit_bytes: maxBytes } })
+}
+
+// Every refusal can be found by its id: a request that never became a call leaves a row in the request log too, under
+// its account and key where they are known. Where not, operators see the key's public id and the client's address.
+
+interface RefusedRequest {
+  readonly request: Request
+  readonly requestId: string
+  /** By performance.now(). */
+  readonly arrivedAt: number
+  /** Whoever was identified before the refusal. */
+  readonly known: RefusedCredential | undefined
+  /** Identifies the caller. */
+  readonly identify: () => Caller | Promise<Caller>
+}
+
+type NotingParts = Pick<ServingParts, 'calls' | 'site' | 'now' | 'accounts' | 'log'>
+
+/** Notes a refusal that is not in the log yet. Never throws; the caller may be found only after the answer is sent. */
+export function noteRefusal(parts: NotingParts, refused: RefusedRequest, error: GatewayError): void {
+  try {
+    note(parts, refused, error)
+  } catch (failure) {
+    parts.log.error('a refusal could not be noted', { request_id: refused.requestId, error: failure })
+  }
+}
+
+function note(parts: NotingParts, refused: RefusedRequest, error: GatewayError): void {
+  const { calls, log, site } = parts
+  const { request, requestId } = refused
+  const { code, status, details } = error
+  const fields = { request_id: requestId, ...targetOf(request), status, code, param: details.param }
+  if (!calls.turnedAway(fields, error) || isAnswer(request, error)) return
+  const known = refused.known ?? details.credential
+  // Once the answer is sent the connection may be gone.
+  const address = site.addressOf(request)
+  const noted = { ...refused, error, address }
+  if (known !== undefined || isUnasked(request)) return keep(parts, noted, known ?? {})
+  // A flood must not cost a look-up for each request.
+  if (!calls.mayLookUp(parts.now())) return keep(parts, noted, {})
+  whoAsked(parts, refused).then(
+    (credential) => keep(parts, noted, credential),
+    (failure: unknown) =>
+      log.error('a refusal could not be noted', { request_id: requestId, error: failure }),
+  )
+}
+
+const answersToReading: ReadonlySet<string> = new Set(['not_found', 'not_signed_in'])
+
+/** Whether somebody looked if a thing is there, or if they are signed in: it is logged, but the answer is no refusal. */
+function isAnswer({ method }: Request, { code }: GatewayError): boolean {
+  return (method === 'GET' || method === 'HEAD') && answersToReading.has(code)
+}
+
+/** The response for a refusal that is answered rather than thrown; it is noted first. */
+export function refusedLater(
+  parts: NotingParts,
+  { request, requestId }: Pick<RefusedRequest, 'request' | 'requestId'>,
+  caller: Caller,
+  refuse: Refuse = errorResponse,
+): Refuse {
+  const arrivedAt = performance.now()
+  return (thrown, ...more) => {
+    const known = credentialOf(caller)
+    const refused = { request, requestId, arrivedAt, known, identify: () => caller }
+    if (thrown instanceof GatewayError) noteRefusal(parts, refused, thrown)
+    return refuse(thrown, ...more)
+  }
+}
+
+export function credentialOf({ account, key }: Caller): RefusedCredential {
+  return { account: account.id, ...(key === null ? {} : { key: key.id }) }
+}
+
+const longestMessage = 300
+
+const credentialHeaders = ['authorization', 'x-api-key', 'x-goog-api-key', 'cookie']
+
+/** Whether a request carries nothing that says who asks. */
+function isUnasked({ headers }: Request): boolean {
+  return !credentialHeaders.some((name) => headers.has(name))
+}
+
+/** Who sent a request that was refused before anybody asked: too large, of another type, at no address. */
+async function whoAsked(
+  parts: NotingParts,
+  { request, identify }: RefusedRequest,
+): Promise<RefusedCredential> {
+  const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, parts.site)
+  try {
+    if (cookie !== undefined)
+      return credentialOf((await authenticateSession(request.headers, parts, cookie)).caller)
+    return credentialOf(await identify())
+  } catch (error) {
+    return error instanceof GatewayError ? (error.details.credential ?? {}) : {}
+  }
+}
+
+interface Noted extends RefusedRequest {
+  readonly error: GatewayError
+  /** The client's. */
+  readonly address: string
+}
+
+function keep(
+  { calls, now }: NotingParts,
+  { request, requestId, arrivedAt, error, address }: Noted,
+  { account = '', key, keyId }: RefusedCredential,
+): void {
+  const at = now()
+  const publicId = key === undefined ? (keyId ?? publicIdIn(request.headers)) : undefined
+  const unknown = account === '' ? { address, ...(publicId === undefined ? {} : { key_id: publicId }) } : {}
+  calls.keepTurnedAway({ account, network: networkOf(address), at }, (unlisted): RequestLogRow => {
+    const more = unlisted === 0 ? {} : { more_like_this: unlisted }
+    const { method, path = '' } = targetOf(request)
+    const target = { method, path: calls.withoutSecrets(path) }
+    // Of an invalid request the message may quote the body.
+    const said =
+      error.code === 'invalid_request'
+        ? {}
+        : { message: calls.withoutSecrets(error.message.slice(0, longestMessage)) }
+    return {
+      requestId,
+      at,
+      account,
+      key: key ?? null,
+      model: '',
+      provider: null,
+      stream: false,
+      status: error.status,
+      code: error.code,
+      ending: null,
+      promptTokens: 0,
+      completionTokens: 0,
+      cost: 0n,
+      attempts: 0,
+      firstByteMs: null,
+      totalMs: Math.round(performance.now() - arrivedAt),
+      detail: detailOf(error, { ...said, ...target, ...unknown, ...more }),
+      contents: null,
+    }
+  })
+}
+
+function targetOf(request: Request): { readonly method: string; readonly path: string | undefined } {
+  return { method: request.method, path: URL.parse(request.url)?.pathname.slice(0, 200) }
 }

@@ -1,9 +1,15 @@
-// All routes. Elysia finds the route; the handlers build the answer.
+// All routes. The handlers build the answers.
 
-import { Elysia } from 'elysia'
-import { answerRoute, inApp, inAppOnly } from './intake/answer.ts'
+import {
+  application,
+  errorResponse,
+  inApp,
+  inAppOnly,
+  type Refuse,
+  refuseGemini,
+  type Route,
+} from './route.ts'
 import { freely } from './intake/paid/limits.ts'
-import { errorResponse, newRequestId, type Refuse, type Route, refuseGemini } from './route.ts'
 import { wrongTarget } from './intake/find-route.ts'
 import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
 import {
@@ -152,21 +158,6 @@ export function createServingRoutes(parts: ServingParts, elsewhere: (request: Re
   const handle: Route<unknown>['handle'] = (_, { request }) => elsewhere(request)
   const others: Route<unknown> = { method: 'ALL', path: '/*', handle, errors: errorsAt, skipsScheduler: true }
   return application(parts, [...serving, { ...others, path: getReadiness.path, takesNoHost: true }, others])
-}
-
-function application<Parts extends ServingParts>(parts: Parts, all: readonly Route<Parts>[]) {
-  // By default Elysia looks for the path after the eleventh character of the URL, which assumes long hosts.
-  const app = new Elysia({ aot: true, handler: { standardHostname: false } })
-  for (const route of all) {
-    app.route(
-      route.method,
-      route.path,
-      ({ request, params }: { request: Request; params: Record<string, string> }) =>
-        answerRoute(parts, route, request, params),
-      { parse: 'none' },
-    )
-  }
-  return app.onError(({ error }) => errorResponse(error, newRequestId(), parts.publicUrl()))
 }
 
 /** The error shape for clients of an address that is not served. */

@@ -2,7 +2,7 @@
 // Webhooks.
 
 import { createHash, randomBytes } from 'node:crypto'
-import type { Sealer } from '../accounts/secrets.ts'
+import type { Sealer } from '../accounts/account.ts'
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
 

@@ -6,17 +6,24 @@ import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {
+  creditEnds,
+  type EventOutcome,
+  type EventRecord,
   exchangeAt,
   formatMinor,
+  judge,
+  mayBePaid,
   type Minor,
+  nextQuestion,
   type PaymentEvent,
   type PaymentFact,
+  type PaymentStore,
   type ProcessorId,
-} from './news.ts'
-import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
+  type TopUp,
+  type TopUpProblem,
+} from './top-up.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
 import { type PaymentRefund, Refunds, Reversals } from './reversals.ts'
-import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
 import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
 
 interface PaymentParts extends TopUpTerms {

@@ -2,8 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../errors/errors.ts'
-import type { Minor, PaymentEvent, PaymentFact, ProcessorId, RefundNews } from './news.ts'
-import type { TopUp } from './top-up.ts'
+import type { Minor, PaymentEvent, PaymentFact, ProcessorId, RefundNews, TopUp } from './top-up.ts'
 
 /** An HTTP request to a processor, at the operator's address. Rejects without a connection. */
 export type ProcessorFetch = (

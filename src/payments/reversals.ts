@@ -8,17 +8,22 @@ import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledg
 import { type Pico, smaller } from '../credits/money.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {
+  type AskedRefund,
+  creditEnds,
   creditOfPart,
   type DisputeNews,
+  type EventOutcome,
   type FailedRefundNews,
   formatMinor,
   type Minor,
+  type PaymentStore,
   type ProcessorId,
   type RefundNews,
-} from './news.ts'
-import type { AskedRefund, EventOutcome, PaymentStore, Reversal } from './payment-store.ts'
+  type Reversal,
+  stateAfter,
+  type TopUp,
+} from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
-import { creditEnds, stateAfter, type TopUp } from './top-up.ts'
 
 interface ReversalParts {
   readonly store: PaymentStore

@@ -2,9 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
-import { exchangeAt, formatMinor, type Minor, type ProcessorId, type Rate } from './news.ts'
+import { exchangeAt, formatMinor, type Minor, type ProcessorId, type Rate, type TopUp } from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
-import type { TopUp } from './top-up.ts'
 
 export interface WantedTopUp {
   readonly account: string

@@ -1,8 +1,10 @@
-// The states of a top-up. Pure: takes a processor's report and returns the resulting state.
+// A top-up: its states, what processors report of it and in which amounts, and the store that keeps it.
+//
+// The states are pure: they take a report and return what follows from it.
 
 import { twelveMonthsAfter } from '../credits/calendar.ts'
 import type { Pico } from '../credits/money.ts'
-import type { Minor, PaidFact, PaymentFact, ProcessorId, Rate } from './news.ts'
+import type { Awaitable } from '../async/async.ts'
 
 export type TopUpState =
   'open' | 'paid' | 'credited' | 'failed' | 'expired' | 'refunded_part' | 'refunded' | 'disputed'
@@ -113,4 +115,300 @@ export function nextQuestion(createdAt: number, now: number): number | null {
 export function mayBePaid({ state, createdAt }: TopUp, now: number): boolean {
   if (state === 'open') return true
   return (state === 'failed' || state === 'expired') && now - createdAt <= 4 * dayMs
+}
+
+// What processors report about payments, in a common form.
+
+/**
+ * The processors that take money, with what the documentation says of the messages they send: the headers in which
+ * they are signed. Each has a class in processors/ and its settings in the configuration.
+ */
+export const externalProcessors = {
+  razorpay: {
+    name: 'Razorpay',
+    signedIn: [
+      ['X-Razorpay-Signature', 'HMAC-SHA256 of the raw body by the secret of the webhook, in hex.'],
+      ['x-razorpay-event-id', 'The id of the event.'],
+    ],
+  },
+  stripe: {
+    name: 'Stripe',
+    signedIn: [['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.']],
+  },
+} as const satisfies Readonly<Record<string, ProcessorMessages>>
+
+interface ProcessorMessages {
+  readonly name: string
+  readonly signedIn: readonly (readonly [header: string, description: string])[]
+}
+
+export type ExternalProcessorId = keyof typeof externalProcessors
+export const externalProcessorIds = Object.keys(externalProcessors) as readonly ExternalProcessorId[]
+
+/** With the built-in simulator, which takes no money and sends no messages. */
+export type ProcessorId = ExternalProcessorId | 'sim'
+export const processorIds: readonly ProcessorId[] = [...externalProcessorIds, 'sim']
+
+/** What a processor reports about the payment of a top-up. */
+export type PaymentFact =
+  | { readonly kind: 'open' }
+  /** Nothing more is expected, although money may still arrive. */
+  | { readonly kind: 'failed' }
+  | { readonly kind: 'expired' }
+  | PaidFact
+
+export interface PaidFact {
+  readonly kind: 'paid'
+  readonly paymentId: string
+  readonly amount: Minor
+  /** ISO 4217, upper case. */
+  readonly currency: string
+  /** Milliseconds since 1970; null if the processor does not report it. */
+  readonly paidAt: number | null
+  /** `upi`, `card`: the kind only, without details of the instrument. */
+  readonly method: string | null
+}
+
+/** What a signed message tells. */
+export type PaymentNews =
+  | PaymentFact
+  | RefundNews
+  | FailedRefundNews
+  | DisputeNews
+  /** Something was paid, but the message does not prove it: the processor is asked. */
+  | { readonly kind: 'unproven' }
+  /** Nothing that the gateway acts on. */
+  | { readonly kind: 'other' }
+
+interface RefundReport {
+  readonly refundId: string
+  readonly paymentId: string
+  readonly amount: Minor
+  readonly currency: string
+  /** How the processor reports refunds: one by its id, or the sum of all refunds of the payment so far. */
+  readonly of: 'one' | 'total'
+  /** When the processor reported it, milliseconds since 1970; missing in messages of older versions. */
+  readonly at?: number
+}
+
+export interface RefundNews extends RefundReport {
+  readonly kind: 'refund'
+}
+
+/**
+ * A refund that did not reach the payer: the money is here, whatever was reported of it before. The amount is its own;
+ * a sum no longer holds it since `at`.
+ */
+export interface FailedRefundNews extends RefundReport {
+  readonly kind: 'refund-failed'
+}
+
+export interface DisputeNews {
+  readonly kind: 'dispute'
+  readonly disputeId: string
+  readonly paymentId: string
+  readonly amount: Minor
+  readonly currency: string
+  readonly phase: DisputePhase
+}
+
+export type DisputePhase = 'open' | 'won' | 'lost'
+
+/** A message whose signature has been verified. */
+export interface PaymentEvent {
+  /** The processor's id of the message, the same on redelivery. */
+  readonly id: string
+  readonly type: string
+  /** Which payment it is about: our id, or the processor's id of the page. */
+  readonly topUp: string | null
+  readonly reference: string | null
+  readonly news: PaymentNews
+}
+
+// Converts rupees to credit, exactly, in whole paise and picodollars. The only place that rounds.
+
+/** An amount in the smallest unit of its currency, such as paise. */
+export type Minor = bigint
+
+/** Rupees per US dollar in millionths: "89.015" is 89,015,000. */
+export type Rate = bigint
+
+const minorPerUnit = 100n
+const ratePerUnit = 1_000_000n
+const picoPerUsdTimesRate = 1_000_000_000_000n * ratePerUnit
+
+/** Reads rupees per US dollar, "89.015"; undefined unless positive with at most six decimals. */
+export function parseRate(text: string): Rate | undefined {
+  const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text)
+  if (!match) return undefined
+  const rate = BigInt(match[1]!) * ratePerUnit + BigInt((match[2] ?? '').padEnd(6, '0'))
+  return rate > 0n ? rate : undefined
+}
+
+export function formatRate(rate: Rate): string {
+  return decimal(rate, 6)
+}
+
+/** Reads an amount such as "500" or "500.50"; undefined if it is not one or has more than two decimals. */
+export function parseMinor(text: string): Minor | undefined {
+  const match = /^(\d{1,12})(?:\.(\d{1,2}))?$/.exec(text)
+  return match ? BigInt(match[1]!) * minorPerUnit + BigInt((match[2] ?? '').padEnd(2, '0')) : undefined
+}
+
+/** "500" or "500.50": without decimals if they are zero. */
+export function formatMinor(amount: Minor): string {
+  const whole = amount / minorPerUnit
+  const rest = amount % minorPerUnit
+  return rest === 0n ? String(whole) : `${whole}.${String(rest).padStart(2, '0')}`
+}
+
+/** The value of an amount: `credit` is rounded down, `rounding` is what was cut off, 0 or 1 picodollars. */
+interface Exchanged {
+  readonly credit: Pico
+  readonly rounding: Pico
+}
+
+/** floor(paise × 10¹⁸ / (rate in millionths × 100)) picodollars. */
+export function exchangeAt(amount: Minor, rate: Rate): Exchanged {
+  const dividend = amount * picoPerUsdTimesRate
+  const divisor = rate * minorPerUnit
+  return { credit: dividend / divisor, rounding: dividend % divisor === 0n ? 0n : 1n }
+}
+
+/**
+ * The credit of a refunded part, when `before` of the payment was refunded already. All parts together are exactly the
+ * credit of the whole, whatever their sizes.
+ */
+export function creditOfPart(before: Minor, part: Minor, rate: Rate): Pico {
+  return exchangeAt(before + part, rate).credit - exchangeAt(before, rate).credit
+}
+
+function decimal(value: bigint, places: number): string {
+  const unit = 10n ** BigInt(places)
+  const fraction = String(value % unit)
+    .padStart(places, '0')
+    .replace(/0+$/, '')
+  return fraction === '' ? String(value / unit) : `${value / unit}.${fraction}`
+}
+
+// The interface of the store for payments: top-ups, their messages, and refunds.
+
+/** What became of a message. `waiting`: for a payment that is not credited yet. `received`: not finished. */
+export type EventOutcome = 'received' | 'waiting' | 'unmatched' | 'applied' | 'ignored' | 'refused'
+
+export interface EventRecord {
+  readonly processor: ProcessorId
+  readonly id: string
+  readonly type: string
+  readonly at: number
+  /** SHA-256 of the raw body, hex: bodies are not kept. */
+  readonly hash: string
+  readonly outcome: EventOutcome
+  readonly topUp: string | null
+  readonly reference: string | null
+  readonly paymentId: string | null
+  readonly news: PaymentNews
+}
+
+/** A refund or dispute of a payment, or the failure of a refund. */
+export interface Reversal {
+  readonly processor: ProcessorId
+  /** The processor's id of the refund or dispute. */
+  readonly id: string
+  readonly topUp: string
+  readonly amount: Minor
+  /** What it takes or, a failure, returns: at the rate of the top-up, given what was refunded before. */
+  readonly credit: Pico
+  /** `refund`, `failed` for the failure of one, or the phase of a dispute. */
+  readonly kind: 'refund' | 'failed' | DisputePhase
+  /** The credit withheld for an open dispute. */
+  readonly held: Pico
+  /** Whether the ledger has all of it. */
+  readonly booked: boolean
+  /** When it arrived; of a failure, when the processor reported it. */
+  readonly at: number
+}
+
+/** A refund requested by an operator, under the operator's id. */
+export interface AskedRefund {
+  readonly topUp: string
+  readonly id: string
+  readonly amount: Minor
+  readonly askedAt: number
+  /** When the processor confirmed it; null until then. */
+  readonly madeAt: number | null
+}
+
+export interface OpenedUnder {
+  readonly key: string
+  /** SHA-256 of the request, hex. */
+  readonly hash: string
+}
+
+/** How many unpaid top-ups an account may have that were opened after `since`. */
+export interface UnpaidLimit {
+  readonly most: number
+  readonly since: number
+}
+
+/** The account has `most` of them; the first of those was opened at `firstAt`. */
+export interface TooManyUnpaid {
+  readonly firstAt: number
+}
+
+/** Writes are durable when their promise resolves; all reject with `store_unavailable` without a database. */
+export interface PaymentStore {
+  /**
+   * Adds a top-up, or returns the one with the same Idempotency-Key; `conflict` if that request differs, TooManyUnpaid
+   * if the account has reached `limit`. All in one transaction.
+   */
+  addTopUp(
+    topUp: TopUp,
+    under: OpenedUnder | null,
+    limit: UnpaidLimit,
+  ): Awaitable<TopUp | 'conflict' | TooManyUnpaid>
+  findTopUp(id: string): Awaitable<TopUp | undefined>
+  /** By the processor's id of the page or of the payment. */
+  findByReference(processor: ProcessorId, reference: string): Awaitable<TopUp | undefined>
+  findByPayment(processor: ProcessorId, paymentId: string): Awaitable<TopUp | undefined>
+  /** Of one account or all, newest first, before the id `before`. */
+  listTopUps(account: string | null, limit: number, before: string | null): Awaitable<readonly TopUp[]>
+  /** Changes a top-up in one transaction; null changes nothing. One that becomes `credited` gets its receipt number. */
+  changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): Awaitable<TopUp>
+  /** Whether the caller may ask the processor now: at most once per `everyMs`, over all processes. */
+  claimQuestion(id: string, now: number, everyMs: number): Awaitable<boolean>
+  /** Notes when the sweep asks next. */
+  scheduleQuestion(id: string, at: number | null): Awaitable<void>
+  /** Top-ups that the sweep must ask about or credit at `now`. */
+  dueTopUps(now: number, limit: number): Awaitable<readonly TopUp[]>
+
+  /** Adds a message, or returns what is stored of it. */
+  recordEvent(event: EventRecord): Awaitable<EventRecord>
+  concludeEvent(event: EventRecord, outcome: EventOutcome, topUp: string | null): Awaitable<void>
+  /** Messages that wait for this payment. */
+  waitingFor(processor: ProcessorId, paymentId: string): Awaitable<readonly EventRecord[]>
+  /** Messages received before `before` that are not finished, and those whose payment has been credited since. */
+  unfinishedEvents(before: number, limit: number): Awaitable<readonly EventRecord[]>
+  /** All events without an id; newest first. */
+  listEvents(topUp: string | null, limit: number): Awaitable<readonly EventRecord[]>
+
+  /** Changes a reversal and its top-up in one transaction; null changes nothing. `current`: undefined if new. */
+  changeReversal(
+    key: Pick<Reversal, 'processor' | 'id' | 'topUp'>,
+    change: (
+      topUp: TopUp,
+      current: Reversal | undefined,
+      others: readonly Reversal[],
+    ) => { readonly topUp: TopUp; readonly reversal: Reversal } | null,
+  ): Awaitable<Reversal | undefined>
+  /**
+   * Records a refund before the processor is asked for it, or returns what is stored under its id. `exceeds` if less
+   * is left of the top-up.
+   */
+  askRefund(refund: AskedRefund): Awaitable<AskedRefund | 'exceeds'>
+  refundMade(refund: AskedRefund, at: number): Awaitable<void>
+  /** Forgets one that its processor refused. */
+  refundRefused(refund: AskedRefund): Awaitable<void>
+  reversalsOf(topUp: string): Awaitable<readonly Reversal[]>
+  unbookedReversals(limit: number): Awaitable<readonly Reversal[]>
 }

@@ -1,7 +1,9 @@
-// Shares the event loop among all calls: tasks run by priority, and a long one yields between its steps, so that other
-// calls and connections go on meanwhile.
+// Shares among all calls what they have together: the event loop, and places, connections and bytes.
+//
+// Tasks run by priority, and a long one yields between its steps, so that other calls and connections go on meanwhile.
 
 import { type DoneOrSteps, isLong, isSteps, type Steps, textSteps } from '../json/json.ts'
+import { ShortLivedMap } from '../async/async.ts'
 
 /**
  * How long tasks may run in one iteration of the loop, which then checks its connections, milliseconds. What runs between
@@ -216,4 +218,49 @@ export function stepsOf(bytes: Uint8Array): Iterable<Uint8Array> {
 
 function* piecesOf(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += stepBytes) yield bytes.subarray(at, at + stepBytes)
+}
+
+// Fair shares of what all have together: places of calls, connections, bytes.
+
+/**
+ * How much each has taken of a bounded whole. One may take as much as is then left free for others, so that nobody takes
+ * all: one alone has half of it, two have a third each, and however many there are, one that comes finds something left.
+ */
+export class Shares {
+  readonly #taken = new ShortLivedMap<string, number>()
+  #total = 0
+
+  /** What all have taken. */
+  get taken(): number {
+    return this.#total
+  }
+
+  /** What one has taken. */
+  of(name: string): number {
+    return this.#taken.get(name) ?? 0
+  }
+
+  /** Whether so much is not left of the whole. */
+  isFull(whole: number, amount = 1): boolean {
+    return this.#total + amount > whole
+  }
+
+  /** Whether taking so much would leave less for others than this one has then; who has nothing may take what there is. */
+  isShareUsed(whole: number, name: string, amount = 1): boolean {
+    const own = this.of(name)
+    return own > 0 && own + amount > whole - this.#total - amount
+  }
+
+  /** Counts what one takes, whether it may or not. */
+  take(name: string, amount = 1): void {
+    this.#taken.set(name, this.of(name) + amount)
+    this.#total += amount
+  }
+
+  giveBack(name: string, amount = 1): void {
+    this.#total -= amount
+    const left = this.of(name) - amount
+    if (left > 0) this.#taken.set(name, left)
+    else this.#taken.take(name)
+  }
 }

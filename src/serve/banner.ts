@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts'
 import { providers as rows } from '../providers/registry.ts'
 import { plural } from '../text/csv.ts'
 import { version } from '../version.ts'
-import { answering, type Live } from './gateway/discovery.ts'
+import { answering, type Live } from './gateway/catalog.ts'
 
 type ProviderStanding =
   /** Answers inside this process. */

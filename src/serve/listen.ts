@@ -26,7 +26,7 @@ export function listen(
     reusePort: shared,
     ...common,
     idleTimeout: idleSeconds({ server }),
-    fetch: (request) => fetch(request),
+    fetch,
   })
 }
 
@@ -37,7 +37,7 @@ export function listenOnSocket({ fetch }: Pick<GatewayCore, 'fetch'>, path: stri
   const options: Parameters<typeof Bun.serve>[0] = {
     unix: path,
     ...common,
-    fetch: (request) => fetch(request),
+    fetch,
   }
   return Bun.serve(Object.assign(options, { idleTimeout: 0 }))
 }

@@ -20,12 +20,14 @@ import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from 
 import { auditFile } from './sqlite/audit/audit.ts'
 import {
   applicationId,
+  asideName,
   databasePath,
+  isBusy,
+  one,
   openDatabase,
   openReader,
   schemaVersion,
-} from './sqlite/database/connection.ts'
-import { asideName, isBusy, one } from './sqlite/database/sqlite.ts'
+} from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'
 

@@ -2,12 +2,11 @@
 
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
-import type { RequestPage, UsageReport } from '../observe/request-log.ts'
+import type { RequestPage, UsageReport } from '../observe/call-log.ts'
 import type { Audited, FromReports, ToAudit, ToReports } from './beside.ts'
 import { auditDay } from './sqlite/audit/audit-day.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
-import { openReader } from './sqlite/database/connection.ts'
-import { isOutage } from './sqlite/database/sqlite.ts'
+import { isOutage, openReader } from './sqlite/database/sqlite.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
 

@@ -4,13 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type {
-  RequestPage,
-  RequestQuery,
-  UsageQuery,
-  UsageReader,
-  UsageReport,
-} from '../observe/request-log.ts'
+import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
 import { unavailable } from './commits/durability.ts'
 import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
 import { orUnavailable } from './sqlite/database/sqlite.ts'

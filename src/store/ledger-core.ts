@@ -2,6 +2,7 @@
 // that commits as one. What a database has to bring is in the interfaces below.
 
 import { randomBytes } from 'node:crypto'
+import type { Usage } from '../conversation/usage.ts'
 import { decide, type PriorGrant } from '../credits/decide.ts'
 import type {
   AdjustCommand,
@@ -20,9 +21,11 @@ import type {
   RefundResult,
   ReleaseCommand,
   SettleCommand,
+  Served,
   SettleResult,
   StartedHold,
 } from '../credits/ledger/ledger.ts'
+import type { CostLine } from '../credits/price.ts'
 import { largestBalance, type Pico } from '../credits/money.ts'
 import {
   type CallChange,
@@ -34,7 +37,6 @@ import {
   type Wallet,
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { ReceiptFacts } from './call-record.ts'
 import type { Decided, NeededRows } from './commits/durability.ts'
 
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
@@ -67,6 +69,14 @@ export interface CallEnd {
   readonly tx: number | null
   readonly receipt: (ReceiptFacts & Pick<SettleCommand, 'estimated'>) | null
   readonly attempts: readonly Attempt[]
+}
+
+/** The parts of a receipt that are neither sums nor keys, stored in one JSON column. */
+export interface ReceiptFacts {
+  readonly usage: Usage
+  readonly lines: readonly CostLine[]
+  readonly served: Served | null
+  readonly overLimit: boolean
 }
 
 /** Writes of a group other than wallets. */

@@ -1,10 +1,8 @@
 // The tables of payments: top-ups, messages of processors, vouchers, and subscriptions sold elsewhere.
 
 import { sql } from 'drizzle-orm'
-import type { ProcessorId } from '../payments/news.ts'
-import type { EventOutcome, Reversal } from '../payments/payment-store.ts'
+import type { EventOutcome, ProcessorId, Reversal, TopUpProblem, TopUpState } from '../payments/top-up.ts'
 import type { SubscriptionState } from '../payments/subscriptions.ts'
-import type { TopUpProblem, TopUpState } from '../payments/top-up.ts'
 import type * as columns from './columns.ts'
 
 /** Takes the column kinds of one database and returns the tables of payments. */

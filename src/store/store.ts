@@ -9,11 +9,11 @@ import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.t
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
-import type { PaymentStore } from '../payments/payment-store.ts'
+import type { PaymentStore } from '../payments/top-up.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
-import type { RequestLogRow, RequestReader, UsageReader } from '../observe/request-log.ts'
+import type { RequestLogRow, RequestReader, UsageReader } from '../observe/call-log.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {

@@ -15,11 +15,12 @@ import type { Database } from 'bun:sqlite'
 import {
   applicationId,
   databasePath,
+  isDamage,
+  one,
   openDatabase,
   openReader,
   schemaVersion,
-} from './sqlite/database/connection.ts'
-import { isDamage, one } from './sqlite/database/sqlite.ts'
+} from './sqlite/database/sqlite.ts'
 import { StoreOpenError } from './store.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 

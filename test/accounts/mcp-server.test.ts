@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { McpServers } from '../../src/accounts/mcp-server.ts'
-import { sealer } from '../../src/accounts/secrets.ts'
+import { sealer } from '../../src/accounts/account.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'

@@ -1,7 +1,7 @@
 // Secrets at rest: opened by whoever has the key, for the row they belong to, and by nobody else.
 
 import { expect, test } from 'bun:test'
-import { sealer } from '../../src/accounts/secrets.ts'
+import { sealer } from '../../src/accounts/account.ts'
 import { faultsOf, loaded } from '../config/inputs.ts'
 
 const [old, fresh] = ['old-master-key-0123456789abcdefghij', 'new-master-key-0123456789abcdefghij'] as const

@@ -1,7 +1,7 @@
 // Flash class: at most 0.50 USD per million input tokens and at most 2.50 USD per million output tokens.
 
 import { describe, expect, test } from 'bun:test'
-import { buildPrice, isFlash } from '../../src/catalog/prices/price-spec.ts'
+import { buildPrice, isFlash } from '../../src/catalog/row.ts'
 
 const limit = { input: '0.50', output: '2.50' }
 const above = (input: string, output: string) => [{ above_prompt_tokens: 1_000, input, output }]

@@ -7,7 +7,7 @@ import {
   priceSpecSchema,
   shiftDecimal,
   specOf,
-} from '../../src/catalog/prices/price-spec.ts'
+} from '../../src/catalog/row.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { formatUsdPerMillion, usd } from '../../src/credits/money.ts'
 import { ceilingOf, costOf, isFree } from '../../src/credits/price.ts'

@@ -1,7 +1,7 @@
 // What `weir models` shows to whom, and how servers on this machine are found.
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { Discovery } from '../../src/serve/gateway/discovery.ts'
+import { Discovery } from '../../src/serve/gateway/catalog.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { tempDir } from '../support/tmp.ts'

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
 import { openStore } from '../../src/store/open.ts'
-import { databasePath } from '../../src/store/sqlite/database/connection.ts'
+import { databasePath } from '../../src/store/sqlite/database/sqlite.ts'
 import { runWeir, weirCommand } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
-import { exchangeAt, parseMinor, parseRate } from '../../src/payments/news.ts'
+import { exchangeAt, parseMinor, parseRate } from '../../src/payments/top-up.ts'
 import { amountFault, creditOf, paiseOf } from '../../src/console/pages/top-up.tsx'
 
 test('an amount is worth the same in the console and in the gateway, to the picodollar', () => {

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { appOrder } from '../../src/console/pages/words.tsx'
 import { fundingOf, type Pool, pools } from '../../src/credits/pool.ts'
-import { migrate } from '../../src/store/sqlite/database/connection.ts'
+import { migrate } from '../../src/store/sqlite/database/sqlite.ts'
 
 const sorted = (list: readonly Pool[]) => list.toSorted()
 

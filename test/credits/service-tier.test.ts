@@ -1,7 +1,7 @@
 // An answer is priced at the service tier that it says, and what has no rate of its own is never charged silently.
 
 import { describe, expect, test } from 'bun:test'
-import { buildPrice } from '../../src/catalog/prices/price-spec.ts'
+import { buildPrice } from '../../src/catalog/row.ts'
 import { noUsage, serviceTierOf } from '../../src/conversation/usage.ts'
 import { costOf } from '../../src/credits/price.ts'
 

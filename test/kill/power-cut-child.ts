@@ -2,12 +2,12 @@
 
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDatabase } from '../../src/store/sqlite/database/connection.ts'
+import { openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
 import { defaultGroupLimits, LogSync } from '../../src/store/commits/durability.ts'
 import { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
-import { UsageDays } from '../../src/store/sqlite/calls/usage-days.ts'
+import { UsageDays } from '../../src/store/sqlite/ledger/calls.ts'
 import type { Acknowledged, CommitOrder } from './power-cut.ts'
 
 const [dataDir, order, calls, lanes] = process.argv.slice(2) as [string, CommitOrder, string, string]

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { requireSigned } from '../../src/payments/standard-webhook.ts'
-import { sealer } from '../../src/accounts/secrets.ts'
+import { sealer } from '../../src/accounts/account.ts'
 import { type Post, WebhookSender } from '../../src/notify/sender.ts'
 import { type EventType, Webhooks } from '../../src/notify/webhook.ts'
 import { openStore } from '../../src/store/open.ts'

@@ -2,15 +2,16 @@
 
 import { describe, expect, test } from 'bun:test'
 import {
+  AtEndOfTurn,
+  callEnded,
   CallLog,
+  type EndedCall,
   refusalRowsPerMinute,
+  type RequestLogRow,
   strangerRowsPerMinute,
   strangersRowsPerDay,
   strangersRowsPerMinute,
-  AtEndOfTurn,
-  callEnded,
 } from '../../src/observe/call-log.ts'
-import type { RequestLogRow, EndedCall } from '../../src/observe/request-log.ts'
 
 function callLog() {
   const rows: number[] = []

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
-import { CallMetrics } from '../../src/observe/metrics.ts'
-import type { RequestLogRow } from '../../src/observe/request-log.ts'
+import { CallMetrics, type RequestLogRow } from '../../src/observe/call-log.ts'
 import { logRowOf } from '../store/calls/support.ts'
 
 function rowOf(changed: Partial<RequestLogRow> = {}): RequestLogRow {

@@ -1,7 +1,7 @@
 // S29: a secret of ours does not leave in anybody's words, whatever form they quote it in.
 
 import { describe, expect, test } from 'bun:test'
-import { secretFilter } from '../../src/observe/redact.ts'
+import { secretFilter } from '../../src/observe/log.ts'
 import { processorMsOf } from '../support/processor-time.ts'
 
 const key = ['sk', 'proj', 'A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6'].join('-')

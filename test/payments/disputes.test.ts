@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
-import { creditOfPart, type DisputePhase, parseRate, type PaymentNews } from '../../src/payments/news.ts'
+import { creditOfPart, type DisputePhase, parseRate, type PaymentNews } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'

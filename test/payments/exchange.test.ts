@@ -10,7 +10,7 @@ import {
   formatRate,
   parseMinor,
   parseRate,
-} from '../../src/payments/news.ts'
+} from '../../src/payments/top-up.ts'
 
 const rate = parseRate('89.015')!
 

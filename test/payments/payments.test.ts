@@ -1,11 +1,16 @@
 // Moments between two writes, where another process or a death may come.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { type PaidFact, parseRate, type PaymentEvent, type RefundNews } from '../../src/payments/news.ts'
-import type { PaymentStore } from '../../src/payments/payment-store.ts'
+import {
+  type PaidFact,
+  parseRate,
+  type PaymentEvent,
+  type PaymentStore,
+  type RefundNews,
+  type TopUp,
+} from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
-import type { TopUp } from '../../src/payments/top-up.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, minute, noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'

@@ -4,7 +4,7 @@
 
 import { expect, test } from 'bun:test'
 import { processorKeys } from '../../src/config/payments.ts'
-import { externalProcessorIds } from '../../src/payments/news.ts'
+import { externalProcessorIds } from '../../src/payments/top-up.ts'
 import { api } from '../../src/http/routes.ts'
 
 test('every processor that takes money has settings', () => {

@@ -1,7 +1,7 @@
 // A message of Razorpay for each of its events about payments, with the fields that its documentation describes
 // (razorpay.com/docs/webhooks/payloads), and what the gateway reads in it.
 
-import type { PaymentNews } from '../../src/payments/news.ts'
+import type { PaymentNews } from '../../src/payments/top-up.ts'
 
 interface Documented {
   readonly event: string

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/errors/errors.ts'
-import { parseRate, type RefundNews } from '../../src/payments/news.ts'
+import { parseRate, type RefundNews } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'

@@ -1,7 +1,7 @@
 // The statements of an account as its holder gets them, against the receipts of its payments and the lines of the journal.
 
 import { Database } from 'bun:sqlite'
-import { parseMinor, parseRate } from '../../src/payments/news.ts'
+import { parseMinor, parseRate } from '../../src/payments/top-up.ts'
 import { statementOf } from '../../src/http/payments/statements.ts'
 import { viewOf } from '../../src/http/payments/top-ups.ts'
 import type { StatementView } from '../../src/http/payments/answers.ts'

@@ -1,7 +1,6 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
-import { exchangeAt, parseRate } from '../../src/payments/news.ts'
-import type { TopUp } from '../../src/payments/top-up.ts'
+import { exchangeAt, parseRate, type TopUp } from '../../src/payments/top-up.ts'
 import { noon } from '../credits/support.ts'
 
 const rate = parseRate('89.015')!

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { bundledCatalog } from '../../src/catalog/bundled/bundled.ts'
-import { buildPrice, type PriceSpec } from '../../src/catalog/prices/price-spec.ts'
+import { buildPrice, type PriceSpec } from '../../src/catalog/row.ts'
 import { chargeOf } from '../../src/chat/billing/charge.ts'
 import { roughOutput } from '../../src/chat/counting/own-count.ts'
 import { EventProgress } from '../../src/conversation/progress.ts'

@@ -5,7 +5,7 @@ import { issueKey, type KeyRights, unlimited } from '../../src/accounts/account.
 import { loadConfig } from '../../src/config/config.ts'
 import { usd } from '../../src/credits/money.ts'
 import { createGateway, type Gateway } from '../../src/serve/gateway/gateway.ts'
-import { liveOf } from '../../src/serve/gateway/discovery.ts'
+import { liveOf } from '../../src/serve/gateway/catalog.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 

@@ -90,7 +90,7 @@ export const mutants: readonly Mutant[] = [
         "if (change.call?.kind === 'ended') target.debt += 0n",
       ],
       [
-        'src/store/sqlite/ledger/call-table.ts',
+        'src/store/sqlite/ledger/calls.ts',
         "requireOne(this.#sql.close.run(call, owner).changes, 'call')",
         'this.#sql.close.run(call, owner)',
       ],
@@ -473,7 +473,6 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/async',
     'src/errors',
     'src/text',
-    'src/lru.ts',
   ])
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })

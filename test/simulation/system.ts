@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import type { MonthlySums } from '../../src/credits/ledger/monthly.ts'
 import type { auditFile } from '../../src/store/sqlite/audit/audit.ts'
-import type { openDatabase } from '../../src/store/sqlite/database/connection.ts'
+import type { openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
 import type { SqliteStatements } from '../../src/store/sqlite/audit/reports.ts'
 import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 

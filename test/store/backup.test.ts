@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib'
 import { usd } from '../../src/credits/money.ts'
 import { backUp, BackupRefused, restore } from '../../src/store/backup.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
-import { schemaVersion } from '../../src/store/sqlite/database/connection.ts'
+import { schemaVersion } from '../../src/store/sqlite/database/sqlite.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 

@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { writeSync } from 'node:fs'
-import { databasePath, migrate } from '../../src/store/sqlite/database/connection.ts'
+import { databasePath, migrate } from '../../src/store/sqlite/database/sqlite.ts'
 
 const [dataDir, stopBefore] = process.argv.slice(2)
 

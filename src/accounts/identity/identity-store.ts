@@ -2,8 +2,15 @@
 // synchronously.
 
 import type { Awaitable } from '../../async/async.ts'
-import { type Account, hashOfKey, type Role, type Session } from '../account.ts'
-import { mintSecret, readSecret, secretForm } from '../secrets.ts'
+import {
+  type Account,
+  hashOfKey,
+  mintSecret,
+  readSecret,
+  type Role,
+  secretForm,
+  type Session,
+} from '../account.ts'
 import type { Access } from './access.ts'
 
 export interface Passkey {

@@ -1,7 +1,7 @@
 // Password rules and hashes. Hashing is deliberately expensive, so few run concurrently and few wait.
 
 import { GatewayError } from '../../errors/errors.ts'
-import { Shares } from '../../limits/shares.ts'
+import { Shares } from '../../scheduler/scheduler.ts'
 
 export const shortestPassword = 10
 export const longestPassword = 128

@@ -3,7 +3,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../../errors/errors.ts'
-import { atMost } from '../../lru.ts'
+import { atMost } from '../../async/async.ts'
 
 const rememberedNames = 100_000
 

@@ -1,7 +1,8 @@
-// The bundled catalog: text that is parsed on demand, so that nothing is parsed twice at the start.
+// The bundled catalog, and how another file differs from it. The text is parsed on demand, so that nothing is parsed
+// twice at the start.
 
-import { freePrice, type PriceSpec } from '../prices/price-spec.ts'
-import type { CatalogFile, CatalogRow } from '../row.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { type CatalogFile, type CatalogRow, freePrice, type PriceSpec } from '../row.ts'
 import catalogText from './catalog.json' with { type: 'text' }
 
 /** The committed catalog as it is; test/catalog checks every line of it against its schema. */
@@ -89,3 +90,44 @@ export const simModels: readonly CatalogRow[] = models.map((model) => ({
   date: '2026-11-01',
   ...model,
 }))
+
+// How one catalog file differs from another, row by row and field by field, as they are written.
+
+export interface FileChanges {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly changed: readonly { readonly id: string; readonly fields: Readonly<Record<string, FieldChange>> }[]
+}
+
+interface FieldChange {
+  readonly from: unknown
+  readonly to: unknown
+}
+
+/** What would change if `to` were used in place of `from`; a row's source and date do not count. */
+export function fileChanges(from: CatalogFile, to: CatalogFile): FileChanges {
+  const before = new Map(from.models.map((row) => [row.id, row]))
+  const after = new Map(to.models.map((row) => [row.id, row]))
+  const changed = [...after.values()].flatMap((row) => {
+    const old = before.get(row.id)
+    const fields = old ? fieldChanges(old, row) : {}
+    return Object.keys(fields).length === 0 ? [] : [{ id: row.id, fields }]
+  })
+  return {
+    added: [...after.keys()].filter((id) => !before.has(id)),
+    removed: [...before.keys()].filter((id) => !after.has(id)),
+    changed,
+  }
+}
+
+function fieldChanges(from: CatalogRow, to: CatalogRow): Record<string, FieldChange> {
+  const old: ReadonlyMap<string, unknown> = new Map(Object.entries(from))
+  const young: ReadonlyMap<string, unknown> = new Map(Object.entries(to))
+  const names = [...new Set([...old.keys(), ...young.keys()])].filter(
+    (name) => name !== 'source' && name !== 'date',
+  )
+  const different = names.filter((name) => !isDeepStrictEqual(old.get(name), young.get(name)))
+  return Object.fromEntries(
+    different.map((name) => [name, { from: old.get(name) ?? null, to: young.get(name) ?? null }]),
+  )
+}

@@ -1,7 +1,7 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
 import { type ApiKey, windowStart } from '../../accounts/account.ts'
-import { isFlash } from '../../catalog/prices/price-spec.ts'
+import { isFlash } from '../../catalog/row.ts'
 import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
 import type { TokenBucket } from '../../conversation/usage.ts'
 import type { HoldAmounts, KeyLimit, LedgerStore } from '../../credits/ledger/ledger.ts'

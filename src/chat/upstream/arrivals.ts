@@ -1,7 +1,7 @@
 // Limits the answers that have arrived but are not processed yet. The runtime reads whatever providers send into
 // memory at once, so no further provider is asked while too much of it is waiting.
 
-import { Shares } from '../../limits/shares.ts'
+import { Shares } from '../../scheduler/scheduler.ts'
 import { type Placed, ShortLivedSet } from '../../async/async.ts'
 
 /** What a stream counts while it is processed: its length is not known. */

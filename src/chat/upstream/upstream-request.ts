@@ -12,7 +12,7 @@ import {
   shapeFaultSteps,
   stepCharacters,
 } from '../../json/json.ts'
-import { Shares } from '../../limits/shares.ts'
+import { Scheduler, Shares, smallBytes, stepsOf, unscheduledCharacters } from '../../scheduler/scheduler.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
 import { opaqueInAnswers } from '../../protocols/lenient.ts'
@@ -32,7 +32,6 @@ import {
   transportFault,
   withoutSecrets,
 } from '../routing/fault-error.ts'
-import { unscheduledCharacters, smallBytes, stepsOf, Scheduler } from '../../scheduler/scheduler.ts'
 import {
   type BodyReader,
   type ByteReader,

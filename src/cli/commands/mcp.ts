@@ -2,7 +2,7 @@
 
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { authorizationOf, type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
-import { sealer } from '../../accounts/secrets.ts'
+import { sealer } from '../../accounts/account.ts'
 import { reasonOf } from '../../config/config.ts'
 import { mcpServerView } from '../../http/console/mcp-servers.ts'
 import { type GatewayApi, gatewayServer } from '../../http/mcp/server.ts'

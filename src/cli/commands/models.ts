@@ -2,19 +2,19 @@
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import {
-  type CatalogFile,
-  type CatalogRow,
-  type FileChanges,
-  fileChanges,
-  type Model,
-} from '../../catalog/row.ts'
-import { buildPrice, PriceRefused } from '../../catalog/prices/price-spec.ts'
+import { type FileChanges, fileChanges } from '../../catalog/bundled/bundled.ts'
+import { buildPrice, type CatalogFile, type CatalogRow, type Model, PriceRefused } from '../../catalog/row.ts'
 import { modelObject } from '../../catalog/wire.ts'
 import { readTextFile } from '../../config/config.ts'
 import { formatUsdPerMillion } from '../../credits/money.ts'
-import { catalogFileInUse, importedCatalogPath, parseCatalogFile } from '../../serve/gateway/catalog.ts'
-import { answering, Discovery, liveOf } from '../../serve/gateway/discovery.ts'
+import {
+  answering,
+  catalogFileInUse,
+  Discovery,
+  importedCatalogPath,
+  liveOf,
+  parseCatalogFile,
+} from '../../serve/gateway/catalog.ts'
 import { plural } from '../../text/csv.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { isUsersChoice } from '../gateway-address.ts'

@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import { parseQuery } from '../../http/intake/query.ts'
 import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/request-views.ts'
 import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
-import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/request-log.ts'
+import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/call-log.ts'
 import {
   CommandFailure,
   type Context,

@@ -16,7 +16,7 @@ import {
   sessionCookie,
   setCookie,
   setSessionCookie,
-} from '../intake/site.ts'
+} from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
 import {
   type ConsoleAsked,

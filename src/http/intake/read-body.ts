@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import type { Caller } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import type { Scheduler } from '../../scheduler/scheduler.ts'
+import { type Scheduler, Shares } from '../../scheduler/scheduler.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
@@ -20,7 +20,6 @@ import {
   type Steps,
   stringEnd,
 } from '../../json/json.ts'
-import { Shares } from '../../limits/shares.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
 import type { FreeAnswer } from './paid/limits.ts'
 

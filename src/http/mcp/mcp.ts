@@ -2,11 +2,18 @@
 
 import { type Caller, lineOf } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { credentialOf, logOwnFault, noteRefusal } from '../intake/answer.ts'
+import {
+  credentialOf,
+  errorResponse,
+  logOwnFault,
+  newRequestId,
+  noteRefusal,
+  type Route,
+  type RouteCall,
+} from '../route.ts'
 import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
-import type { Site } from '../intake/site.ts'
+import type { Site } from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
-import { type RouteCall, errorResponse, newRequestId, type Route } from '../route.ts'
 import { getCredits } from '../v1/account.ts'
 import { createChatCompletion, estimateCall } from '../v1/chat.ts'
 import { listModels } from '../v1/models.ts'

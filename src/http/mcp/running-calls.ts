@@ -3,7 +3,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import { atMost } from '../../lru.ts'
+import { atMost } from '../../async/async.ts'
 
 /** Of more than this, the oldest can no longer be cancelled. */
 const mostRunning = 10_000

@@ -3,10 +3,14 @@
 import { z } from 'zod'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { formatMinor, parseMinor } from '../../payments/news.ts'
-import type { EventRecord, Reversal } from '../../payments/payment-store.ts'
+import {
+  type EventRecord,
+  formatMinor,
+  parseMinor,
+  type Reversal,
+  type TopUp,
+} from '../../payments/top-up.ts'
 import { type Period, subscriptionMessage } from '../../payments/subscriptions.ts'
-import type { TopUp } from '../../payments/top-up.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
 import { amountOf, futureTime, requestId } from '../console/bodies.ts'

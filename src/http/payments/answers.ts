@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
-import { processorIds } from '../../payments/news.ts'
+import { processorIds } from '../../payments/top-up.ts'
 import { type Answers, data, pageOf, time, usd, type Wire } from '../docs/operation.ts'
 
 const rupees = z.string().describe('Rupees, a decimal string.')

@@ -1,7 +1,7 @@
 // The request bodies of top-ups and vouchers, in the app and the console.
 
 import { z } from 'zod'
-import { processorIds } from '../../payments/news.ts'
+import { processorIds } from '../../payments/top-up.ts'
 
 export const topUpBody = z.strictObject({
   amount: z

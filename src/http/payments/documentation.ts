@@ -1,6 +1,6 @@
 // The documentation of top-ups, vouchers and hooks.
 
-import { externalProcessors, type ExternalProcessorId } from '../../payments/news.ts'
+import { type ExternalProcessorId, externalProcessors } from '../../payments/top-up.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { json, type Operation } from '../docs/operation.ts'
 import { redeemed, topUp, type TopUpView } from './answers.ts'

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { type ExternalProcessorId, externalProcessorIds, formatMinor } from '../../payments/news.ts'
+import { type ExternalProcessorId, externalProcessorIds, formatMinor } from '../../payments/top-up.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'

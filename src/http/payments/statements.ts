@@ -14,7 +14,7 @@ import {
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { processorIds } from '../../payments/news.ts'
+import { processorIds } from '../../payments/top-up.ts'
 import { accountNamed } from '../admin/accounts.ts'
 import { type AdminRoute, adminRoute, type ConsoleRoute, iso, ownRoute } from '../console/route.ts'
 import { historyCsv } from '../console/credits.ts'

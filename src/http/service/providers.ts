@@ -2,8 +2,7 @@
 
 import type { Caller } from '../../accounts/account.ts'
 import type { LastError } from '../../chat/routing/health.ts'
-import { asCaller } from '../intake/answer.ts'
-import type { Route } from '../route.ts'
+import { asCaller, type Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 
 export const listProviders: Route = {

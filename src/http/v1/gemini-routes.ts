@@ -1,6 +1,6 @@
 // Gemini's protocol. Its handlers and schemas are loaded with their first caller.
 
-import { authenticateEither } from '../intake/authenticate.ts'
+import { authenticateEither } from '../intake/caller.ts'
 import type { ServingParts } from '../parts.ts'
 import { type Identify, refuseGemini, type Route } from '../route.ts'
 

@@ -15,12 +15,11 @@ import {
 } from '../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import { type FreeAnswer, freely, type FreeReadParts } from '../intake/paid/limits.ts'
-import { refusedLater } from '../intake/answer.ts'
+import { refusedLater, refuseGemini, type RouteCall } from '../route.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { PaidParts } from '../parts.ts'
-import { type RouteCall, refuseGemini } from '../route.ts'
 import { serveEmbedding } from './chat.ts'
 
 type Act = (parts: PaidParts, call: RouteCall, model: string) => Promise<Response>

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { LedgerStore } from '../../credits/ledger/ledger.ts'
 import { receiptOf } from '../../credits/ledger/receipt.ts'
 import { formatUsd } from '../../credits/money.ts'
-import type { LoggedRequest, RequestPage, RequestPlace } from '../../observe/request-log.ts'
+import type { LoggedRequest, RequestPage, RequestPlace } from '../../observe/call-log.ts'
 
 /** One logged call. `detail`: the details of its error. */
 export function requestObject(row: LoggedRequest) {

@@ -1,8 +1,7 @@
 // The Responses protocol. Its handlers and schemas are loaded with their first caller.
 
-import { asCaller } from '../intake/answer.ts'
+import { asCaller, type Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
-import type { Route } from '../route.ts'
 import type { StoredParts } from './responses.ts'
 
 // To import it again for each call would cost more than reading the call.

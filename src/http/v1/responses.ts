@@ -21,11 +21,10 @@ import { invalidParam } from '../../protocols/request/fields.ts'
 import { keepResponse } from '../../responses/keep.ts'
 import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../responses/recall.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import { refusedLater } from '../intake/answer.ts'
+import { refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts, PaidParts, ResponseParts } from '../parts.ts'
-import type { RouteCall } from '../route.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function createResponse(parts: PaidParts & ResponseParts, asked: RouteCall): Promise<Response> {

@@ -12,7 +12,7 @@ import type {
   UsageQuery,
   UsageReader,
   UsageReport,
-} from '../../observe/request-log.ts'
+} from '../../observe/call-log.ts'
 import { queryOf } from '../intake/query.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'

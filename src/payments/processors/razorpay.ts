@@ -12,7 +12,8 @@ import type {
   PaymentFact,
   PaymentNews,
   RefundNews,
-} from '../news.ts'
+  TopUp,
+} from '../top-up.ts'
 import {
   ask,
   type ProcessorFetch,
@@ -22,7 +23,6 @@ import {
   type ReturnTo,
 } from '../processor.ts'
 import { badSignature, isHexSignature } from '../standard-webhook.ts'
-import type { TopUp } from '../top-up.ts'
 
 interface RazorpaySettings {
   readonly keyId: string

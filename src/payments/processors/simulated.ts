@@ -2,9 +2,8 @@
 // its top-ups are always in test mode and never reach the ledger.
 
 import { randomBytes } from 'node:crypto'
-import type { Minor, PaymentFact, RefundNews } from '../news.ts'
+import type { Minor, PaymentFact, RefundNews, TopUp } from '../top-up.ts'
 import type { PaymentProcessor, ReturnTo } from '../processor.ts'
-import type { TopUp } from '../top-up.ts'
 
 interface SimulatedPage {
   readonly topUp: TopUp

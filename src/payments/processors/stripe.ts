@@ -4,10 +4,9 @@
 import type Stripe from 'stripe'
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import type { Minor, PaymentEvent, PaymentFact, PaymentNews, RefundNews } from '../news.ts'
+import type { Minor, PaymentEvent, PaymentFact, PaymentNews, RefundNews, TopUp } from '../top-up.ts'
 import { type ProcessorFetch, type PaymentProcessor, type ReturnTo, unansweredError } from '../processor.ts'
 import { badSignature } from '../standard-webhook.ts'
-import type { TopUp } from '../top-up.ts'
 
 interface StripeSettings {
   readonly secretKey: string

@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'
-import type { Live } from './discovery.ts'
+import type { Live } from './catalog.ts'
 
 /** What every process of a gateway has, that of the ledger and each worker. */
 export interface ProcessParts {
@@ -35,17 +35,3 @@ export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'e
 
 /** The part of the server that the gateway uses. */
 export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>
-
-// A clock for how long something lasts.
-
-/**
- * Milliseconds since 1970, as `clock` has them now, which run on evenly from here. The clock of a machine may be set
- * back, and what lasts until a moment of it (a provider that is out, a cached row) would last for hours.
- */
-export function steadyClock(
-  clock: () => number,
-  elapsed: () => number = () => performance.now(),
-): () => number {
-  const began = clock() - elapsed()
-  return () => began + elapsed()
-}

@@ -2,7 +2,12 @@
 
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import type { Config } from '../../config/config.ts'
-import { type ExternalProcessorId, externalProcessorIds, parseMinor, parseRate } from '../../payments/news.ts'
+import {
+  type ExternalProcessorId,
+  externalProcessorIds,
+  parseMinor,
+  parseRate,
+} from '../../payments/top-up.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentServices } from '../../http/parts.ts'
 import { HookLimit } from '../../http/intake/paid/limits.ts'

@@ -21,19 +21,25 @@ import { FreeReads, type RequestLimiter, type RequestLimits } from '../../http/i
 import { LargeBodies } from '../../http/intake/read-body.ts'
 import { KeptBytes } from '../../http/intake/paid/idempotency.ts'
 import type { AppParts, ServingParts } from '../../http/parts.ts'
-import { AtEndOfTurn, callEnded, CallLog } from '../../observe/call-log.ts'
+import {
+  AtEndOfTurn,
+  callEnded,
+  CallLog,
+  type EndedCall,
+  type RequestLogRow,
+} from '../../observe/call-log.ts'
 import { Memory } from '../../observe/memory.ts'
-import type { EndedCall, RequestLogRow } from '../../observe/request-log.ts'
-import { secretFilter } from '../../observe/redact.ts'
+import { secretFilter } from '../../observe/log.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { ParsedResponses } from '../../responses/recall.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
-import { type ProcessParts, steadyClock } from './gateway-parts.ts'
+import { steadyClock } from '../../async/async.ts'
+import type { ProcessParts } from './gateway-parts.ts'
 import { siteOf } from './identity.ts'
-import { answering, liveCatalog } from './discovery.ts'
+import { answering, liveCatalog } from './catalog.ts'
 import { toolSourcesOf } from './tools.ts'
 
 /** What calls need of what is kept: the store of this process, or another's across a socket. */

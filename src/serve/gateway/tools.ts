@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
-import { sealer } from '../../accounts/secrets.ts'
+import { sealer } from '../../accounts/account.ts'
 import type { Config } from '../../config/config.ts'
 import { parseUsd } from '../../credits/money.ts'
 import type { McpAuthorization } from '../../http/parts.ts'

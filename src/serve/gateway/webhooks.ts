@@ -1,6 +1,6 @@
 // Webhooks from configuration: encryption of secrets, delivery, and watching accounts.
 
-import { sealer } from '../../accounts/secrets.ts'
+import { sealer } from '../../accounts/account.ts'
 import type { Config } from '../../config/config.ts'
 import { usd } from '../../credits/money.ts'
 import { dial } from '../../egress/egress.ts'

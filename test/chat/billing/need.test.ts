@@ -20,7 +20,7 @@ import fc from 'fast-check'
 import type { JsonObject, ChatRequest, ContentPart, MediaSource } from '../../../src/conversation/request.ts'
 import { type Lab, startLab } from '../lab.ts'
 import { asks, customRoutes, everyRoute, lowered, valuesOf } from '../routes.ts'
-import { buildPrice } from '../../../src/catalog/prices/price-spec.ts'
+import { buildPrice } from '../../../src/catalog/row.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { chat, textPart } from '../../support/conversation.ts'
 

@@ -7,7 +7,7 @@ import {
   credibleUsage,
   withoutSilence,
 } from '../../../src/chat/counting/own-count.ts'
-import { buildPrice } from '../../../src/catalog/prices/price-spec.ts'
+import { buildPrice } from '../../../src/catalog/row.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import { noUsage, type Side, type Usage } from '../../../src/conversation/usage.ts'
 

@@ -1,7 +1,7 @@
 // A gateway that takes payments from fakes of its processors, and who pays there.
 
 import { expect } from 'bun:test'
-import { openReader } from '../../../src/store/sqlite/database/connection.ts'
+import { openReader } from '../../../src/store/sqlite/database/sqlite.ts'
 import type { Delivery, FakeRazorpay } from '../../support/fake-razorpay.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 

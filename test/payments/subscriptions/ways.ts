@@ -13,7 +13,7 @@ import {
   type SubscriptionState,
 } from '../../../src/payments/subscriptions.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { openReader } from '../../../src/store/sqlite/database/connection.ts'
+import { openReader } from '../../../src/store/sqlite/database/sqlite.ts'
 import { day, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { seeded, type Random } from '../../simulation/random.ts'
 

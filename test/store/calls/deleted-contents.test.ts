@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
-import type { RequestLogRow } from '../../../src/observe/request-log.ts'
+import type { RequestLogRow } from '../../../src/observe/call-log.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { day, noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'

@@ -2,10 +2,10 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
-import type { RequestQuery } from '../../../src/observe/request-log.ts'
+import type { RequestQuery } from '../../../src/observe/call-log.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
 import { grantOf, holdOf, noon } from '../../credits/support.ts'
 import { until } from '../../chat/lab.ts'

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { wholeAccount } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { KeepCommand } from '../../../src/responses/response-store.ts'
-import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { defaultGroupLimits } from '../../../src/store/commits/durability.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
 import { SqliteResponses } from '../../../src/store/sqlite/calls/response-store.ts'
@@ -12,7 +12,7 @@ import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { day, grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
-import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
+import { UsageDays } from '../../../src/store/sqlite/ledger/calls.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []

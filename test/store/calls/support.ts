@@ -1,6 +1,6 @@
 // Rows of the request log for tests of the store.
 
-import type { RequestLogRow } from '../../../src/observe/request-log.ts'
+import type { RequestLogRow } from '../../../src/observe/call-log.ts'
 import { noon } from '../../credits/support.ts'
 
 /** A call that was served, streamed to its end, to Anna. */

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { closeSync, cpSync, openSync, writeSync } from 'node:fs'
 import { usd } from '../../../src/credits/money.ts'
-import type { Reversal } from '../../../src/payments/payment-store.ts'
+import type { Reversal } from '../../../src/payments/top-up.ts'
 import type { Period } from '../../../src/payments/subscriptions.ts'
 import { openStore } from '../../../src/store/open.ts'
 import {
@@ -12,7 +12,7 @@ import {
   checks,
   consumptionOrder,
 } from '../../../src/store/sqlite/audit/audit.ts'
-import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { openTopUp, rounding } from '../../payments/top-up.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'

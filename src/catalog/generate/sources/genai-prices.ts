@@ -9,7 +9,7 @@ import {
 } from '@pydantic/genai-prices'
 import { z } from 'zod'
 import { formatUsd, parseUsd } from '../../../credits/money.ts'
-import { decimalOf, type PriceSpec, type RateField, shiftDecimal } from '../../prices/price-spec.ts'
+import { decimalOf, type PriceSpec, type RateField, shiftDecimal } from '../../row.ts'
 import type { CatalogSource, SourceModel } from './merge.ts'
 
 /** When the pinned version was published; the package itself has no date. */

@@ -2,8 +2,16 @@
 
 import { z } from 'zod'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../../../credits/money.ts'
-import { buildPrice, PriceRefused, type PriceSpec, rateFieldNames } from '../../prices/price-spec.ts'
-import { type CatalogRow, type modalities, type UnpricedModel, withoutSampling } from '../../row.ts'
+import {
+  buildPrice,
+  type CatalogRow,
+  type modalities,
+  PriceRefused,
+  type PriceSpec,
+  rateFieldNames,
+  type UnpricedModel,
+  withoutSampling,
+} from '../../row.ts'
 import { type CoveredProvider, notForChat } from './providers.ts'
 
 /** A decided disagreement. It is valid only as long as both sources state what it quotes. */

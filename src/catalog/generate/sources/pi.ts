@@ -6,8 +6,7 @@
 // Without --pi the script looks in node_modules/@earendil-works/pi-ai.
 
 import { z } from 'zod'
-import { decimalOf, type PriceSpec, type RateField } from '../../prices/price-spec.ts'
-import { type CatalogRow, effortWords } from '../../row.ts'
+import { type CatalogRow, decimalOf, effortWords, type PriceSpec, type RateField } from '../../row.ts'
 import type { CatalogSource, SourceModel } from './merge.ts'
 
 const costSchema = z.object({

@@ -1,6 +1,6 @@
 // The providers of the bundled catalog, their names in each source, and facts about all models of a provider.
 
-import type { PriceSpec } from '../../prices/price-spec.ts'
+import type { PriceSpec } from '../../row.ts'
 
 /** Price factors of the models whose names match, by service tier. */
 interface ServiceTierRule {

@@ -4,13 +4,11 @@ import { LRUCache } from 'lru-cache'
 import { type ApiKey, lineOf } from '../../../accounts/account.ts'
 import { networkOf } from '../../../accounts/identity/network.ts'
 import { WindowLimit } from '../../../accounts/identity/sign-in-limits.ts'
-import type { Awaitable } from '../../../async/async.ts'
+import { atMost, type Awaitable } from '../../../async/async.ts'
 import type { InFlight, Kind } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { atMost } from '../../../lru.ts'
 import { plural } from '../../../text/csv.ts'
-import { authenticateEither, type Authentication } from '../authenticate.ts'
-import type { Site } from '../site.ts'
+import { authenticateEither, type Authentication, type Site } from '../caller.ts'
 
 /** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {

@@ -17,7 +17,7 @@ import {
   type Session,
 } from '../../../accounts/account.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { atMost } from '../../../lru.ts'
+import { atMost } from '../../../async/async.ts'
 import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import { keyCreated, Outbox } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'

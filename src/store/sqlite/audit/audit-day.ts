@@ -4,7 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { DayAudit } from '../../../credits/ledger/ledger.ts'
-import { openReader } from '../database/connection.ts'
+import { openReader } from '../database/sqlite.ts'
 import { genesis } from '../ledger/journal.ts'
 import { anchoredHistory, chainOf, checks, consumptionOrder, firstBroken, result } from './audit.ts'
 import type { Row } from '../../schema.ts'

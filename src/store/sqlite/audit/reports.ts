@@ -18,8 +18,7 @@ import {
 } from '../../../credits/ledger/monthly.ts'
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
-import { openReader } from '../database/connection.ts'
-import { orUnavailable } from '../database/sqlite.ts'
+import { openReader, orUnavailable } from '../database/sqlite.ts'
 
 interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'> {
   readonly tx: bigint

@@ -8,7 +8,7 @@ import type {
   RequestPlace,
   RequestQuery,
   RequestReader,
-} from '../../../observe/request-log.ts'
+} from '../../../observe/call-log.ts'
 import { orUnavailable } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 

@@ -5,8 +5,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import { existsSync, statSync } from 'node:fs'
 import type { ResponseStore } from '../../../responses/response-store.ts'
 import type { RetentionFacts, RetentionTimes } from '../../store.ts'
-import { withoutWaiting } from '../database/connection.ts'
-import { isBusy, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { isBusy, orUnavailable, whenNeeded, withoutWaiting } from '../database/sqlite.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 
 const day = 86_400_000

@@ -12,7 +12,7 @@ import {
   type UsageQuery,
   type UsageReport,
   type UsageSum,
-} from '../../../observe/request-log.ts'
+} from '../../../observe/call-log.ts'
 import { one } from '../database/sqlite.ts'
 import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
 

@@ -8,9 +8,10 @@ import type { KeySpend } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
-import { openCallOf } from '../../call-record.ts'
+import { openCallOf } from './calls.ts'
 import type { GroupWrites, WalletSet } from '../../ledger-core.ts'
 import type { Row } from '../../schema.ts'
+import { requireOne } from '../database/sqlite.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000
@@ -364,11 +365,6 @@ function lotOf(row: LotRow): Lot {
 
 function atMost(limit: bigint, value: bigint): bigint {
   return value > limit ? limit : value
-}
-
-/** A write that finds no row means that memory and file disagree: the group is undone and decided again. */
-export function requireOne(changes: number | bigint, what: string): void {
-  if (Number(changes) !== 1) throw new Error(`the ${what} in memory is not the one in the file`)
 }
 
 // How much accounts may owe, and what their calls have spent of loans.

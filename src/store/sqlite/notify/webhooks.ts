@@ -11,8 +11,7 @@ import type {
   WebhookRow,
   WebhookStore,
 } from '../../../notify/webhook.ts'
-import { formatMinor } from '../../../payments/news.ts'
-import type { TopUp } from '../../../payments/top-up.ts'
+import { formatMinor, type TopUp } from '../../../payments/top-up.ts'
 import type { Row } from '../../schema.ts'
 import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 

@@ -1,18 +1,19 @@
 // Top-ups, the messages about them, and what was taken back, on SQLite.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { PaymentNews, ProcessorId } from '../../../payments/news.ts'
 import type {
   AskedRefund,
   EventOutcome,
   EventRecord,
   OpenedUnder,
+  PaymentNews,
   PaymentStore,
+  ProcessorId,
   Reversal,
   TooManyUnpaid,
+  TopUp,
   UnpaidLimit,
-} from '../../../payments/payment-store.ts'
-import type { TopUp } from '../../../payments/top-up.ts'
+} from '../../../payments/top-up.ts'
 import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import { Outbox, topUpCredited } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'

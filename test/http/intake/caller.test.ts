@@ -8,9 +8,9 @@ import {
   sessionCookie,
   setSessionCookie,
   type Site,
-} from '../../../src/http/intake/site.ts'
+} from '../../../src/http/intake/caller.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
-import { checkHeaders } from '../../../src/http/intake/answer.ts'
+import { checkHeaders } from '../../../src/http/route.ts'
 
 const site = (secure: boolean): Site => ({
   url: () => (secure ? 'https://models.example.org' : 'http://localhost:8787'),

@@ -1,11 +1,11 @@
 // Receipts as they are stored: without what their row says already, and as earlier versions wrote them.
 
 import { expect, test } from 'bun:test'
-import { noUsage } from '../../src/conversation/usage.ts'
-import type { Attempt, Served } from '../../src/credits/ledger/ledger.ts'
-import { endedRecordOf, receiptText } from '../../src/store/call-record.ts'
-import type { Row } from '../../src/store/schema.ts'
-import { noon, servedBySim } from '../credits/support.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import type { Attempt, Served } from '../../../src/credits/ledger/ledger.ts'
+import { endedRecordOf, receiptText } from '../../../src/store/sqlite/ledger/calls.ts'
+import type { Row } from '../../../src/store/schema.ts'
+import { noon, servedBySim } from '../../credits/support.ts'
 
 const usage = { ...noUsage, input: 10, output: 5 }
 const lines = [{ item: 'output', quantity: 5, rate: 2n ** 60n, amount: 5n * 2n ** 60n }] as const

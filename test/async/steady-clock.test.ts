@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { faultsToOpen, Health } from '../../src/chat/routing/health.ts'
-import { steadyClock } from '../../src/serve/gateway/gateway-parts.ts'
+import { steadyClock } from '../../src/async/async.ts'
 import { candidateOf, faultOf, stillClock } from '../chat/support.ts'
 
 const hour = 3_600_000

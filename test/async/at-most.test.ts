@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { LRUCache } from 'lru-cache'
-import { SignInLimits } from '../src/accounts/identity/sign-in-limits.ts'
-import { atMost } from '../src/lru.ts'
+import { SignInLimits } from '../../src/accounts/identity/sign-in-limits.ts'
+import { atMost } from '../../src/async/async.ts'
 
 test('a cache holds so many entries, and drops the least recently used', () => {
   const cache = new LRUCache<string, number>(atMost(2))

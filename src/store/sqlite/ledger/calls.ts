@@ -1,0 +1,683 @@
+// Calls in the file: a row of `open_call` from hold to end, then a permanent row of `call`. Hot commands gather their
+// rows and write them at the end of their group.
+
+import type { Database, Statement } from 'bun:sqlite'
+import {
+  completionTokens,
+  noUsage,
+  promptTokens,
+  tokenBuckets,
+  type Usage,
+} from '../../../conversation/usage.ts'
+import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
+import type { Attempt, CallRecord, Ending, Served } from '../../../credits/ledger/ledger.ts'
+import { type Pool, pools } from '../../../credits/pool.ts'
+import type { CallChange, Checkpoint, OpenCall, Pin } from '../../../credits/wallet.ts'
+import type { CallEnd, GroupWrites, ReceiptFacts } from '../../ledger-core.ts'
+import { BulkInsert } from './journal.ts'
+import type { Row } from '../../schema.ts'
+import { isOutage, requireOne } from '../database/sqlite.ts'
+import type { CostLine } from '../../../credits/price.ts'
+import { startOfDay } from '../../../credits/calendar.ts'
+
+type CallWrites = GroupWrites['calls']
+
+/** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
+function nothing() {
+  return {
+    opening: new Map<string, { readonly account: string; open: OpenCall }>(),
+    kept: new Map<string, OpenCall>(),
+    closed: [] as OpenCall[],
+    endedIds: new Set<string>(),
+  }
+}
+
+export class CallTable implements CallWrites {
+  readonly #sql: ReturnType<typeof statements>
+  readonly #opened: BulkInsert
+  readonly #ended: BulkInsert
+  readonly #usage: UsageDays
+  /** What is not in the file yet. */
+  #group = nothing()
+  /** No call has had an id above this one; undefined if that must be read from the file. */
+  #newest: string | undefined
+
+  constructor(database: Database, usage: UsageDays) {
+    this.#sql = statements(database)
+    this.#usage = usage
+    this.#opened = new BulkInsert(
+      database,
+      'open_call',
+      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress',
+    )
+    this.#ended = new BulkInsert(
+      database,
+      'call',
+      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, settle_tx',
+    )
+  }
+
+  /** Opens a call; false when its id has been used before. */
+  open(account: string, open: OpenCall): boolean {
+    const id = open.call
+    if (this.#group.opening.has(id) || this.#group.endedIds.has(id) || this.#isUsed(id)) return false
+    this.#group.opening.set(id, { account, open })
+    return true
+  }
+
+  /** Ids grow with time: one above all that were ever used is new, and the tables need not be asked for it. */
+  #isUsed(id: string): boolean {
+    this.#newest ??= this.#sql.newest.get()!.id
+    if (id <= this.#newest) return this.#sql.used.get(id) !== null
+    this.#newest = id
+    return false
+  }
+
+  keep(open: OpenCall): void {
+    const opening = this.#group.opening.get(open.call)
+    if (opening) opening.open = open
+    else this.#group.kept.set(open.call, open)
+  }
+
+  end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
+    const { open, state, cost, charged, absorbed } = ended
+    // A call that was opened in this very group never becomes a row of `open_call`.
+    if (!this.#group.opening.delete(open.call)) {
+      this.#group.kept.delete(open.call)
+      this.#group.closed.push(open)
+    }
+    this.#group.endedIds.add(open.call)
+    this.#ended.add([
+      open.call,
+      account,
+      open.key,
+      state,
+      open.hold,
+      open.funding.join(','),
+      open.model,
+      open.priceVersion,
+      open.owner,
+      open.openedAt,
+      end.at,
+      end.ending,
+      cost,
+      charged,
+      absorbed,
+      end.receipt?.estimated ? 1 : 0,
+      end.receipt?.served?.upstreamId ?? null,
+      receiptText(end.receipt, end.attempts, open.priceVersion),
+      end.tx,
+    ])
+    const usage = end.receipt?.usage ?? noUsage
+    const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
+    const failed = state === 'voided' ? !isLeft : end.ending === 'provider-cut'
+    this.#usage.add({
+      account,
+      at: end.at,
+      key: open.key,
+      model: open.model,
+      calls: 1,
+      errors: failed ? 1 : 0,
+      inputTokens: promptTokens(usage),
+      outputTokens: completionTokens(usage),
+      cost,
+      charged,
+    })
+    if (end.ending === 'recovered') pass('recovery-written', open.call)
+    for (let n = 0; n < end.attempts.length; n++) {
+      const attempt = end.attempts[n]!
+      if (attempt.outcome === 'served') continue
+      const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
+      this.#sql.attempt.run(open.call, n, attempt.provider, attempt.upstreamId, attemptState, attempt.code)
+    }
+  }
+
+  /** Writes what the group has done so far. */
+  write(): void {
+    for (const { account, open } of this.#group.opening.values()) this.#opened.add(rowOf(account, open))
+    this.#opened.write()
+    passAll('hold-written', this.#group.opening)
+    for (const open of this.#group.kept.values()) {
+      const progress = open.checkpoint === null ? null : checkpointText(open.checkpoint)
+      const { call, owner, hold, leaseUntil } = open
+      requireOne(
+        this.#sql.update.run(hold, pinsText(open.pins), leaseUntil, progress, call, owner).changes,
+        'call',
+      )
+    }
+    passAll('checkpoint-written', this.#group.kept)
+    // The owner fences: a call that another has ended in the meantime undoes the group.
+    for (const { call, owner } of this.#group.closed)
+      requireOne(this.#sql.close.run(call, owner).changes, 'call')
+    this.#ended.write()
+    this.#usage.write()
+    passAll('end-written', this.#group.endedIds)
+    this.#group = nothing()
+  }
+
+  /** Another process may have opened calls. */
+  forgetNewest(): void {
+    this.#newest = undefined
+  }
+
+  /** Forgets what has not been written. */
+  forget(): void {
+    this.forgetNewest()
+    this.#opened.forget()
+    this.#ended.forget()
+    this.#usage.forget()
+    this.#group = nothing()
+  }
+
+  listOpen(): Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>[] {
+    return this.#sql.open.all()
+  }
+
+  /** By our id, or by the id the provider gave its answer. */
+  record(account: string, id: string): CallRecord | undefined {
+    const open = this.#sql.openById.get(id, account)
+    if (open) return openRecordOf(open)
+    const row = this.#sql.byId.get(id, account) ?? this.#sql.byUpstreamId.get(id, account)
+    if (!row) return undefined
+    const drawn = row.settle_tx === null ? [] : this.#sql.drawn.all(row.settle_tx)
+    return endedRecordOf(
+      row,
+      drawn.map(({ lot, pool, amount }) => ({ lot, pool, amount })),
+    )
+  }
+}
+
+function rowOf(account: string, open: OpenCall) {
+  return [
+    open.call,
+    account,
+    open.key,
+    open.hold,
+    pinsText(open.pins),
+    open.funding.join(','),
+    open.model,
+    open.priceVersion,
+    open.keyLimit?.limit ?? null,
+    open.keyLimit?.windowStart ?? null,
+    open.owner,
+    open.leaseUntil,
+    open.openedAt,
+    open.checkpoint === null ? null : checkpointText(open.checkpoint),
+  ] as const
+}
+
+function statements(database: Database) {
+  return {
+    used: database.prepare<{ used: bigint }, [string]>(
+      `SELECT 1 AS used FROM call WHERE id = ?1 UNION ALL SELECT 1 FROM open_call WHERE id = ?1`,
+    ),
+    newest: database.prepare<{ id: string }, []>(
+      `SELECT max(coalesce((SELECT max(id) FROM call), ''), coalesce((SELECT max(id) FROM open_call), '')) AS id`,
+    ),
+    update: database.prepare(
+      `UPDATE open_call SET hold = ?, pins = ?, lease_until = ?, progress = ? WHERE id = ? AND owner = ?`,
+    ) as Statement,
+    close: database.prepare('DELETE FROM open_call WHERE id = ? AND owner = ?') as Statement,
+    attempt: database.prepare(
+      'INSERT INTO attempt (call, n, provider, upstream_id, state, code, est_cost) VALUES (?,?,?,?,?,?,0)',
+    ) as Statement,
+    open: database.prepare<Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
+      'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
+    ),
+    openById: database.prepare<Row<'openCall'>, [string, string]>(
+      'SELECT * FROM open_call WHERE id = ? AND account = ?',
+    ),
+    byId: database.prepare<Row<'call'>, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
+    // The index is in blocks of calls, and each block is asked, the newest first: 10 ms for the oldest id in three million.
+    byUpstreamId: database.prepare<Row<'call'>, [string, string]>(
+      `WITH RECURSIVE block (n) AS (
+         SELECT max(seq) >> 9 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0 ORDER BY 1 DESC),
+       newest (seq) AS (
+         SELECT (SELECT max(seq) FROM call WHERE call.seq >> 9 = n AND upstream_id = ?1 AND account = ?2) FROM block)
+       SELECT * FROM call WHERE seq = (SELECT seq FROM newest WHERE seq IS NOT NULL LIMIT 1)`,
+    ),
+    drawn: database.prepare<{ lot: string; pool: Pool; amount: bigint }, [bigint]>(
+      `SELECT journal.lot, lot.pool, -journal.amount AS amount FROM journal JOIN lot ON lot.id = journal.lot
+       WHERE journal.tx = ? ORDER BY journal.leg`,
+    ),
+  }
+}
+
+// The table of prices: a permanent, dated record of each version, durable with the first hold that names it.
+
+export class PriceRecords {
+  readonly #clock: () => number
+  readonly #insert: Statement
+  readonly #known = new Set<string>()
+  #pending: [version: string, model: string, price: string][] = []
+
+  constructor(database: Database, clock: () => number) {
+    this.#clock = clock
+    this.#insert = database.prepare(
+      'INSERT INTO price_version (version, model, price, recorded_at) VALUES (?,?,?,?) ON CONFLICT (version) DO NOTHING',
+    )
+  }
+
+  /** Notes a version, once; it is written with the next group. */
+  note(version: string, model: string, price: string): void {
+    if (this.#known.has(version)) return
+    this.#known.add(version)
+    this.#pending.push([version, model, price])
+  }
+
+  write(): void {
+    for (const price of this.#pending) this.#insert.run(...price, this.#clock())
+  }
+
+  onCommitted(): void {
+    this.#pending = []
+  }
+}
+
+// A call as stored in the database and read by receipts and recovery.
+
+/**
+ * The receipt of a row with this price version. What the row's columns say is left out, and so are empty buckets: most
+ * calls use three of ten.
+ */
+export function receiptText(
+  facts: ReceiptFacts | null,
+  attempts: readonly Attempt[],
+  priceVersion: string,
+): string | null {
+  // A call that served nothing only has attempts.
+  if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
+  const { usage, lines, served, overLimit } = facts
+  const stored: Writable<StoredReceipt> = {
+    usage: usageFacts(usage),
+    lines: lines.map(lineFacts),
+    served: served && servedFacts(served, priceVersion),
+  }
+  if (overLimit) stored.overLimit = true
+  return JSON.stringify(stored)
+}
+
+/** Nearly always the first attempt is the only one: of that, two numbers say what the rest does not. */
+function servedFacts(served: Served, priceVersion: string): StoredServed {
+  const { provider, upstreamModel, stream, attempts, firstByteMs, totalMs, finishReason } = served
+  const stored: Writable<StoredServed> = {
+    provider,
+    upstreamModel,
+    stream,
+    firstByteMs,
+    totalMs,
+    finishReason,
+  }
+  if (served.priceVersion !== priceVersion) stored.priceVersion = served.priceVersion
+  if (served.unpriced !== undefined && served.unpriced.length > 0) stored.unpriced = served.unpriced
+  const only = attempts[0]
+  if (attempts.length === 1 && only && isPlain(only, provider)) stored.attempt = [only.ms, only.status]
+  else stored.attempts = attempts
+  return stored
+}
+
+function isPlain({ provider, outcome, code, upstreamId, reason }: Attempt, server: string): boolean {
+  return (
+    provider === server && outcome === 'served' && code === null && upstreamId === null && reason === null
+  )
+}
+
+function lineFacts({ item, quantity, rate, amount, round }: CostLine): StoredLine {
+  const facts = [item, quantity, String(rate), String(amount)] as const
+  return round === undefined ? facts : [...facts, round]
+}
+
+export function checkpointText({ usage, cost }: Checkpoint): string {
+  return JSON.stringify({ usage: usageFacts(usage), cost: String(cost) })
+}
+
+function usageFacts(usage: Usage): Partial<Usage> {
+  const facts: { -readonly [Name in keyof Usage]?: Usage[Name] } = {}
+  for (const bucket of tokenBuckets) if (usage[bucket] !== 0) facts[bucket] = usage[bucket]
+  if (usage.toolCalls !== noUsage.toolCalls) facts.toolCalls = usage.toolCalls
+  if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
+  if (usage.billed !== undefined) facts.billed = usage.billed
+  if (usage.serviceTier !== undefined) facts.serviceTier = usage.serviceTier
+  if (usage.searchContext !== undefined) facts.searchContext = usage.searchContext
+  return facts
+}
+
+function usageOf(facts: Partial<Usage>): Usage {
+  return { ...noUsage, ...facts }
+}
+
+/** A JSON array of `lot amount` pairs, so that an audit can sum the pins in SQL. */
+export function pinsText(pins: readonly Pin[]): string {
+  let text = ''
+  for (const pin of pins) text += `${text === '' ? '' : ','}["${pin.lot}",${pin.amount}]`
+  return `[${text}]`
+}
+
+// The amounts are JSON numbers beyond 2^53, which JSON.parse would round.
+const pinPattern = /\["([^"]+)",(\d+)\]/g
+
+export function pinsOf(text: string): Pin[] {
+  return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
+}
+
+export function openCallOf(row: Row<'openCall'>): OpenCall {
+  return {
+    call: row.id,
+    key: row.key,
+    keyLimit:
+      row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
+    funding: row.funding.split(',').filter(isPool),
+    hold: row.hold,
+    pins: pinsOf(row.pins),
+    owner: row.owner,
+    leaseUntil: Number(row.lease_until),
+    checkpoint: checkpointOf(row.progress),
+    model: row.model,
+    priceVersion: row.price_version,
+    openedAt: Number(row.opened_at),
+  }
+}
+
+function isPool(name: string): name is Pool {
+  return (pools as readonly string[]).includes(name)
+}
+
+function checkpointOf(text: string | null): Checkpoint | null {
+  if (text === null) return null
+  const facts = JSON.parse(text) as { usage: Partial<Usage>; cost: string }
+  return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }
+}
+
+export function openRecordOf(row: Row<'openCall'>): CallRecord {
+  return {
+    ...factsOf(row),
+    state: 'open',
+    endedAt: null,
+    cost: 0n,
+    charged: 0n,
+    absorbed: 0n,
+    estimated: false,
+    usage: null,
+    lines: [],
+    ending: null,
+    released: null,
+    served: null,
+    overLimit: false,
+    attempts: [],
+    drawn: [],
+  }
+}
+
+export function endedRecordOf(row: Row<'call'>, drawn: CallRecord['drawn']): CallRecord {
+  const stored = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt | StoredAttempts)
+  const facts = stored !== null && 'usage' in stored ? stored : null
+  const served = facts?.served ? servedOf(facts.served, row) : null
+  return {
+    ...factsOf(row),
+    state: row.state,
+    endedAt: Number(row.ended_at),
+    cost: row.cost,
+    charged: row.charged,
+    absorbed: row.absorbed,
+    estimated: row.estimated === 1n,
+    usage: facts ? usageOf(facts.usage) : null,
+    lines: facts
+      ? facts.lines.map(([item, quantity, rate, amount, round]) => ({
+          item,
+          quantity,
+          rate: BigInt(rate),
+          amount: BigInt(amount),
+          ...(round === undefined ? {} : { round }),
+        }))
+      : [],
+    ending: row.state === 'settled' ? (row.ending as Ending) : null,
+    released: row.state === 'voided' ? row.ending : null,
+    served,
+    overLimit: facts?.overLimit === true,
+    attempts: attemptsOf(
+      stored !== null && 'attempts' in stored ? stored.attempts : (served?.attempts ?? []),
+    ),
+    drawn,
+  }
+}
+
+/** Calls of earlier versions have everything in `served`, whatever the columns say. */
+function servedOf(stored: StoredServed, row: Row<'call'>): Served {
+  const { attempt, attempts, ...facts } = stored
+  return {
+    ...facts,
+    upstreamId: stored.upstreamId ?? row.upstream_id,
+    priceVersion: stored.priceVersion ?? row.price_version,
+    attempts: attempt ? [plainAttempt(stored.provider, ...attempt)] : (attempts ?? []),
+  }
+}
+
+function plainAttempt(provider: string, ms: number, status: number | null): Attempt {
+  return { provider, outcome: 'served', code: null, upstreamId: null, ms, status, reason: null }
+}
+
+/** Calls of earlier versions have attempts without status and reason. */
+function attemptsOf(attempts: readonly Attempt[]): readonly Attempt[] {
+  return attempts.map((attempt) => ({
+    ...attempt,
+    status: attempt.status ?? null,
+    reason: attempt.reason ?? null,
+  }))
+}
+
+function factsOf(row: Row<'openCall'> | Row<'call'>) {
+  return {
+    call: row.id,
+    account: row.account,
+    key: row.key,
+    model: row.model,
+    priceVersion: row.price_version,
+    hold: row.hold,
+    openedAt: Number(row.opened_at),
+  }
+}
+
+interface StoredAttempts {
+  readonly attempts: readonly Attempt[]
+}
+
+type StoredLine = readonly [CostLine['item'], number, string, string, number?]
+
+interface StoredReceipt {
+  readonly usage: Partial<Usage>
+  readonly lines: readonly StoredLine[]
+  readonly served: StoredServed | null
+  readonly overLimit?: true
+}
+
+/** `attempt`: milliseconds and status of the one attempt that served, in place of `attempts`. */
+type StoredServed = Omit<Served, 'upstreamId' | 'priceVersion' | 'attempts'> &
+  Partial<Pick<Served, 'upstreamId' | 'priceVersion' | 'attempts'>> & {
+    readonly attempt?: readonly [ms: number, status: number | null]
+  }
+
+// Usage per day. A call's figures are written in the transaction that ends it, so they always agree with the ledger.
+
+/** What one call, or several of one key and model, adds to a day. */
+export interface UsageAdded {
+  readonly account: string
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly key: string | null
+  readonly model: string
+  readonly calls: number
+  /** Calls that were refused, got no answer, or were broken off by the provider. */
+  readonly errors: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cost: bigint
+  readonly charged: bigint
+}
+
+/** How many refused additions are kept for another try; the rest are only logged. */
+const mostKept = 1_000
+/** How long until the next try, milliseconds. */
+const patienceMs = 60_000
+
+/** A row of an account's day, or of the whole installation's. */
+type Table = 'usage_day' | 'usage_total'
+
+interface Refused {
+  readonly table: Table
+  readonly added: UsageAdded
+  readonly error: unknown
+}
+
+/**
+ * Adds usage within a transaction of the caller, to the days of the account and to those of the whole installation.
+ * What the database refuses must not undo the charge in the same transaction: it is passed to `refused` for the log,
+ * and tried again with a later commit.
+ */
+export class UsageDays {
+  readonly #upserts: Readonly<Record<Table, Statement>>
+  readonly #onRefused: (added: UsageAdded, error: unknown) => void
+  readonly #retryMs: number
+  #added: Writable<UsageAdded>[] = []
+  /** In the transaction under way: what was refused for the first time, and what is in at last. */
+  #refused: Refused[] = []
+  #done = new Set<Refused>()
+  /** Refused earlier. */
+  #kept: Refused[] = []
+  #triedAt = Number.NEGATIVE_INFINITY
+
+  constructor(
+    database: Database,
+    refused: (added: UsageAdded, error: unknown) => void = () => undefined,
+    retryMs = patienceMs,
+  ) {
+    this.#onRefused = refused
+    this.#retryMs = retryMs
+    const sums = `ON CONFLICT DO UPDATE SET calls = calls + ?1, errors = errors + ?2, input_tokens = input_tokens + ?3,
+       output_tokens = output_tokens + ?4, cost = cost + ?5, charged = charged + ?6`
+    this.#upserts = {
+      usage_day: database.prepare(
+        `INSERT INTO usage_day (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, account)
+         VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ${sums}`,
+      ),
+      usage_total: database.prepare(
+        `INSERT INTO usage_total (calls, errors, input_tokens, output_tokens, cost, charged, day, channel, model)
+         VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9) ${sums}`,
+      ),
+    }
+  }
+
+  /** The object is kept, and what comes next for the same row is added to it. */
+  add(added: UsageAdded): void {
+    const last = this.#added.at(-1)
+    if (last !== undefined && isSameRow(last, added)) addTo(last, added)
+    else this.#added.push(added)
+  }
+
+  /** May run several times in one transaction. */
+  write(): void {
+    const written: UsageAdded[] = []
+    for (const added of this.#added.length > 1 ? together(this.#added, rowOfDay) : this.#added)
+      if (this.#tryAdd('usage_day', added)) written.push(added)
+    this.#added = []
+    if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry(written)
+    const copies = written.length > 1 ? together(written.map(copyOf), rowOfTotal) : written
+    for (const added of copies) this.#tryAdd('usage_total', added)
+  }
+
+  onCommitted(): void {
+    if (this.#done.size > 0) this.#kept = this.#kept.filter((kept) => !this.#done.has(kept))
+    this.#done = new Set()
+    for (const refused of this.#refused.splice(0)) {
+      if (this.#kept.length === 0) this.#triedAt = performance.now()
+      if (this.#kept.length < mostKept) this.#kept.push(refused)
+      this.#onRefused(refused.added, refused.error)
+    }
+  }
+
+  /** Forgets what has not been written: those who added it will do so again. */
+  forget(): void {
+    this.#added = []
+    this.#refused = []
+    this.#done = new Set()
+  }
+
+  #retry(written: UsageAdded[]): void {
+    this.#triedAt = performance.now()
+    for (const kept of this.#kept) {
+      if (this.#refusal(kept.table, kept.added) !== undefined) continue
+      this.#done.add(kept)
+      if (kept.table === 'usage_day') written.push(kept.added)
+    }
+  }
+
+  /** Whether it is in. */
+  #tryAdd(table: Table, added: UsageAdded): boolean {
+    const error = this.#refusal(table, added)
+    if (error !== undefined) this.#refused.push({ table, added, error })
+    return error === undefined
+  }
+
+  /** Why the database refuses it; undefined where it is in. Throws when the database cannot be written at all. */
+  #refusal(table: Table, added: UsageAdded): unknown {
+    const { account, at, key, model, calls, errors, cost, charged } = added
+    const [input, output] = [Math.round(added.inputTokens), Math.round(added.outputTokens)]
+    const day = startOfDay(at)
+    const upsert = this.#upserts[table]
+    try {
+      if (table === 'usage_day')
+        upsert.run(calls, errors, input, output, cost, charged, day, key ?? '', model, account)
+      else upsert.run(calls, errors, input, output, cost, charged, day, key === null ? 'app' : 'api', model)
+      return undefined
+    } catch (thrown) {
+      if (isOutage(thrown)) throw thrown
+      return thrown
+    }
+  }
+}
+
+/** What several calls add to one row, added up: calls that end together are often of one key and model. */
+function together(
+  added: readonly Writable<UsageAdded>[],
+  rowOf: (added: UsageAdded) => string,
+): Iterable<UsageAdded> {
+  const rows = new Map<string, Writable<UsageAdded>>()
+  for (const one of added) {
+    const name = rowOf(one)
+    const row = rows.get(name)
+    if (row === undefined) rows.set(name, one)
+    else addTo(row, one)
+  }
+  return rows.values()
+}
+
+function rowOfDay({ account, at, key, model }: UsageAdded): string {
+  return `${account} ${startOfDay(at)} ${key ?? ''} ${model}`
+}
+
+function rowOfTotal({ at, key, model }: UsageAdded): string {
+  return `${startOfDay(at)} ${key === null ? 'app' : 'api'} ${model}`
+}
+
+function copyOf(added: UsageAdded): Writable<UsageAdded> {
+  return { ...added }
+}
+
+function isSameRow(one: UsageAdded, other: UsageAdded): boolean {
+  return (
+    one.key === other.key &&
+    one.model === other.model &&
+    one.account === other.account &&
+    startOfDay(one.at) === startOfDay(other.at)
+  )
+}
+
+function addTo(row: Writable<UsageAdded>, one: UsageAdded): void {
+  row.calls += one.calls
+  row.errors += one.errors
+  row.inputTokens += one.inputTokens
+  row.outputTokens += one.outputTokens
+  row.cost += one.cost
+  row.charged += one.charged
+}
+
+type Writable<T> = { -readonly [Field in keyof T]: T[Field] }
