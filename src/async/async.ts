@@ -4,26 +4,6 @@
 export type Awaitable<T> = T | Promise<T>
 
 /**
- * Continues with the result of `act`, synchronously if it is not a promise: an `await` would cost a round of the
- * microtask queue and let other work in between. `failed` handles what `act` throws or rejects with; without it that
- * reaches the caller.
- */
-export function whenDone<T, R>(
-  act: () => Awaitable<T>,
-  following: (value: T) => Awaitable<R>,
-  failed?: (error: unknown) => Awaitable<R>,
-): Awaitable<R> {
-  let done: Awaitable<T>
-  try {
-    done = act()
-  } catch (error) {
-    if (!failed) throw error
-    return failed(error)
-  }
-  return done instanceof Promise ? done.then(following, failed) : following(done)
-}
-
-/**
  * Resolves when `work` has settled, either way, or `ms` milliseconds have passed. Never rejects. A process that has
  * nothing else to do does not stay for the rest of the time.
  */

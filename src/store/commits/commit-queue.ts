@@ -2,7 +2,6 @@
 // Promises resolve when the commit is durable. Admissions are refused while the disk cannot be written; ends of calls
 // never are.
 
-import { type Awaitable, whenDone } from '../../async/async.ts'
 import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
@@ -54,7 +53,7 @@ export class CommitQueue {
   /** Of those that are kept in memory alone: what found no room. */
   #later: Entry[] = []
   #laterTimer: ReturnType<typeof setTimeout> | undefined
-  /** The commit that is under way, where the database takes its time. */
+  /** The commit that is under way. */
   #committing: Promise<void> | undefined
   #busySince: number | null = null
   #down = false
@@ -69,7 +68,7 @@ export class CommitQueue {
     this.#gathering = new Gathering(
       () => this.#queue.length,
       limits,
-      () => this.#commitGathered(),
+      () => void this.#commitGathered(),
     )
     const sync = transactions.sync && (() => transactions.sync!())
     this.#durability = new Durability(sync, {
@@ -165,18 +164,15 @@ export class CommitQueue {
     while (this.#durability.settled && !this.#durability.lost) await this.#durability.settled
   }
 
-  /** Makes sure that the disk can be written, by writing. Never throws or rejects; a commit under way shows as much. */
-  probe(write: () => void): Awaitable<void> {
+  /** Makes sure that the disk can be written, by writing. Never rejects; a commit under way shows as much. */
+  async probe(write: () => void): Promise<void> {
     if (this.#down || this.#closed || this.#committing) return
-    return this.#alone(() =>
-      whenDone(
-        () => this.#transactions.commit([], write),
-        () => undefined,
-        (error) => {
-          if (this.#faultOf(error) !== 'busy') this.#outage(error)
-        },
-      ),
-    )
+    try {
+      await this.#commit([], write)
+    } catch (error) {
+      if (this.#faultOf(error) !== 'busy') this.#outage(error)
+    }
+    this.#goOn()
   }
 
   #enqueue<T>(need: NeededRows, run: () => unknown, record: unknown, early?: Haste): Promise<T> {
@@ -205,39 +201,36 @@ export class CommitQueue {
     return !this.#durability.syncing || (early !== undefined && !this.#durability.waiting)
   }
 
-  #commitGathered(): void {
-    if (!this.#closed && !this.#down && this.#busySince === null) void this.#flush()
+  async #commitGathered(): Promise<void> {
+    if (!this.#closed && !this.#down && this.#busySince === null) await this.#flush()
     // The holds that were committed during the last sync have waited for this group, to share its sync.
     this.#durability.go()
   }
 
   /** Commits the head of the queue, unless a commit is under way: that one goes on with the queue when it has ended. */
-  #flush(): Awaitable<void> {
+  async #flush(): Promise<void> {
     if (this.#committing) return this.#committing
     const group = this.#queue.splice(0, this.#limits.max)
     if (group.length === 0) return
-    const done = this.#alone(() =>
-      whenDone(
-        () => this.#commitGroup(group),
-        () => {
-          this.#busySince = null
-        },
-        (error) => this.#fail(group, error),
-      ),
-    )
-    if (!(done instanceof Promise)) this.#goOn()
-    return done
+    try {
+      await this.#commitGroup(group)
+    } catch (error) {
+      await this.#fail(group, error)
+      this.#goOn()
+    }
   }
 
-  /** Notes that a commit which takes its time is under way; then goes on with what has been queued meanwhile. */
-  #alone(commit: () => Awaitable<void>): Awaitable<void> {
-    const done = commit()
-    if (!(done instanceof Promise)) return
-    this.#committing = done.finally(() => {
+  /** Runs a transaction, the only one at its time. */
+  async #commit(needs: readonly NeededRows[], work: () => void): Promise<void> {
+    while (this.#committing) await this.#committing
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#committing = promise
+    try {
+      await this.#transactions.commit(needs, work)
+    } finally {
       this.#committing = undefined
-      this.#goOn()
-    })
-    return this.#committing
+      resolve()
+    }
   }
 
   #goOn(): void {
@@ -245,7 +238,7 @@ export class CommitQueue {
   }
 
   /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */
-  #commitGroup(group: Entry[]): Awaitable<void> {
+  async #commitGroup(group: Entry[]): Promise<void> {
     let taken = 0
     const needs = group.map(({ need }) => need)
     const work = () => {
@@ -260,13 +253,15 @@ export class CommitQueue {
     const [first] = group
     if (first && group.length === 1 && this.#syncsItself(first)) {
       this.#durability.timeCommit(() => this.#transactions.commitDurably!(work))
+      this.#busySince = null
       return deliver(first)
     }
-    const commit = () => this.#transactions.commit(needs, work)
-    return whenDone(commit, () => {
-      if (taken < group.length) this.#queue.unshift(...group.slice(taken))
-      this.#answer(group.slice(0, taken))
-    })
+    await this.#commit(needs, work)
+    this.#busySince = null
+    this.#queue.unshift(...group.slice(taken))
+    // Before the answers: what they are followed by waits for the sync under way, if there is one.
+    this.#goOn()
+    this.#answer(group.slice(0, taken))
   }
 
   /**
@@ -302,7 +297,7 @@ export class CommitQueue {
     return fault
   }
 
-  #fail(group: Entry[], error: unknown): Awaitable<void> {
+  async #fail(group: Entry[], error: unknown): Promise<void> {
     for (const entry of group) entry.outcome = null
     const fault = this.#faultOf(error)
     if (fault === 'busy' && this.#waitForLock()) {
@@ -320,24 +315,19 @@ export class CommitQueue {
       group[0]!.reject(new GatewayError('internal_error', { cause: error }))
       return
     }
-    return this.#oneByOne(group)
+    await this.#oneByOne(group)
   }
 
   /** One command of the group is at fault. Each gets a transaction of its own, so that only that one fails. */
-  #oneByOne(group: Entry[]): Awaitable<void> {
-    const [first, ...rest] = group
-    if (!first) return
-    return whenDone(
-      () => this.#commitGroup([first]),
-      () => this.#oneByOne(rest),
-      (error) => {
-        if (this.#faultOf(error) !== 'bug') return this.#fail(group, error)
-        return whenDone(
-          () => this.#fail([first], error),
-          () => this.#oneByOne(rest),
-        )
-      },
-    )
+  async #oneByOne(group: Entry[]): Promise<void> {
+    for (const [at, entry] of group.entries()) {
+      try {
+        await this.#commitGroup([entry])
+      } catch (error) {
+        if (this.#faultOf(error) !== 'bug') return this.#fail(group.slice(at), error)
+        await this.#fail([entry], error)
+      }
+    }
   }
 
   /** What is kept for a client alone may be too large for what room there is: it must not stand before the money. */
@@ -351,29 +341,23 @@ export class CommitQueue {
   }
 
   /** Each alone; none stands in the way of a commit that is under way. */
-  #tryEach(entries: Entry[]): Awaitable<void> {
-    const [first, ...rest] = entries
-    if (!first) return
-    if (this.#closed) first.reject(unavailable(undefined))
-    else if (this.#down || this.#committing) this.#putOff(first)
-    else
-      return whenDone(
-        () => this.#alone(() => this.#tryAlone(first)),
-        () => this.#tryEach(rest),
-      )
-    return this.#tryEach(rest)
+  async #tryEach(entries: Entry[]): Promise<void> {
+    for (const entry of entries) {
+      if (this.#closed) entry.reject(unavailable(undefined))
+      else if (this.#down || this.#committing) this.#putOff(entry)
+      else await this.#tryAlone(entry)
+    }
   }
 
-  #tryAlone(entry: Entry): Awaitable<void> {
-    return whenDone(
-      () => this.#commitGroup([entry]),
-      () => undefined,
-      (error) => {
-        if (this.#closed) entry.reject(error)
-        else if (this.#down || this.#faultOf(error) !== 'bug') this.#putOff(entry)
-        else entry.reject(new GatewayError('internal_error', { cause: error }))
-      },
-    )
+  async #tryAlone(entry: Entry): Promise<void> {
+    try {
+      await this.#commitGroup([entry])
+    } catch (error) {
+      if (this.#closed) entry.reject(error)
+      else if (this.#down || this.#faultOf(error) !== 'bug') this.#putOff(entry)
+      else entry.reject(new GatewayError('internal_error', { cause: error }))
+      this.#goOn()
+    }
   }
 
   /** Leaves the loop to others and tries again; false when the lock has lasted too long. */
@@ -403,41 +387,23 @@ export class CommitQueue {
     this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
   }
 
-  #retryQueue(): Awaitable<void> {
+  async #retryQueue(): Promise<void> {
     if (this.#committing) return this.#committing
-    const touchedAccounts = () =>
-      whenDone(
-        () => this.#transactions.commit([], () => this.#transactions.touch()),
-        () => {
-          this.#down = false
-        },
-        (error) => {
-          // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
-          this.#unwritable?.(error)
-          if (this.#faultOf(error) === 'bug') this.#transactions.forget()
-        },
-      )
-    return whenDone(
-      () => this.#alone(touchedAccounts),
-      () =>
-        whenDone(
-          () => this.#drain(),
-          () => this.#afterRetry(),
-        ),
-    )
-  }
-
-  /** Commits what waits, group by group. */
-  #drain(): Awaitable<void> {
-    while (!this.#down && this.#busySince === null && this.#queue.length > 0) {
-      const flushed = this.#flush()
-      if (flushed instanceof Promise) return flushed.then(() => this.#drain())
+    try {
+      await this.#commit([], () => this.#transactions.touch())
+      this.#down = false
+    } catch (error) {
+      // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
+      this.#unwritable?.(error)
+      if (this.#faultOf(error) === 'bug') this.#transactions.forget()
     }
-  }
-
-  #afterRetry(): void {
-    if (this.#down) return this.#outage()
-    this.#clearSpill()
+    while (!this.#down && this.#busySince === null && this.#queue.length > 0) {
+      await this.#flush()
+      // Before the next group: what has been queued meanwhile need not find its own call in the file.
+      this.#clearSpill()
+    }
+    if (this.#down) this.#outage()
+    else this.#clearSpill()
   }
 
   /** The spill file goes when nothing of it is anywhere but on the disk. */
