@@ -114,7 +114,7 @@ export class MessagesStream implements PassthroughStream {
   readonly #context: AnswerContext
   readonly #decoder: SseDecoder
   readonly #frames: MessageFrames
-  readonly #parser = streamParser()
+  readonly #parser = streamParser('sse')
   readonly #progress = new EventProgress()
 
   constructor(context: AnswerContext, maxEventBytes: number) {

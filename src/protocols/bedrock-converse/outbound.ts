@@ -2,9 +2,10 @@
 
 import { ignoredByClaude } from '../claude/models.ts'
 import { familyOf, lower } from './lower.ts'
-import type { Outbound, Target } from '../protocol.ts'
+import type { Outbound } from '../protocol.ts'
 import { faultOf } from '../faults.ts'
-import { type ParseContext, parserOf, parseWhole } from './parse.ts'
+import { parserWithClientNames, withClientNames } from '../names.ts'
+import { parserOf, parseWhole } from './parse.ts'
 import { type BedrockQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<BedrockQuirks> = {
@@ -14,16 +15,12 @@ export const outbound: Outbound<BedrockQuirks> = {
   defaultQuirks,
   inlinesUrls: true,
   lower,
-  whole: (body, target) => parseWhole(body, contextOf(target)),
-  parser: (target) => parserOf(contextOf(target)),
+  whole: (body, target) => withClientNames(parseWhole(body, target.model), target),
+  parser: (target) => parserWithClientNames(parserOf(target.model), target),
   fault: faultOf,
   ignores: ({ model, reasoning }) => [
     ...ignoredByClaude(model, reasoning),
     ...(familyOf(model).forces === 'nothing' ? ['tool_choice'] : []),
   ],
   embeddings: undefined,
-}
-
-function contextOf({ model, toolNames }: Target<BedrockQuirks>): ParseContext {
-  return { model, toolNames: toolNames ?? {} }
 }

@@ -1,6 +1,6 @@
-// Parses Bedrock's answers: a state machine over stream events, which also parses whole answers.
+// Parses Bedrock's answers: events of a stream, or a whole answer as the same events.
 
-import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
 import {
   count,
   counter,
@@ -9,315 +9,192 @@ import {
   type Usage,
   withUncounted,
 } from '../../conversation/usage.ts'
-import {
-  addText,
-  type BlockState,
-  finishReasonOf,
-  nextCallId,
-  noBlocks,
-  withOpen,
-} from '../claude/content-blocks.ts'
-import { answerTool, reasoningFormat } from '../claude/models.ts'
+import { BlockParser } from '../claude/block-parser.ts'
+import { reasoningFormat } from '../claude/models.ts'
 import { errorEvent, fault, faultOfException } from '../faults.ts'
-import { exceptionPrefix } from '../framing/aws-event-stream.ts'
+import { exceptionIn } from '../framing/aws-event-stream.ts'
+import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
 import type { StreamParser } from '../protocol.ts'
-import { stateParser } from '../state-parser.ts'
 import {
   answerSchema,
   blockSchema,
   citationSchema,
+  type ConverseUsage,
   eventSchemas,
   isClaude,
   type WireDelta,
-  type ConverseUsage,
 } from './schema.ts'
 
-/** What the parser must know of the request. */
-export interface ParseContext {
-  readonly model: string
-  /** The client's tool names, by their names on the wire. */
-  readonly toolNames: Readonly<Record<string, string>>
-}
-
-type Block =
-  | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
-  | { readonly kind: 'reasoning'; readonly index: number }
-  | { readonly kind: 'call'; readonly call: number; readonly json: string }
-  /** A call of the tool that carries a structured answer: its arguments become the text. */
-  | { readonly kind: 'answer'; readonly json: string }
-  /** A call of Amazon's own tools, which the client must not answer. */
-  | { readonly kind: 'foreign' }
-
-interface BedrockState extends BlockState<Block> {
-  readonly ended: boolean
-  readonly reasonings: number
-  /** Where the last text block began: sources may follow in a block without text. */
-  readonly lastText: number
-  readonly stopReason: string | undefined
-  /** Which stop sequence ended the answer, if one did and the model says so. */
-  readonly stopSequence: string | undefined
-  readonly metadata: boolean
-}
-
-type Step = readonly [BedrockState, readonly ChatEvent[]]
-
-function initial(): BedrockState {
-  return {
-    ...noBlocks(),
-    ended: false,
-    reasonings: 0,
-    lastText: 0,
-    stopReason: undefined,
-    stopSequence: undefined,
-    metadata: false,
-  }
-}
+/** The name of an event and what it says. */
+type NamedEvent = readonly [string, unknown]
 
 /** Parses a stream. The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
-export function parserOf(context: ParseContext): StreamParser {
-  return stateParser(
-    initial(),
-    (state, frame) => {
-      if (state.ended) return [state, []]
-      const name = frame.event ?? ''
-      if (!name.startsWith(exceptionPrefix)) return stepEvent(state, name, parseJson(frame.data), context)
-      const error = faultOfException(name.slice(exceptionPrefix.length), frame.data)
-      return [{ ...state, ended: true }, [errorEvent(error)]]
-    },
-    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before its metadata'))]),
-  )
+export function parserOf(model: string): StreamParser {
+  return new ConverseParser(model)
 }
 
 /** A whole answer as the events of an equivalent stream. */
-export function parseWhole(body: unknown, context: ParseContext): readonly ChatEvent[] {
+export function parseWhole(body: unknown, model: string): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
-  if (answer === undefined) {
-    return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
-  }
-  const wire: (readonly [string, unknown])[] = [
+  if (answer === undefined) return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
+  const stop: NamedEvent[] = answer.stopReason == null ? [] : [['messageStop', answer]]
+  return new ConverseParser(model).readAll([
     ['messageStart', {}],
-    ...answer.output.message.content.flatMap(wireEvents),
-    ...(answer.stopReason == null ? [] : [['messageStop', answer] as const]),
+    ...answer.output.message.content.flatMap(eventsOfBlock),
+    ...stop,
     ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
-  ]
-  let state = initial()
-  const events = wire.flatMap(([name, event]) => {
-    const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, name, event, context)
-    state = next
-    return made
-  })
-  if (state.ended) return events
-  return [...events, errorEvent(fault('broken', 'the answer has no stop reason'))]
+  ])
 }
 
 /** The equivalent stream events for one block of a whole answer. */
-function wireEvents(raw: unknown, contentBlockIndex: number): (readonly [string, unknown])[] {
-  const block = blockSchema.parse(raw)
+function eventsOfBlock(raw: unknown, contentBlockIndex: number): NamedEvent[] {
+  const { text, toolUse, image, reasoningContent, citationsContent } = blockSchema.parse(raw)
   const deltas: unknown[] = []
-  if (block.text != null) deltas.push({ text: block.text })
-  if (block.reasoningContent) {
-    const { reasoningText, redactedContent } = block.reasoningContent
+  if (text != null) deltas.push({ text })
+  if (reasoningContent) {
+    const { reasoningText, redactedContent } = reasoningContent
     deltas.push({ reasoningContent: { ...reasoningText, redactedContent } })
   }
-  for (const citation of block.citationsContent?.citations ?? []) deltas.push({ citation })
-  for (const piece of block.citationsContent?.content ?? []) deltas.push({ text: piece.text })
-  if (block.image) deltas.push({ image: block.image })
-  if (block.toolUse?.input != null) deltas.push({ toolUse: { input: JSON.stringify(block.toolUse.input) } })
+  for (const citation of citationsContent?.citations ?? []) deltas.push({ citation })
+  for (const piece of citationsContent?.content ?? []) deltas.push({ text: piece.text })
+  if (image) deltas.push({ image })
+  if (toolUse?.input != null) deltas.push({ toolUse: { input: JSON.stringify(toolUse.input) } })
+  const start: NamedEvent[] = toolUse
+    ? [['contentBlockStart', { contentBlockIndex, start: { toolUse } }]]
+    : []
   return [
-    ...(block.toolUse
-      ? [['contentBlockStart', { contentBlockIndex, start: { toolUse: block.toolUse } }] as const]
-      : []),
-    ...deltas.map((delta) => ['contentBlockDelta', { contentBlockIndex, delta }] as const),
+    ...start,
+    ...deltas.map((delta): NamedEvent => ['contentBlockDelta', { contentBlockIndex, delta }]),
     ['contentBlockStop', { contentBlockIndex }],
   ]
 }
 
-function stepEvent(state: BedrockState, name: string, event: unknown, context: ParseContext): Step {
-  const unreadable = (): Step => failWith(state, `${name} cannot be read`)
-  switch (name) {
-    case 'messageStart':
-      return [state, [{ kind: 'message-start', id: undefined, model: undefined }]]
-    case 'contentBlockStart': {
-      const data = eventSchemas.contentBlockStart.safeParse(event).data
-      if (!data) return unreadable()
-      return startBlock(state, data.contentBlockIndex, data.start.toolUse, context)
-    }
-    case 'contentBlockDelta': {
-      const plain = plainText(event)
-      if (plain !== undefined) return addTextAt(state, plain.index, plain.text)
-      const data = eventSchemas.contentBlockDelta.safeParse(event).data
-      return data ? addDelta(state, data.contentBlockIndex, data.delta, context) : unreadable()
-    }
-    case 'contentBlockStop': {
-      const data = eventSchemas.contentBlockStop.safeParse(event).data
-      return data ? stopBlock(state, data.contentBlockIndex) : unreadable()
-    }
-    case 'messageStop': {
-      const data = eventSchemas.messageStop.safeParse(event).data
-      if (!data) return unreadable()
-      const stopSequence = data.additionalModelResponseFields?.stop_sequence ?? undefined
-      return finish({ ...state, stopReason: data.stopReason, stopSequence }, [])
-    }
-    case 'metadata': {
-      const data = eventSchemas.metadata.safeParse(event).data
-      if (!data) return unreadable()
-      const usage: ChatEvent[] = data.usage
-        ? [{ kind: 'usage', usage: usageOf(data.usage, data.serviceTier?.type) }]
-        : []
-      return finish({ ...state, metadata: true }, usage)
-    }
-    default:
-      return [state, []]
+class ConverseParser extends BlockParser<NamedEvent> {
+  readonly #model: string
+  /** Where the last text block began: sources may follow in a block without text. */
+  #lastText = 0
+  #stopReason: string | undefined
+  /** Which stop sequence ended the answer, if one did and the model says so. */
+  #stopSequence: string | undefined
+  #hasMetadata = false
+
+  constructor(model: string) {
+    super({ lastEvent: 'its metadata' })
+    this.#model = model
   }
-}
 
-// ---- blocks -----------------------------------------------------------------------------------------------
-
-interface WireToolUse {
-  readonly toolUseId: string
-  readonly name: string
-  readonly type?: string | null | undefined
-}
-
-function startBlock(
-  state: BedrockState,
-  index: number,
-  toolUse: WireToolUse | undefined,
-  { toolNames }: ParseContext,
-): Step {
-  if (toolUse === undefined || toolUse.type === 'server_tool_use') {
-    return [withOpen(state, index, { kind: 'foreign' }), []]
+  protected override readFrame(frame: Frame): void {
+    const type = exceptionIn(frame)
+    if (type !== undefined) this.finish(errorEvent(faultOfException(type, frame.data)))
+    else this.read([frame.event ?? '', parseJson(frame.data)])
   }
-  if (toolUse.name === answerTool) {
-    if (state.answered) return [withOpen(state, index, { kind: 'foreign' }), []]
-    return [withOpen({ ...state, answered: true }, index, { kind: 'answer', json: '' }), []]
-  }
-  if (toolUse.name === '') return failWith(state, 'a tool call has no name')
-  const call = state.calls
-  const start: ChatEvent = {
-    kind: 'tool-call-start',
-    choice: 0,
-    call,
-    id: nextCallId(state, toolUse.toolUseId),
-    name: entryOf(toolNames, toolUse.name) ?? toolUse.name,
-    thoughtSignature: undefined,
-  }
-  return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
-}
 
-/** Nearly every event is a text delta only, so it is read without the schema. */
-function plainText(event: unknown): { readonly index: number; readonly text: string } | undefined {
-  if (!isObject(event) || !isObject(event.delta)) return undefined
-  const { contentBlockIndex: index, delta } = event
-  if (typeof delta.text !== 'string' || Object.keys(delta).length > 1) return undefined
-  // JSON can contain numbers beyond a double's range, which the schema refuses.
-  return typeof index === 'number' && Number.isFinite(index) ? { index, text: delta.text } : undefined
-}
-
-function addDelta(state: BedrockState, index: number, delta: WireDelta, context: ParseContext): Step {
-  const open = state.open[index]
-  if (delta.reasoningContent) return addReasoning(state, index, delta.reasoningContent, context)
-  if (delta.citation !== undefined) {
-    const block = textBlock(state, open)
-    return [withOpen(state, index, { ...block, citations: [...block.citations, delta.citation] }), []]
-  }
-  if (delta.toolUse?.input) {
-    if (open?.kind !== 'call' && open?.kind !== 'answer') return [state, []]
-    const next = withOpen(state, index, { ...open, json: open.json + delta.toolUse.input })
-    if (open.kind === 'answer') return addText(next, delta.toolUse.input)
-    return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: delta.toolUse.input }]]
-  }
-  if (delta.image?.source?.bytes) {
-    const mediaType = `image/${delta.image.format ?? 'png'}`
-    return [state, [{ kind: 'image', choice: 0, mediaType, data: delta.image.source.bytes }]]
-  }
-  return delta.text == null ? [state, []] : addTextAt(state, index, delta.text)
-}
-
-/** Text blocks have no start event: their first delta begins them. */
-function addTextAt(state: BedrockState, index: number, text: string): Step {
-  const open = state.open[index]
-  return addText(open?.kind === 'text' ? state : withOpen(state, index, textBlock(state, open)), text)
-}
-
-function textBlock(state: BedrockState, open: Block | undefined): Extract<Block, { kind: 'text' }> {
-  return open?.kind === 'text' ? open : { kind: 'text', start: state.textLength, citations: [] }
-}
-
-function addReasoning(
-  state: BedrockState,
-  index: number,
-  data: NonNullable<WireDelta['reasoningContent']>,
-  { model }: ParseContext,
-): Step {
-  const open = state.open[index]
-  const at = open?.kind === 'reasoning' ? open.index : state.reasonings
-  const next: BedrockState = {
-    ...withOpen(state, index, { kind: 'reasoning', index: at }),
-    reasonings: Math.max(state.reasonings, at + 1),
-  }
-  const format = isClaude(model) ? reasoningFormat : null
-  const detail = data.redactedContent
-    ? ({
-        type: 'reasoning.encrypted',
-        format,
-        index: at,
-        data: redactedData(data.redactedContent, model),
-      } as const)
-    : ({
-        type: 'reasoning.text',
-        format,
-        index: at,
-        text: data.text ?? '',
-        ...(data.signature ? { signature: data.signature } : {}),
-      } as const)
-  return [next, [{ kind: 'reasoning-delta', choice: 0, detail }]]
-}
-
-/** Bedrock encodes Claude's redacted data once more as bytes; decoded, it is valid at every host of Claude. */
-function redactedData(bytes: string, model: string): string {
-  return isClaude(model) ? Buffer.from(bytes, 'base64').toString('utf8') : bytes
-}
-
-function stopBlock(state: BedrockState, index: number): Step {
-  const { [index]: open, ...others } = state.open
-  const closed = { ...state, open: others }
-  switch (open?.kind) {
-    case 'text': {
-      const end = state.textLength
-      const start = end > open.start ? open.start : state.lastText
-      return [{ ...closed, lastText: start }, annotationsOf(open.citations, start, end)]
-    }
-    case 'call': {
-      if (open.json !== '') {
-        return [{ ...closed, brokenCall: closed.brokenCall || !isObject(parseJson(open.json)) }, []]
+  protected override read([name, event]: NamedEvent): void {
+    switch (name) {
+      case 'messageStart':
+        return this.emit({ kind: 'message-start', id: undefined, model: undefined })
+      case 'contentBlockStart': {
+        const data = eventSchemas.contentBlockStart.safeParse(event).data
+        if (!data) break
+        const { contentBlockIndex: index, start } = data
+        const { toolUse } = start
+        if (toolUse !== undefined && toolUse.type !== 'server_tool_use')
+          return this.openCall(index, toolUse.toolUseId, toolUse.name, undefined)
+        this.open.set(index, { kind: 'foreign' })
+        return
       }
-      return [closed, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: '{}' }]]
+      case 'contentBlockDelta': {
+        const plain = plainText(event)
+        if (plain !== undefined) return this.#addTextAt(plain.index, plain.text)
+        const data = eventSchemas.contentBlockDelta.safeParse(event).data
+        if (!data) break
+        return this.#addDelta(data.contentBlockIndex, data.delta)
+      }
+      case 'contentBlockStop': {
+        const data = eventSchemas.contentBlockStop.safeParse(event).data
+        if (!data) break
+        return this.#stop(data.contentBlockIndex)
+      }
+      case 'messageStop': {
+        const data = eventSchemas.messageStop.safeParse(event).data
+        if (!data) break
+        this.#stopReason = data.stopReason
+        this.#stopSequence = data.additionalModelResponseFields?.stop_sequence ?? undefined
+        return this.#endIfComplete()
+      }
+      case 'metadata': {
+        const data = eventSchemas.metadata.safeParse(event).data
+        if (!data) break
+        this.#hasMetadata = true
+        if (data.usage) this.emit({ kind: 'usage', usage: usageOf(data.usage, data.serviceTier?.type) })
+        return this.#endIfComplete()
+      }
+      default:
+        return
     }
-    case 'answer':
-      return open.json === '' ? addText(closed, '{}') : [closed, []]
-    default:
-      return [closed, []]
+    this.fail(`${name} cannot be read`)
+  }
+
+  #addDelta(index: number, { text, toolUse, reasoningContent, citation, image }: WireDelta): void {
+    if (reasoningContent) return this.#addReasoningAt(index, reasoningContent)
+    if (citation !== undefined) {
+      this.openText(index).citations.push(citation)
+      return
+    }
+    if (toolUse?.input) return this.addInput(index, toolUse.input)
+    const data = image?.source?.bytes
+    if (data) {
+      const mediaType = `image/${image.format ?? 'png'}`
+      return this.emit({ kind: 'image', choice: 0, mediaType, data })
+    }
+    if (text != null) this.#addTextAt(index, text)
+  }
+
+  /** Text blocks have no start event: their first delta begins them. */
+  #addTextAt(index: number, text: string): void {
+    this.openText(index)
+    this.addText(text)
+  }
+
+  #addReasoningAt(index: number, data: NonNullable<WireDelta['reasoningContent']>): void {
+    const open = this.open.get(index)
+    const at = open?.kind === 'reasoning' ? open.index : this.openReasoning(index)
+    const head = { format: isClaude(this.#model) ? reasoningFormat : null, index: at }
+    if (data.redactedContent) {
+      const redacted = redactedData(data.redactedContent, this.#model)
+      return this.addReasoning({ type: 'reasoning.encrypted', ...head, data: redacted })
+    }
+    this.addReasoning({
+      type: 'reasoning.text',
+      ...head,
+      text: data.text ?? '',
+      ...(data.signature ? { signature: data.signature } : {}),
+    })
+  }
+
+  #stop(index: number): void {
+    const open = this.close(index)
+    if (open?.kind !== 'text') return
+    const end = this.textLength
+    if (end > open.start) this.#lastText = open.start
+    this.annotate(annotationsOf(open.citations, this.#lastText, end))
+  }
+
+  /** The stop reason comes first, then the counters; both are needed for a proper end. */
+  #endIfComplete(): void {
+    const native = this.#stopReason
+    if (native === undefined || !this.#hasMetadata) return
+    if (spoilt.has(native)) {
+      const message = `The answer ended with ${native}.`
+      return this.finish(errorEvent(fault('unusable-output', message, { providerCode: native })))
+    }
+    const stopSequence = native === 'stop_sequence' ? this.#stopSequence : undefined
+    this.finishWith(entryOf(reasons, native) ?? 'stop', native, {
+      ...(stopSequence !== undefined && { stopSequence }),
+    })
   }
 }
-
-/**
- * Claude's citations stand before the text they are for, in its block; Nova's behind it, in a block of their own. Only
- * those with an address have a place in the wire format.
- */
-function annotationsOf(citations: readonly unknown[], start: number, end: number): ChatEvent[] {
-  return citations.flatMap((raw): ChatEvent[] => {
-    const data = citationSchema.safeParse(raw).data
-    const location = isObject(data?.location) && isObject(data.location.web) ? data.location.web : {}
-    const url = [location.url, data?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
-    if (typeof url !== 'string') return []
-    const annotation = { kind: 'url-citation', url, title: data?.title ?? url, start, end } as const
-    return [{ kind: 'annotation', choice: 0, annotation }]
-  })
-}
-
-// ---- end --------------------------------------------------------------------------------------------------
 
 const reasons: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
@@ -334,33 +211,32 @@ const reasons: Readonly<Record<string, FinishReason>> = {
 /** Answers that the model spoiled: failures rather than a clean finish, not retried because they have been billed. */
 const spoilt = new Set(['malformed_model_output', 'malformed_tool_use'])
 
-/** The stop reason comes first, then the counters; both are needed for a proper end. */
-function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
-  const native = state.stopReason
-  if (native === undefined || !state.metadata) return [state, events]
-  if (spoilt.has(native)) {
-    const error = fault('unusable-output', `The answer ended with ${native}.`, { providerCode: native })
-    return [{ ...state, ended: true }, [...events, errorEvent(error)]]
-  }
-  const finished: ChatEvent[] = [
-    {
-      kind: 'choice-finish',
-      choice: 0,
-      reason: finishReasonOf(entryOf(reasons, native) ?? 'stop', state),
-      native,
-      ...(native === 'stop_sequence' && state.stopSequence !== undefined
-        ? { stopSequence: state.stopSequence }
-        : {}),
-    },
-    { kind: 'finish' },
-  ]
-  return [{ ...state, ended: true }, [...events, ...finished]]
+/** Nearly every event is a text delta only, so it is read without the schema. */
+function plainText(event: unknown): { readonly index: number; readonly text: string } | undefined {
+  if (!isObject(event) || !isObject(event.delta)) return undefined
+  const { contentBlockIndex: index, delta } = event
+  if (typeof delta.text !== 'string' || Object.keys(delta).length > 1) return undefined
+  // JSON can contain numbers beyond a double's range, which the schema refuses.
+  return typeof index === 'number' && Number.isFinite(index) ? { index, text: delta.text } : undefined
 }
 
-// ---- pieces -----------------------------------------------------------------------------------------------
+/** Bedrock encodes Claude's redacted data once more as bytes; decoded, it is valid at every host of Claude. */
+function redactedData(bytes: string, model: string): string {
+  return isClaude(model) ? Buffer.from(bytes, 'base64').toString('utf8') : bytes
+}
 
-function failWith(state: BedrockState, message: string): Step {
-  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
+/**
+ * Claude's citations stand before the text they are for, in its block; Nova's behind it, in a block of their own. Only
+ * those with an address have a place in the wire format.
+ */
+function annotationsOf(citations: readonly unknown[], start: number, end: number): Annotation[] {
+  return citations.flatMap((raw): Annotation[] => {
+    const data = citationSchema.safeParse(raw).data
+    const location = isObject(data?.location) && isObject(data.location.web) ? data.location.web : {}
+    const url = [location.url, data?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
+    if (typeof url !== 'string') return []
+    return [{ kind: 'url-citation', url, title: data?.title ?? url, start, end }]
+  })
 }
 
 // Converts Bedrock's counters to disjoint buckets: cached tokens are separate from the input, reasoning is inside the

@@ -6,6 +6,11 @@ import { boundFrame, type Frame, maxFrameCharacters, OversizedFrame } from './ss
 /** Prefix of the name of a frame that is an exception, followed by its type. Its data is `{"message": …}`. */
 export const exceptionPrefix = 'exception:'
 
+/** The type of Amazon's exception that a frame holds; undefined where it holds none. */
+export function exceptionIn({ event }: Frame): string | undefined {
+  return event?.startsWith(exceptionPrefix) ? event.slice(exceptionPrefix.length) : undefined
+}
+
 const preludeBytes = 12
 const checksumBytes = 4
 const utf8 = new TextDecoder()

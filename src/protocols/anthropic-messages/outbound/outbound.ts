@@ -3,7 +3,7 @@
 import { ignoredByClaude } from '../../claude/models.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough.ts'
-import { chunkParser, faultOf, parseWhole, streamParser } from './parse.ts'
+import { faultOf, parseWhole, streamParser } from './parse.ts'
 import { lower } from './lower.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 import { ownSearch } from '../../claude/tools.ts'
@@ -20,7 +20,7 @@ export const outbound: Outbound<AnthropicQuirks> = {
   lower,
   ownSearch,
   whole: parseWhole,
-  parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
+  parser: ({ quirks }) => streamParser(quirks.framing),
   fault: faultOf,
   ignores: ({ model, reasoning }) => ignoredByClaude(model, reasoning),
   embeddings: undefined,

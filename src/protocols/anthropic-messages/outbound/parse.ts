@@ -1,102 +1,52 @@
-// Parses Anthropic's answers: a state machine over stream events, which also parses whole messages.
+// Parses Anthropic's answers: events of a stream, or a whole message as the same events.
 
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { count } from '../../../conversation/usage.ts'
-import {
-  addText,
-  type BlockState,
-  finishReasonOf,
-  nextCallId,
-  noBlocks,
-  withOpen,
-} from '../../claude/content-blocks.ts'
-import { answerTool, compactionId, reasoningFormat } from '../../claude/models.ts'
+import { BlockParser } from '../../claude/block-parser.ts'
+import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork, searchItem } from '../../claude/tools.ts'
 import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'
-import { exceptionPrefix } from '../../framing/aws-event-stream.ts'
+import { exceptionIn } from '../../framing/aws-event-stream.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { entryOf, isJson, isObject, parseAnswer, parseJson } from '../../lenient.ts'
+import { entryOf, isObject, parseAnswer, parseJson } from '../../lenient.ts'
 import type { StreamParser } from '../../protocol.ts'
-import { stateParser } from '../../state-parser.ts'
-import { eventsOfCompletion } from './lower.ts'
+import type { AnthropicQuirks } from './quirks.ts'
 import {
   citationSchema,
   errorSchema,
   mergeUsage,
   messageSchema,
+  type MessagesUsage,
   readBlock,
   readUsage,
   usageOf,
   type WireBlock,
-  type MessagesUsage,
+  type WireError,
 } from './schema.ts'
 
-/** A content block that has started but not stopped. */
-type OpenBlock =
-  | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
-  | { readonly kind: 'reasoning'; readonly index: number }
-  | { readonly kind: 'call'; readonly call: number; readonly json: string; readonly input: unknown }
-  /** A call of the tool that carries a structured answer: its arguments become the text. */
-  | { readonly kind: 'answer'; readonly json: string; readonly input: unknown }
-  /** A call of the provider's own search, to be returned with the next turn. */
-  | { readonly kind: 'work'; readonly id: string; readonly json: string; readonly input: unknown }
-  /** A call of another provider tool, which the client must not answer. */
-  | { readonly kind: 'foreign' }
-
-interface ParserState extends BlockState<OpenBlock> {
-  readonly ended: boolean
-  readonly reasonings: number
-  /** What the provider's own search looks for. */
-  readonly query: string
-  /** How often it has found something. */
-  readonly searches: number
-  readonly usage: MessagesUsage | undefined
-  readonly stopReason: string | undefined
-  readonly stopSequence?: string
-}
-
-type Step = readonly [ParserState, readonly ChatEvent[]]
-
-function initialState(): ParserState {
-  return {
-    ...noBlocks(),
-    ended: false,
-    reasonings: 0,
-    query: '',
-    searches: 0,
-    usage: undefined,
-    stopReason: undefined,
-  }
-}
+type Framing = AnthropicQuirks['framing']
 
 /** Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. */
-export function streamParser(): StreamParser {
-  return stateParser(
-    initialState(),
-    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before message_stop'))]),
-    {
-      opening: '"type":"text_delta","text":"',
-      after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
-    },
-  )
+export function streamParser(framing: Framing): StreamParser {
+  return new MessagesParser(framing)
 }
 
 /** A whole message as the events of an equivalent stream. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const failure = errorSchema.safeParse(body)
-  if (failure.success) {
-    return [errorEvent(faultOfEvent(failure.data.error.type, failure.data.error.message))]
-  }
-  const message = messageSchema.safeParse(body)
-  const completion = eventsOfCompletion(body)
-  if (completion !== undefined) return eventsOf(completion)
-  if (!message.success) {
-    return [errorEvent(fault('broken', 'the answer is not a message of this protocol'))]
-  }
-  const { id, model, content, usage, stop_reason, stop_sequence, stop_details } = message.data
-  return eventsOf([
+  if (failure.success) return [errorEvent(faultOfEvent(failure.data.error))]
+  const wire = eventsOfCompletion(body) ?? eventsOfMessage(body)
+  if (wire === undefined) return [errorEvent(fault('broken', 'the answer is not a message of this protocol'))]
+  return new MessagesParser('sse').readAll(wire)
+}
+
+/** The events that stream a message; undefined for anything else. */
+function eventsOfMessage(body: unknown): readonly unknown[] | undefined {
+  const message = messageSchema.safeParse(body).data
+  if (message === undefined) return undefined
+  const { id, model, content, usage, stop_reason, stop_sequence, stop_details } = message
+  return [
     { type: 'message_start', message: { id, model, usage } },
     ...content.flatMap((block, index) => [
       { type: 'content_block_start', index, content_block: block },
@@ -104,270 +54,210 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
     ]),
     { type: 'message_delta', delta: { stop_reason, stop_sequence, stop_details } },
     { type: 'message_stop' },
-  ])
+  ]
 }
 
-/** What these events of a whole answer mean together. */
-function eventsOf(wire: readonly unknown[]): readonly ChatEvent[] {
-  const [state, events] = stepAll(initialState(), wire)
-  return state.ended ? events : [...events, ...fail(state, 'the answer has no stop reason')[1]]
-}
+class MessagesParser extends BlockParser<unknown> {
+  readonly #framing: Framing
+  /** What the provider's own search looks for. */
+  #query = ''
+  /** How often it has found something. */
+  #searches = 0
+  #usage: MessagesUsage | undefined
+  #stopReason: string | undefined
+  #stopSequence: string | undefined
 
-function stepAll(before: ParserState, wire: readonly unknown[]): Step {
-  let state = before
-  const events: ChatEvent[] = []
-  for (const event of wire) {
-    const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, event)
-    state = next
-    events.push(...made)
+  constructor(framing: Framing) {
+    super({ lastEvent: 'message_stop', beforeText: '"type":"text_delta","text":"' })
+    this.#framing = framing
   }
-  return [state, events]
-}
 
-function stepFrame(state: ParserState, frame: Frame): Step {
-  if (frame.data === '' || frame.data === '[DONE]') return [state, []]
-  const event = parseAnswer(frame.data)
-  return event === undefined ? fail(state, 'a stream event is not JSON') : stepEvent(state, event)
-}
-
-function stepEvent(state: ParserState, event: unknown): Step {
-  const type = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined
-  switch (type) {
-    case 'message_start': {
-      const { message } = event as JsonObject
-      if (!isObject(message)) return fail(state, 'message_start has no message')
-      const id = nameOf(message.id)
-      const [next, counted] = withUsage({ ...state, seed: id || state.seed }, message.usage)
-      return [next, [{ kind: 'message-start', id, model: nameOf(message.model) }, ...counted]]
+  protected override readFrame(frame: Frame): void {
+    let { data } = frame
+    if (this.#framing === 'aws-event-stream') {
+      // Amazon's own exceptions end the answer like an `error` event.
+      const type = exceptionIn(frame)
+      if (type !== undefined) return this.finish(errorEvent(faultOfException(type, data)))
+      data = unwrapChunk(data)
     }
-    case 'content_block_start': {
-      const { index, content_block } = event as JsonObject
-      const block = readBlock(content_block)
-      return isIndex(index) && block !== undefined
-        ? startBlock(state, index, block)
-        : fail(state, 'content_block_start has no block')
-    }
-    case 'content_block_delta': {
-      // The most frequent event, so it is read field by field instead of with a schema.
-      const { index, delta } = event as JsonObject
-      return isIndex(index) && isObject(delta) && typeof delta.type === 'string'
-        ? addDelta(state, index, delta)
-        : fail(state, 'content_block_delta has no delta')
-    }
-    case 'content_block_stop': {
-      const { index } = event as JsonObject
-      return isIndex(index) ? stopBlock(state, index) : [state, []]
-    }
-    case 'message_delta': {
-      const { delta, usage } = event as JsonObject
-      const { stop_reason, stop_sequence, stop_details } = isObject(delta) ? delta : {}
-      const [next, counted] = withUsage(state, usage)
-      const stopReason = nameOf(stop_reason) ?? next.stopReason
-      const stopped = typeof stop_sequence === 'string' ? { stopSequence: stop_sequence } : {}
-      return [{ ...next, stopReason, ...stopped }, [...refusal(stop_details), ...counted]]
-    }
-    case 'message_stop':
-      return finish(state)
-    case 'error': {
-      const parsed = errorSchema.safeParse(event)
-      const fault = parsed.success
-        ? faultOfEvent(parsed.data.error.type, parsed.data.error.message)
-        : faultOfEvent(undefined, undefined)
-      return [{ ...state, ended: true }, [errorEvent(fault)]]
-    }
-    case undefined:
-    case 'completion': {
-      const wire = eventsOfCompletion(event)
-      return wire === undefined ? fail(state, 'a stream event has no type') : stepAll(state, wire)
-    }
-    default:
-      // `ping` and future events: the protocol's versioning policy allows ignoring new ones.
-      return [state, []]
+    if (data === '' || data === '[DONE]') return
+    const event = parseAnswer(data)
+    if (event === undefined) this.fail('a stream event is not JSON')
+    else this.read(event)
   }
-}
 
-function withUsage(state: ParserState, counted: unknown): Step {
-  const read = readUsage(counted)
-  if (read === undefined) return [state, []]
-  const usage = mergeUsage(state.usage, read)
-  return [{ ...state, usage }, [{ kind: 'usage', usage: usageOf(usage) }]]
-}
-
-function startBlock(state: ParserState, index: number, block: WireBlock): Step {
-  switch (block.type) {
-    case 'text': {
-      const open: OpenBlock = { kind: 'text', start: state.textLength, citations: block.citations }
-      return addText(withOpen(state, index, open), block.text)
-    }
-    case 'thinking': {
-      const [next, at] = openReasoning(state, index)
-      // A block with withheld text still has a signature; both must be returned.
-      const any = block.thinking !== '' || block.signature !== ''
-      return [next, any ? [thinking(at, block.thinking, block.signature)] : []]
-    }
-    case 'redacted_thinking': {
-      const [next, at] = openReasoning(state, index)
-      return [next, [reasoning({ type: 'reasoning.encrypted', index: at, data: block.data })]]
-    }
-    case 'compaction': {
-      const [next, at] = openReasoning(state, index)
-      return [next, typeof block.content === 'string' ? [compaction(at, block.content)] : []]
-    }
-    case 'tool_use': {
-      if (block.name === answerTool) {
-        if (state.answered) return [withOpen(state, index, { kind: 'foreign' }), []]
-        const next: ParserState = { ...state, answered: true }
-        return [withOpen(next, index, { kind: 'answer', json: '', input: block.input }), []]
+  protected override read(event: unknown): void {
+    const { type, index, message, content_block, delta, usage }: JsonObject = isObject(event) ? event : {}
+    switch (type) {
+      case 'message_start': {
+        if (!isObject(message)) return this.fail('message_start has no message')
+        const id = textIn(message.id)
+        this.seed = id || this.seed
+        this.emit({ kind: 'message-start', id, model: textIn(message.model) })
+        return this.#count(message.usage)
       }
-      return startCall(state, index, block)
+      case 'content_block_start': {
+        const block = readBlock(content_block)
+        if (isIndex(index) && block !== undefined) return this.#start(index, block)
+        return this.fail('content_block_start has no block')
+      }
+      case 'content_block_delta':
+        // The most frequent event, so it is read field by field instead of with a schema.
+        if (isIndex(index) && isObject(delta) && typeof delta.type === 'string')
+          return this.#addDelta(index, delta)
+        return this.fail('content_block_delta has no delta')
+      case 'content_block_stop':
+        return isIndex(index) ? this.#stop(index) : undefined
+      case 'message_delta': {
+        const { stop_reason, stop_sequence, stop_details } = isObject(delta) ? delta : {}
+        this.#stopReason = textIn(stop_reason) ?? this.#stopReason
+        this.#stopSequence = textIn(stop_sequence) ?? this.#stopSequence
+        // Why the model declined, where it says so.
+        const refusal = isObject(stop_details) ? textIn(stop_details.explanation) : undefined
+        if (refusal) this.emit({ kind: 'refusal-delta', choice: 0, text: refusal })
+        return this.#count(usage)
+      }
+      case 'message_stop':
+        return this.#end()
+      case 'error':
+        return this.finish(errorEvent(faultOfEvent(errorSchema.safeParse(event).data?.error ?? {})))
+      case undefined:
+      case 'completion': {
+        const wire = eventsOfCompletion(event)
+        if (wire === undefined) return this.fail('a stream event has no type')
+        for (const each of wire) this.read(each)
+        return
+      }
+      // `ping` and future events: the protocol's versioning policy allows ignoring new ones.
     }
-    case 'server_tool_use': {
-      const { id, name, input } = block
-      const isSearch = name === 'web_search'
-      return [
-        withOpen(state, index, isSearch ? { kind: 'work', id, json: '', input } : { kind: 'foreign' }),
-        [],
-      ]
-    }
-    case 'web_search_tool_result': {
-      const { tool_use_id, content } = block
-      const [next, events] = addWork(state, {
-        type: block.type,
-        tool_use_id,
-        content: (content ?? []) as Json,
-      })
-      const item = searchItem(state.query, content)
-      const search = String(tool_use_id)
-      const [counted, usage] = item.status === 'failed' ? [next, []] : addSearch(next)
-      return [counted, [...events, { kind: 'gateway-item', choice: 0, item, search }, ...usage]]
-    }
-    default:
-      return [withOpen(state, index, { kind: 'foreign' }), []]
   }
-}
 
-function startCall(state: ParserState, index: number, { id: theirs, name, input }: WireBlock): Step {
-  if (name === '') return fail(state, 'a tool call has no name')
-  const call = state.calls
-  const id = nextCallId(state, theirs)
-  const next = withOpen(state, index, { kind: 'call', call, json: '', input })
-  return [
-    { ...next, calls: call + 1 },
-    [{ kind: 'tool-call-start', choice: 0, call, id, name, thoughtSignature: undefined }],
-  ]
-}
-
-/** A search with results is billed even if nothing else of the answer arrives. */
-function addSearch(before: ParserState): Step {
-  const state = { ...before, searches: before.searches + 1 }
-  const { usage, searches } = state
-  if (usage === undefined || count(usage.server_tool_use?.web_search_requests) >= searches) return [state, []]
-  const counted = { ...usage, server_tool_use: { ...usage.server_tool_use, web_search_requests: searches } }
-  return [{ ...state, usage: counted }, [{ kind: 'usage', usage: usageOf(counted) }]]
-}
-
-/** The steps of the provider's own search, carried along as reasoning. */
-function addWork(state: ParserState, block: JsonObject): Step {
-  const detail = detailOfWork(block, state.reasonings)
-  if (detail === undefined) return [state, []]
-  const reasonings = state.reasonings + 1
-  return [{ ...state, reasonings }, [{ kind: 'reasoning-delta', choice: 0, detail }]]
-}
-
-function addDelta(state: ParserState, index: number, delta: JsonObject): Step {
-  switch (delta.type) {
-    case 'text_delta':
-      return addText(state, text(delta.text))
-    case 'input_json_delta':
-      return addInput(state, index, text(delta.partial_json))
-    case 'thinking_delta':
-      return addThinking(state, index, text(delta.thinking), '')
-    case 'signature_delta':
-      return addThinking(state, index, '', text(delta.signature))
-    case 'compaction_delta': {
-      const open = state.open[index]
-      if (open?.kind !== 'reasoning' || typeof delta.content !== 'string') return [state, []]
-      return [state, [compaction(open.index, delta.content)]]
-    }
-    case 'citations_delta': {
-      const open = state.open[index]
-      if (open?.kind !== 'text') return [state, []]
-      return [withOpen(state, index, { ...open, citations: [...open.citations, delta.citation] }), []]
-    }
-    default:
-      return [state, []]
+  #count(counted: unknown): void {
+    const usage = readUsage(counted)
+    if (usage === undefined) return
+    this.#usage = mergeUsage(this.#usage, usage)
+    this.emit({ kind: 'usage', usage: usageOf(this.#usage) })
   }
-}
 
-function addInput(state: ParserState, index: number, piece: string): Step {
-  const open = state.open[index]
-  if (piece === '' || !(open?.kind === 'call' || open?.kind === 'answer' || open?.kind === 'work'))
-    return [state, []]
-  const next = withOpen(state, index, { ...open, json: open.json + piece })
-  if (open.kind === 'answer') return addText(next, piece)
-  if (open.kind === 'work') return [next, []]
-  return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: piece }]]
-}
-
-function addThinking(state: ParserState, index: number, piece: string, signature: string): Step {
-  const open = state.open[index]
-  if (open?.kind !== 'reasoning' || (piece === '' && signature === '')) return [state, []]
-  return [state, [thinking(open.index, piece, signature)]]
-}
-
-function stopBlock(state: ParserState, index: number): Step {
-  const open = state.open[index]
-  if (open === undefined) return [state, []]
-  const { [index]: _, ...others } = state.open
-  const closed = { ...state, open: others }
-  switch (open.kind) {
-    case 'text':
-      // A citation comes before its text, so its range is known only when the block is complete.
-      return [
-        closed,
-        webAnnotations(open.citations, open.start, state.textLength).map((annotation) => ({
-          kind: 'annotation',
-          choice: 0,
-          annotation,
-        })),
-      ]
-    case 'call': {
-      if (open.json !== '') return [{ ...closed, brokenCall: closed.brokenCall || !isJson(open.json) }, []]
-      return [
-        closed,
-        [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: inputText(open.input) }],
-      ]
+  #start(index: number, block: WireBlock): void {
+    // A block that begins where another is open takes its place.
+    if (block.type !== 'web_search_tool_result') this.open.delete(index)
+    switch (block.type) {
+      case 'text':
+        this.openText(index, block.citations)
+        return this.addText(block.text)
+      case 'thinking': {
+        const at = this.openReasoning(index)
+        // A block with withheld text still has a signature; both must be returned.
+        return this.#addThinking(at, block.thinking, block.signature)
+      }
+      case 'redacted_thinking':
+        return this.addReasoning({
+          type: 'reasoning.encrypted',
+          format: reasoningFormat,
+          index: this.openReasoning(index),
+          data: block.data,
+        })
+      case 'compaction':
+        return this.#addCompaction(this.openReasoning(index), block.content)
+      case 'tool_use':
+        return this.openCall(index, block.id, block.name, block.input)
+      case 'web_search_tool_result':
+        return this.#addResult(block)
+      case 'server_tool_use':
+        if (block.name === 'web_search') {
+          this.open.set(index, { kind: 'search', id: block.id, json: '', input: block.input })
+          return
+        }
     }
-    case 'work': {
-      const input = open.json === '' ? open.input : parseJson(open.json)
-      const block = { type: 'server_tool_use', id: open.id, name: 'web_search', input: (input ?? {}) as Json }
-      const query = isObject(input) ? text(input.query) : ''
-      const [next, events] = addWork({ ...closed, query }, block)
-      return [next, [...events, { kind: 'search-start', choice: 0, search: open.id, query }]]
-    }
-    case 'answer':
-      return open.json === '' ? addText(closed, inputText(open.input)) : [closed, []]
-    default:
-      return [closed, []]
+    this.open.set(index, { kind: 'foreign' })
   }
-}
 
-function finish(state: ParserState): Step {
-  if (state.stopReason === undefined) return fail(state, 'the answer ended without a stop reason')
-  return [
-    { ...state, ended: true },
-    [
-      {
-        kind: 'choice-finish',
-        choice: 0,
-        reason: finishReasonOf(entryOf(finishReasons, state.stopReason) ?? 'stop', state),
-        native: state.stopReason,
-        ...(state.stopSequence !== undefined && { stopSequence: state.stopSequence }),
-        ...(state.stopReason === 'pause_turn' && { paused: true }),
-      },
-      { kind: 'finish' },
-    ],
-  ]
+  #addDelta(index: number, delta: JsonObject): void {
+    const open = this.open.get(index)
+    switch (delta.type) {
+      case 'text_delta':
+        this.addsOnlyText = true
+        return this.addText(textIn(delta.text) ?? '')
+      case 'input_json_delta':
+        return this.addInput(index, textIn(delta.partial_json) ?? '')
+      case 'thinking_delta':
+        return open?.kind === 'reasoning' ? this.#addThinking(open.index, delta.thinking, '') : undefined
+      case 'signature_delta':
+        return open?.kind === 'reasoning' ? this.#addThinking(open.index, '', delta.signature) : undefined
+      case 'compaction_delta':
+        return open?.kind === 'reasoning' ? this.#addCompaction(open.index, delta.content) : undefined
+      case 'citations_delta':
+        if (open?.kind === 'text') open.citations.push(delta.citation)
+    }
+  }
+
+  #stop(index: number): void {
+    const open = this.close(index)
+    // A citation comes before its text, so its range is known only when the block is complete.
+    if (open?.kind === 'text') this.annotate(webAnnotations(open.citations, open.start, this.textLength))
+    if (open?.kind !== 'search') return
+    const input = open.json === '' ? open.input : parseJson(open.json)
+    this.#query = (isObject(input) ? textIn(input.query) : undefined) ?? ''
+    this.#addWork({
+      type: 'server_tool_use',
+      id: open.id,
+      name: 'web_search',
+      input: (input ?? {}) as Json,
+    })
+    this.emit({ kind: 'search-start', choice: 0, search: open.id, query: this.#query })
+  }
+
+  #addThinking(index: number, thinking: unknown, signed: unknown): void {
+    const [text = '', signature = ''] = [textIn(thinking), textIn(signed)]
+    if (text === '' && signature === '') return
+    this.addReasoning({
+      type: 'reasoning.text',
+      format: reasoningFormat,
+      index,
+      text,
+      ...(signature === '' ? {} : { signature }),
+    })
+  }
+
+  #addCompaction(index: number, summary: unknown): void {
+    if (typeof summary !== 'string') return
+    const type = 'reasoning.summary'
+    this.addReasoning({ type, format: reasoningFormat, index, id: compactionId, summary })
+  }
+
+  /** A step of the provider's own search, carried along as reasoning. */
+  #addWork(block: JsonObject): void {
+    const detail = detailOfWork(block, this.nextReasoning)
+    if (detail === undefined) return
+    this.nextReasoning++
+    this.addReasoning(detail)
+  }
+
+  #addResult({ type, tool_use_id, content }: WireBlock): void {
+    this.#addWork({ type, tool_use_id, content: (content ?? []) as Json })
+    const item = searchItem(this.#query, content)
+    this.emit({ kind: 'gateway-item', choice: 0, item, search: tool_use_id })
+    if (item.status === 'failed') return
+    this.#searches++
+    // A search with results is billed even if nothing else of the answer arrives.
+    const counted = this.#usage?.server_tool_use
+    if (this.#usage === undefined || count(counted?.web_search_requests) >= this.#searches) return
+    this.#usage = {
+      ...this.#usage,
+      server_tool_use: { ...counted, web_search_requests: this.#searches },
+    }
+    this.emit({ kind: 'usage', usage: usageOf(this.#usage) })
+  }
+
+  #end(): void {
+    const native = this.#stopReason
+    if (native === undefined) return this.fail('the answer ended without a stop reason')
+    this.finishWith(entryOf(finishReasons, native) ?? 'stop', native, {
+      ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
+      ...(native === 'pause_turn' && { paused: true }),
+    })
+  }
 }
 
 const finishReasons: Readonly<Record<string, FinishReason>> = {
@@ -381,53 +271,37 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   refusal: 'content_filter',
 }
 
-// ---- pieces -----------------------------------------------------------------------------------------------
+/** What Bedrock's direct invocation wraps in a chunk: an event of Claude's, as base64. */
+function unwrapChunk(data: string): string {
+  const chunk = parseJson(data)
+  return Buffer.from((isObject(chunk) && textIn(chunk.bytes)) || '', 'base64').toString('utf8')
+}
 
 function isIndex(value: unknown): value is number {
   return Number.isFinite(value)
 }
 
-/** A name or a word, where there is one. */
-function nameOf(value: unknown): string | undefined {
+/** A text, where there is one: a field of another type must not lose the rest. */
+function textIn(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** A text field of a delta; a missing or invalid one must not lose the rest. */
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
+// The older text completion protocol, which Claude 2 and Claude Instant still use at Amazon.
 
-function fail(state: ParserState, message: string): Step {
-  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
-}
-
-function openReasoning(state: ParserState, index: number): readonly [ParserState, number] {
-  const at = state.reasonings
-  return [{ ...withOpen(state, index, { kind: 'reasoning', index: at }), reasonings: at + 1 }, at]
-}
-
-/** Why the model declined, where it says so. */
-function refusal(details: unknown): readonly ChatEvent[] {
-  const text = isObject(details) ? nameOf(details.explanation) : undefined
-  return text ? [{ kind: 'refusal-delta', choice: 0, text }] : []
-}
-
-type ReasoningEvent = Extract<ChatEvent, { kind: 'reasoning-delta' }>
-
-function reasoning(detail: Omit<ReasoningEvent['detail'], 'format'>): ReasoningEvent {
-  return { kind: 'reasoning-delta', choice: 0, detail: { ...detail, format: reasoningFormat } }
-}
-
-function thinking(index: number, text: string, signature: string): ReasoningEvent {
-  return reasoning({ type: 'reasoning.text', index, text, ...(signature === '' ? {} : { signature }) })
-}
-
-function compaction(index: number, summary: string): ReasoningEvent {
-  return reasoning({ type: 'reasoning.summary', index, id: compactionId, summary })
-}
-
-function inputText(input: unknown): string {
-  return typeof input === 'object' && input !== null ? JSON.stringify(input) : '{}'
+/**
+ * The equivalent events for a whole completion or a part of a streamed one; undefined for anything else. Only Amazon's
+ * streams count tokens, in the metrics of their last part.
+ */
+function eventsOfCompletion(value: unknown): readonly JsonObject[] | undefined {
+  if (!isObject(value) || typeof value['completion'] !== 'string') return undefined
+  const { completion, stop_reason } = value
+  const text = { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: completion } }
+  if (typeof stop_reason !== 'string') return [text]
+  const metrics = value['amazon-bedrock-invocationMetrics']
+  const usage = isObject(metrics)
+    ? { input_tokens: metrics['inputTokenCount'] ?? null, output_tokens: metrics['outputTokenCount'] ?? null }
+    : null
+  return [text, { type: 'message_delta', delta: { stop_reason }, usage }, { type: 'message_stop' }]
 }
 
 // Anthropic's citations as annotations of the joined text.
@@ -445,33 +319,6 @@ function webAnnotations(citations: readonly unknown[], start: number, end: numbe
     if (!/^https?:\/\//i.test(url)) return []
     return [{ kind: 'url-citation' as const, url, title: citation.data.title ?? '', start, end }]
   })
-}
-
-// Claude's events as Bedrock's direct invocation streams them: base64 inside chunks.
-
-/** The same parser for chunks. Amazon's own exceptions end the answer like an `error` event. */
-export function chunkParser(): StreamParser {
-  const events = streamParser()
-  let ended = false
-  const note = (made: readonly ChatEvent[]) => {
-    ended ||= made.some(({ kind }) => kind === 'finish' || kind === 'error')
-    return made
-  }
-  return {
-    push(frame) {
-      if (ended) return []
-      if (!frame.event?.startsWith(exceptionPrefix)) return note(events.push(unwrapFrame(frame)))
-      const fault = faultOfException(frame.event.slice(exceptionPrefix.length), frame.data)
-      return note([errorEvent(fault)])
-    },
-    end: () => (ended ? [] : events.end()),
-  }
-}
-
-function unwrapFrame(frame: Frame): Frame {
-  const chunk = parseJson(frame.data)
-  const bytes = isObject(chunk) && typeof chunk.bytes === 'string' ? chunk.bytes : ''
-  return { event: undefined, data: Buffer.from(bytes, 'base64').toString('utf8') }
 }
 
 // Classifies errors of this protocol by HTTP status, error type and message.
@@ -514,10 +361,9 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
 }
 
 /** The fault of an `error` event inside a stream with status 200. */
-function faultOfEvent(type: string | undefined, message: string | undefined): Fault {
-  const words = message ?? 'the provider reported an error'
-  const kind = wordsKind(words) ?? (type === undefined ? undefined : entryOf(kindOfType, type)) ?? 'broken'
-  return fault(kind, words, { providerCode: type })
+function faultOfEvent({ type, message = 'the provider reported an error' }: WireError): Fault {
+  const kind = wordsKind(message) ?? (type === undefined ? undefined : entryOf(kindOfType, type)) ?? 'broken'
+  return fault(kind, message, { providerCode: type })
 }
 
 function kindOf(status: number, type: string | undefined, message: string): FaultKind {

@@ -99,6 +99,7 @@ export const messageSchema = z.lazy(() =>
 export const errorSchema = z.lazy(() =>
   z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
 )
+export type WireError = z.infer<typeof errorSchema>['error']
 
 // Converts Anthropic's counters to disjoint buckets: cached tokens are separate from the input count, thinking is
 // inside the output.
