@@ -1,262 +1,220 @@
-// Parses Cohere's answers: a state machine over stream events, which also parses whole answers.
+// Parses Cohere's answers: events of a stream, or a whole answer as the same events.
 
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { count, counter, disjoint, type Usage } from '../../conversation/usage.ts'
+import { EventParser } from '../event-parser.ts'
 import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
 import { CollectedText, entryOf, isObject, nonEmpty, parseJson } from '../lenient.ts'
 import { callIdOf, mintedId } from '../names.ts'
 import type { StreamParser } from '../protocol.ts'
-import { stateParser } from '../state-parser.ts'
 import {
   answerSchema,
   callOf,
   type CallStart,
   citationSchema,
   citationStartSchema,
+  type CohereUsage,
   indexOf,
   logprobSchema,
   messageEndSchema,
   messageIn,
   textOf,
-  type CohereUsage,
+  type WireEnd,
 } from './schema.ts'
-
-/** The text and the lists grow with the stream. */
-interface CohereState {
-  readonly ended: boolean
-  /** What ids of calls are made from: the answer's own id, where it has one. */
-  readonly seed: string
-  readonly callIds: Set<string>
-  readonly text: CollectedText
-  readonly textLength: number
-  /** Where each block begins in the text, by index. */
-  readonly bases: Readonly<Record<number, number>>
-  readonly citations: Cited[]
-  /** The block index of each reasoning piece so far, in order. */
-  readonly thoughts: readonly number[]
-  /** Our number for each of the provider's call indexes, in order. */
-  readonly calls: number[]
-  /** The arguments of each call so far. */
-  readonly arguments: string[]
-}
-
-type Step = readonly [CohereState, readonly ChatEvent[]]
-
-function initial(): CohereState {
-  return {
-    ended: false,
-    seed: crypto.randomUUID(),
-    callIds: new Set(),
-    text: new CollectedText(),
-    textLength: 0,
-    bases: {},
-    citations: [],
-    thoughts: [],
-    calls: [],
-    arguments: [],
-  }
-}
 
 /** Parses the stream of one answer. A stream without `message-end` ends in an error of kind `cut`. */
 export function streamParser(): StreamParser {
-  return stateParser(
-    initial(),
-    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before message-end'))]),
-    {
-      opening: '"content":{"text":"',
-      after: (state, text) => ({ ...state, textLength: state.textLength + text.length }),
-      collect: (state, text) => state.text.add(text),
-    },
-  )
+  return new CohereParser()
 }
 
 /** A whole answer as the events that the same answer would have streamed. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
-  if (answer === undefined) {
-    const failure = faultInside(body) ?? fault('broken', 'the answer is not one of this protocol')
-    return [errorEvent(failure)]
-  }
+  if (answer === undefined)
+    return [errorEvent(faultInside(body) ?? fault('broken', 'the answer is not one of this protocol'))]
   const { id, message, logprobs, ...end } = answer
-  const wire: unknown[] = [
+  const about = (type: string, index: number, said: object) => ({ type, index, delta: { message: said } })
+  return new CohereParser().readAll([
     { type: 'message-start', id },
-    { type: 'tool-plan-delta', delta: { message: { tool_plan: message.tool_plan ?? '' } } },
-    ...(message.content ?? []).map((content, index) => ({
-      type: 'content-start',
-      index,
-      delta: { message: { content } },
-    })),
-    ...(logprobs ?? []).map((item) => ({
-      type: 'content-delta',
-      delta: { message: { content: {} } },
-      logprobs: item,
-    })),
-    ...(message.tool_calls ?? []).map((call, index) => ({
-      type: 'tool-call-start',
-      index,
-      delta: { message: { tool_calls: call } },
-    })),
-    ...(message.citations ?? []).map((citations) => ({
-      type: 'citation-start',
-      delta: { message: { citations } },
-    })),
+    about('tool-plan-delta', 0, { tool_plan: message.tool_plan ?? '' }),
+    ...(message.content ?? []).map((content, index) => about('content-start', index, { content })),
+    ...(logprobs ?? []).map((item) => ({ ...about('content-delta', 0, { content: {} }), logprobs: item })),
+    ...(message.tool_calls ?? []).map((call, index) => about('tool-call-start', index, { tool_calls: call })),
+    ...(message.citations ?? []).map((citations) => about('citation-start', 0, { citations })),
     { type: 'message-end', delta: end },
-  ]
-  let state = initial()
-  return wire.flatMap((event) => {
-    if (state.ended) return []
-    const [next, made] = stepEvent(state, event)
-    state = next
-    return made
-  })
+  ])
 }
 
-function stepFrame(state: CohereState, frame: Frame): Step {
-  if (frame.data === '' || frame.data === '[DONE]') return [state, []]
-  return stepEvent(state, parseJson(frame.data))
-}
+class CohereParser extends EventParser<unknown> {
+  /** What ids of calls are made from: the answer's own id, where it has one. */
+  #seed: string = crypto.randomUUID()
+  readonly #callIds = new Set<string>()
+  readonly #text = new CollectedText()
+  /** Where each block begins in the text, by index. */
+  readonly #bases: Record<number, number> = {}
+  /** Kept until the end: the text that a citation quotes may still be on its way. */
+  readonly #citations: Cited[] = []
+  /** The block index of each reasoning piece so far, in order. */
+  readonly #thoughts: number[] = []
+  /** The provider's index of each call, in order, and its arguments so far. */
+  readonly #calls: { readonly index: number; json: string }[] = []
 
-function stepEvent(state: CohereState, event: unknown): Step {
-  const type = isObject(event) ? event.type : undefined
-  if (!isObject(event) || typeof type !== 'string' || type === 'error') {
-    const failure = faultInside(event) ?? fault('broken', 'a stream event has no type')
-    return [{ ...state, ended: true }, [errorEvent(failure)]]
+  constructor() {
+    super({ lastEvent: 'message-end', beforeText: '"content":{"text":"' })
   }
-  const step = entryOf(steps, type)
-  if (step === undefined) return [state, []]
-  return step(state, event) ?? failWith(state, `${type} cannot be read`)
-}
 
-/** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
-const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => Step | undefined>> = {
-  'message-start': (state, { id }) => [
-    { ...state, seed: textOf(id) || state.seed },
-    [{ kind: 'message-start', id: typeof id === 'string' ? id : undefined, model: undefined }],
-  ],
-  'tool-plan-delta': (state, event) => {
-    const message = messageIn(event)
-    return message && addText(state, textOf(message.tool_plan))
-  },
-  'content-start': (state, event) => {
-    const content = messageIn(event)?.content
-    if (!isObject(content)) return undefined
+  protected override keepText(text: string): void {
+    super.keepText(text)
+    this.#text.add(text)
+  }
+
+  protected override readFrame({ data }: Frame): void {
+    if (data !== '' && data !== '[DONE]') this.read(parseJson(data))
+  }
+
+  protected override read(event: unknown): void {
+    const type = isObject(event) ? event.type : undefined
+    if (!isObject(event) || typeof type !== 'string' || type === 'error')
+      return this.finish(errorEvent(faultInside(event) ?? fault('broken', 'a stream event has no type')))
+    if (!this.#readEvent(type, event)) this.fail(`${type} cannot be read`)
+  }
+
+  /** Whether the event can be read. Those of other types are ignored. */
+  #readEvent(type: string, event: JsonObject): boolean {
     const index = indexOf(event)
-    // The words of a plan stand before the first block: citations count per block.
-    const bases = { ...state.bases, [index]: state.textLength }
-    return addContent({ ...state, bases }, index, content)
-  },
-  'content-delta': (state, event) => {
-    const content = messageIn(event)?.content
-    if (!isObject(content)) return undefined
-    const step = addContent(state, indexOf(event), content)
-    return event.logprobs === undefined ? step : [step[0], [...step[1], ...logprobsOf(event.logprobs)]]
-  },
-  'citation-start': (state, event) => {
-    const started = citationStartSchema.safeParse(event).data
-    return started && addCitation(state, started.delta.message.citations)
-  },
-  'tool-call-start': (state, event) => {
-    const started = callOf(messageIn(event)?.tool_calls)
-    return started && startCall(state, indexOf(event), started)
-  },
-  'tool-call-delta': (state, event) => {
-    const calls = messageIn(event)?.tool_calls
-    const called = isObject(calls) ? calls.function : undefined
-    return isObject(called) ? addArguments(state, indexOf(event), textOf(called.arguments)) : undefined
-  },
-  'message-end': (state, event) => {
-    const ended = messageEndSchema.safeParse(event).data
-    return ended && finish(state, ended.delta)
-  },
-}
-
-// ---- content ----------------------------------------------------------------------------------------------
-
-function addContent(state: CohereState, index: number, content: JsonObject): Step {
-  const [next, made] = addText(state, textOf(content.text))
-  const thinking = textOf(content.thinking)
-  if (thinking === '') return [next, made]
-  const known = next.thoughts.includes(index)
-  const thoughts = known ? next.thoughts : [...next.thoughts, index]
-  return [
-    { ...next, thoughts },
-    [
-      ...made,
-      {
-        kind: 'reasoning-delta',
-        choice: 0,
-        detail: { type: 'reasoning.text', format: null, index: thoughts.indexOf(index), text: thinking },
-      },
-    ],
-  ]
-}
-
-function addText(state: CohereState, text: string): Step {
-  if (text === '') return [state, []]
-  state.text.add(text)
-  const textLength = state.textLength + text.length
-  return [{ ...state, textLength }, [{ kind: 'text-delta', choice: 0, text }]]
-}
-
-/** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
-function logprobsOf(item: unknown): ChatEvent[] {
-  const token = logprobSchema.safeParse(item).data
-  if (token === undefined || token.logprobs.length === 0) return []
-  const entry: Json = {
-    token: token.text,
-    logprob: token.logprobs.reduce((sum, each) => sum + each, 0),
-    bytes: [...Buffer.from(token.text)],
-    top_logprobs: [],
+    const message = messageIn(event)
+    switch (type) {
+      case 'message-start': {
+        const { id } = event
+        this.#seed = textOf(id) || this.#seed
+        this.emit({
+          kind: 'message-start',
+          id: typeof id === 'string' ? id : undefined,
+          model: undefined,
+        })
+        return true
+      }
+      case 'tool-plan-delta':
+        this.addText(textOf(message?.tool_plan))
+        return message !== undefined
+      case 'content-start':
+      case 'content-delta': {
+        const content = message?.content
+        if (!isObject(content)) return false
+        this.addsOnlyText = type === 'content-delta'
+        // The words of a plan stand before the first block: citations count per block.
+        if (type === 'content-start') this.#bases[index] = this.textLength
+        this.#addContent(index, content)
+        if (type === 'content-delta' && event.logprobs !== undefined) this.#addLogprobs(event.logprobs)
+        return true
+      }
+      case 'citation-start': {
+        const started = citationStartSchema.safeParse(event).data
+        if (started) this.#addCitation(started.delta.message.citations)
+        return started !== undefined
+      }
+      case 'tool-call-start': {
+        const started = callOf(message?.tool_calls)
+        if (started) this.#startCall(index, started)
+        return started !== undefined
+      }
+      case 'tool-call-delta': {
+        const calls = message?.tool_calls
+        const called = isObject(calls) ? calls.function : undefined
+        if (!isObject(called)) return false
+        this.#addArguments(index, textOf(called.arguments))
+        return true
+      }
+      case 'message-end': {
+        const ended = messageEndSchema.safeParse(event).data
+        if (ended) this.#end(ended.delta)
+        return ended !== undefined
+      }
+      default:
+        return true
+    }
   }
-  return [{ kind: 'logprobs', choice: 0, content: [entry], refusal: [] }]
-}
 
-/** Kept until the end: the text that a citation quotes may still be on its way. */
-function addCitation(state: CohereState, citation: unknown): Step {
-  const block = citationSchema.safeParse(citation).data?.content_index
-  // Without a block index it is the text block, of which there is only one.
-  const base = block === undefined ? lastBase(state) : (state.bases[block] ?? lastBase(state))
-  state.citations.push({ citation, base })
-  return [state, []]
-}
-
-function lastBase(state: CohereState): number {
-  return Object.values(state.bases).at(-1) ?? 0
-}
-
-// ---- calls ------------------------------------------------------------------------------------------------
-
-function startCall(state: CohereState, index: number, started: CallStart): Step {
-  if (started.name === '') return failWith(state, 'a tool call has no name')
-  const call = state.calls.length
-  const id = callIdOf(started.id, state.callIds, () => mintedId(state.seed, call))
-  state.calls.push(index)
-  state.arguments.push('')
-  const [next, made] = addArguments(state, index, started.arguments)
-  const start: ChatEvent = {
-    kind: 'tool-call-start',
-    choice: 0,
-    call,
-    id,
-    name: started.name,
-    thoughtSignature: undefined,
+  #addContent(index: number, content: JsonObject): void {
+    this.addText(textOf(content.text))
+    const thinking = textOf(content.thinking)
+    if (thinking === '') return
+    if (!this.#thoughts.includes(index)) this.#thoughts.push(index)
+    const at = this.#thoughts.indexOf(index)
+    const detail = { type: 'reasoning.text', format: null, index: at, text: thinking } as const
+    this.emit({ kind: 'reasoning-delta', choice: 0, detail })
   }
-  return [next, [start, ...made]]
-}
 
-/** Held back while it may become `null`, which is how calls without arguments may be written. */
-function addArguments(state: CohereState, index: number, text: string): Step {
-  const call = state.calls.lastIndexOf(index)
-  if (call < 0 || text === '') return [state, []]
-  const before = state.arguments[call] ?? ''
-  const all = before + text
-  state.arguments[call] = all
-  if (mayBeNull(all)) return [state, []]
-  const held = mayBeNull(before) ? before : ''
-  return [state, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
+  /** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
+  #addLogprobs(item: unknown): void {
+    const token = logprobSchema.safeParse(item).data
+    if (token === undefined || token.logprobs.length === 0) return
+    const entry: Json = {
+      token: token.text,
+      logprob: token.logprobs.reduce((sum, each) => sum + each, 0),
+      bytes: [...Buffer.from(token.text)],
+      top_logprobs: [],
+    }
+    this.emit({ kind: 'logprobs', choice: 0, content: [entry], refusal: [] })
+  }
+
+  #addCitation(citation: unknown): void {
+    const block = citationSchema.safeParse(citation).data?.content_index
+    // Without a block index it is the text block, of which there is only one.
+    const lastBase = Object.values(this.#bases).at(-1) ?? 0
+    const base = block === undefined ? lastBase : (this.#bases[block] ?? lastBase)
+    this.#citations.push({ citation, base })
+  }
+
+  #startCall(index: number, started: CallStart): void {
+    const { name } = started
+    if (name === '') return this.fail('a tool call has no name')
+    const call = this.#calls.length
+    const id = callIdOf(started.id, this.#callIds, () => mintedId(this.#seed, call))
+    this.#calls.push({ index, json: '' })
+    this.emit({ kind: 'tool-call-start', choice: 0, call, id, name, thoughtSignature: undefined })
+    this.#addArguments(index, started.arguments)
+  }
+
+  /** Held back while it may become `null`, which is how calls without arguments may be written. */
+  #addArguments(index: number, text: string): void {
+    const at = this.#calls.findLastIndex((call) => call.index === index)
+    const call = this.#calls[at]
+    if (call === undefined || text === '') return
+    const before = call.json
+    call.json += text
+    if (mayBeNull(call.json)) return
+    const held = mayBeNull(before) ? before : ''
+    this.emit({ kind: 'tool-call-delta', choice: 0, call: at, arguments: held + text })
+  }
+
+  #end({ finish_reason: native, usage: counted, error, error_type: type }: WireEnd): void {
+    if (native == null) return this.fail('the answer ended without a finish reason')
+    const usage = usageOf(counted)
+    if (native === 'ERROR' || native === 'TIMEOUT') {
+      if (usage !== undefined) this.emit({ kind: 'usage', usage })
+      return this.finish(errorEvent(faultOfFinish(native, error ?? undefined, type ?? undefined)))
+    }
+    const reason = entryOf(reasons, native) ?? 'stop'
+    // Calls must be answered whatever the reason; only the token limit can have cut one off.
+    const isWhole = ({ json }: { json: string }) => mayBeNull(json) || isObject(parseJson(json))
+    const mustAnswer = this.#calls.length > 0 && (reason !== 'length' || this.#calls.every(isWhole))
+    for (const [call, { json }] of this.#calls.entries())
+      if (mayBeNull(json)) this.emit({ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' })
+    const text = this.#text.toString()
+    for (const annotation of this.#citations.flatMap((cited) => annotationsOf(cited, text)))
+      this.emit({ kind: 'annotation', choice: 0, annotation })
+    if (usage !== undefined) this.emit({ kind: 'usage', usage })
+    this.emit({
+      kind: 'choice-finish',
+      choice: 0,
+      reason: mustAnswer ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason,
+      native,
+    })
+    this.finish()
+  }
 }
 
 /** Only short texts are checked: trimming a long one on every delta would be quadratic. */
@@ -264,60 +222,11 @@ function mayBeNull(text: string): boolean {
   return text.length < 16 && 'null'.startsWith(text.trim())
 }
 
-// ---- end --------------------------------------------------------------------------------------------------
-
 const reasons: Readonly<Record<string, FinishReason>> = {
   COMPLETE: 'stop',
   STOP_SEQUENCE: 'stop',
   MAX_TOKENS: 'length',
   TOOL_CALL: 'tool_calls',
-}
-
-interface WireEnd {
-  readonly finish_reason?: string | null | undefined
-  readonly usage?: CohereUsage | null | undefined
-  readonly error?: string | null | undefined
-  readonly error_type?: string | null | undefined
-}
-
-function finish(state: CohereState, end: WireEnd): Step {
-  const native = end.finish_reason ?? undefined
-  const usage = usageOf(end.usage)
-  const counted: ChatEvent[] = usage === undefined ? [] : [{ kind: 'usage', usage }]
-  if (native === undefined) return failWith(state, 'the answer ended without a finish reason')
-  if (native === 'ERROR' || native === 'TIMEOUT') {
-    const error = faultOfFinish(native, end.error ?? undefined, end.error_type ?? undefined)
-    return [{ ...state, ended: true }, [...counted, errorEvent(error)]]
-  }
-  const reason = entryOf(reasons, native) ?? 'stop'
-  const texts = state.arguments
-  const text = state.text.toString()
-  // Calls must be answered whatever the reason; only the token limit can have cut one off.
-  const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
-  const called = state.calls.length > 0
-  const finishReason = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason
-  return [
-    { ...state, ended: true },
-    [
-      ...texts.flatMap((text, call): ChatEvent[] =>
-        mayBeNull(text) ? [{ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' }] : [],
-      ),
-      ...state.citations.flatMap((cited) =>
-        annotationsOf(cited, text).map((annotation): ChatEvent => ({
-          kind: 'annotation',
-          choice: 0,
-          annotation,
-        })),
-      ),
-      ...counted,
-      { kind: 'choice-finish', choice: 0, reason: finishReason, native },
-      { kind: 'finish' },
-    ],
-  ]
-}
-
-function failWith(state: CohereState, message: string): Step {
-  return [{ ...state, ended: true }, [errorEvent(fault('broken', message))]]
 }
 
 // Cohere's counters: `tokens` is what the model processed, `billed_units` what is charged.

@@ -96,6 +96,7 @@ export const citationStartSchema = z.lazy(() =>
 )
 
 export const messageEndSchema = z.lazy(() => z.object({ delta: z.object(finish()) }))
+export type WireEnd = z.infer<typeof messageEndSchema>['delta']
 
 // The frequent stream events are read by hand, as leniently as the schemas above.
 
