@@ -12,7 +12,7 @@ import { bytesOf, type Frame, SseDecoder } from '../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../lenient.ts'
 import type { LoweredRequest, Warning } from '../lowering.ts'
 import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from '../protocol.ts'
-import { costFields, EventEncoder } from './inbound/encode.ts'
+import { costFields, EventEncoder, frameOf } from './inbound/encode.ts'
 import { gatewayFields } from './inbound/schema.ts'
 import { betaHeader, kindOfField, lostItsThinking } from './outbound/lower.ts'
 import { streamParser } from './outbound/parse.ts'
@@ -272,8 +272,4 @@ class MessageFrames {
 /** Merges later fields into earlier ones. */
 function joinCounts(before: Json | undefined, after: Json | undefined): JsonObject {
   return { ...(isObject(before) ? before : {}), ...(isObject(after) ? after : {}) }
-}
-
-function frameOf(event: JsonObject): Frame {
-  return { event: String(event.type), data: JSON.stringify(event) }
 }

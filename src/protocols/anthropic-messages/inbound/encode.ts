@@ -64,10 +64,50 @@ export class EventEncoder implements StreamEncoder {
       usage: { ...wireCounters(noUsage), cache_creation: null },
       ...this.#context.extra,
     }
-    return [namedFrame('message_start', { message })]
+    return [frameOf({ type: 'message_start', message })]
   }
 
   event(event: ChatEvent): readonly Frame[] {
+    const open = this.#open
+    if (event.kind !== 'text-delta' || open?.kind !== 'text') return this.wireEvents(event).map(frameOf)
+    if (event.choice !== 0 || event.text === '') return []
+    // The most frequent frame: only the text has to be escaped.
+    this.#keepText(open, event.text)
+    return [{ event: 'content_block_delta', data: `${this.#beforeText()}${JSON.stringify(event.text)}}}` }]
+  }
+
+  texts({ choice, texts, content }: Texts): string | undefined {
+    if (choice !== 0) return ''
+    const open = this.#open
+    if (open?.kind !== 'text') return undefined
+    this.#keepText(open, content)
+    open.event ??= new TextEvent(`event: content_block_delta\ndata: ${this.#beforeText()}"`, '"}}\n\n')
+    return open.event.write(texts)
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const last = this.close()
+    const reason = this.#finish?.reason ?? 'stop'
+    const finish = this.#called && reason === 'stop' ? 'tool_calls' : reason
+    const delta = {
+      type: 'message_delta',
+      delta: {
+        stop_reason: stopReason(finish, this.#finish?.native),
+        stop_sequence: this.#finish?.stopSequence ?? null,
+      },
+      usage: wireUsage(usage, bill),
+      // What stopped the answer is known only now.
+      ...this.#context.extra,
+    }
+    return [...last, delta, { type: 'message_stop' }].map(frameOf)
+  }
+
+  fail(error: RenderedError): readonly Frame[] {
+    return [frameOf(wireError(error))]
+  }
+
+  /** The wire events of an event. */
+  wireEvents(event: ChatEvent): JsonObject[] {
     if ('choice' in event && event.choice !== 0) return []
     if (event.kind === 'choice-finish') {
       this.#finish = event
@@ -76,77 +116,39 @@ export class EventEncoder implements StreamEncoder {
     const open = this.#open
     if (open?.kind !== 'call') return this.#write(event)
     if (event.kind === 'tool-call-delta' && event.call === open.call) {
-      const frames = this.#write(event)
-      return this.#waiting.length > 0 && open.end.isReached ? [...frames, ...this.#resume()] : frames
+      const written = this.#write(event)
+      return this.#waiting.length > 0 && open.end.isReached ? [...written, ...this.#resume()] : written
     }
     if (this.#waiting.length === 0 && open.end.isReached) return this.#write(event)
     this.#waiting.push(event)
     return []
   }
 
-  texts({ choice, texts, content }: Texts): string | undefined {
-    if (choice !== 0) return ''
-    const open = this.#open
-    if (open?.kind !== 'text') return undefined
-    this.#textLength += content.length
-    open.text += content
-    open.event ??= new TextEvent(`event: content_block_delta\ndata: ${this.#beforeText()}"`, '"}}\n\n')
-    return open.event.write(texts)
-  }
-
-  finish(usage: Usage, bill: Bill): readonly Frame[] {
-    const frames = this.#drain()
-    const reason = this.#finish?.reason ?? 'stop'
-    const finish = this.#called && reason === 'stop' ? 'tool_calls' : reason
-    return [
-      ...frames,
-      namedFrame('message_delta', {
-        delta: {
-          stop_reason: stopReason(finish, this.#finish?.native),
-          stop_sequence: this.#finish?.stopSequence ?? null,
-        },
-        usage: wireUsage(usage, bill),
-        // What stopped the answer is known only now.
-        ...this.#context.extra,
-      }),
-      namedFrame('message_stop', {}),
-    ]
-  }
-
-  fail(error: RenderedError): readonly Frame[] {
-    return [{ event: 'error', data: JSON.stringify(wireError(error)) }]
-  }
-
-  /** Closes open blocks, for a whole answer whose events are not sent. */
-  close(): readonly Frame[] {
-    return this.#drain()
-  }
-
-  /** Encodes waiting events in order, until an incomplete call makes the rest wait again. */
-  #resume(): Frame[] {
-    const waiting = this.#waiting
-    this.#waiting = []
-    return waiting.flatMap((event) => [...this.event(event)])
-  }
-
-  /** Encodes all waiting events, call by call with complete arguments, then closes the last block. */
-  #drain(): Frame[] {
-    const frames: Frame[] = []
+  /** The wire events of all that waits, call by call with complete arguments, then the end of the last block. */
+  close(): JsonObject[] {
+    const written: JsonObject[] = []
     while (this.#waiting.length > 0) {
       const waiting = this.#waiting
       this.#waiting = []
       const open = this.#open
       const mine = (event: ChatEvent) =>
         event.kind === 'tool-call-delta' && open?.kind === 'call' && event.call === open.call
-      frames.push(...waiting.filter(mine).flatMap((event) => this.#write(event)))
+      written.push(...waiting.filter(mine).flatMap((event) => this.#write(event)))
       const [next, ...others] = waiting.filter((event) => !mine(event))
-      if (next !== undefined) frames.push(...this.#write(next))
-      for (const event of others) frames.push(...this.event(event))
+      if (next !== undefined) written.push(...this.#write(next))
+      for (const event of others) written.push(...this.wireEvents(event))
     }
-    return [...frames, ...this.#close()]
+    return [...written, ...this.#closeBlock()]
   }
 
-  #write(event: ChatEvent): Frame[] {
+  /** Encodes waiting events in order, until an incomplete call makes the rest wait again. */
+  #resume(): JsonObject[] {
+    const waiting = this.#waiting
+    this.#waiting = []
+    return waiting.flatMap((event) => this.wireEvents(event))
+  }
+
+  #write(event: ChatEvent): JsonObject[] {
     switch (event.kind) {
       case 'text-delta':
       case 'refusal-delta':
@@ -167,19 +169,12 @@ export class EventEncoder implements StreamEncoder {
         // White space may follow the arguments of a call whose block is closed.
         if (this.#open?.kind !== 'call' || this.#open.call !== event.call || event.arguments === '') return []
         this.#open.end.add(event.arguments)
-        return [this.#delta({ type: 'input_json_delta', partial_json: event.arguments })]
+        return [this.#delta(inputDelta(event.arguments))]
       case 'gateway-call':
-        return [
-          ...this.#start(undefined, callBlock(event.call)),
-          // Clients end the stream over arguments that are no JSON.
-          this.#delta({
-            type: 'input_json_delta',
-            partial_json: JSON.stringify(inputOf(event.call.arguments)),
-          }),
-          ...this.#stop(),
-        ]
+        // Clients end the stream over arguments that are no JSON.
+        return this.#whole(callBlock(event.call), inputDelta(JSON.stringify(inputOf(event.call.arguments))))
       case 'gateway-run':
-        return [...this.#start(undefined, resultBlock(event.run)), ...this.#stop()]
+        return this.#whole(resultBlock(event.run))
       case 'search-start':
         return this.#beginSearch(event.search)
       case 'gateway-item':
@@ -190,90 +185,92 @@ export class EventEncoder implements StreamEncoder {
     }
   }
 
-  #beginSearch(search: string): Frame[] {
+  #beginSearch(search: string): JsonObject[] {
     const id = searchBlockId(this.#context.id, this.#searches.size)
     this.#searches.set(search, id)
     return this.#start({ kind: 'search', id }, searchBlock(id))
   }
 
-  #endSearch({ item, search = `item ${this.#searches.size}` }: GatewayItem): Frame[] {
+  #endSearch({ item, search = `item ${this.#searches.size}` }: GatewayItem): JsonObject[] {
     const begun = this.#searches.has(search) ? [] : this.#beginSearch(search)
     const id = this.#searches.get(search)!
     const isOpen = this.#open?.kind === 'search' && this.#open.id === id
-    const input = isOpen ? [this.#delta({ type: 'input_json_delta', partial_json: searchInput(item) })] : []
-    return [...begun, ...input, ...this.#start(undefined, searchResultBlock(id, item)), ...this.#stop()]
+    const input = isOpen ? [this.#delta(inputDelta(searchInput(item)))] : []
+    return [...begun, ...input, ...this.#whole(searchResultBlock(id, item))]
   }
 
-  #text(text: string): Frame[] {
+  #text(text: string): JsonObject[] {
     if (text === '') return []
-    const start = this.#textLength
-    this.#textLength += text.length
-    const open = this.#open
-    if (open?.kind === 'text') {
-      open.text += text
-      return [this.#textDelta(text)]
-    }
-    const started = this.#start({ kind: 'text', text, start, event: undefined }, { type: 'text', text: '' })
-    return [...started, this.#textDelta(text)]
+    const before = this.#textLength
+    const begun =
+      this.#open?.kind === 'text'
+        ? []
+        : this.#start({ kind: 'text', text: '', start: before, event: undefined }, { type: 'text', text: '' })
+    if (this.#open?.kind === 'text') this.#keepText(this.#open, text)
+    return [...begun, this.#delta({ type: 'text_delta', text })]
   }
 
-  #reasoning(detail: ReasoningDetail): Frame[] {
+  #keepText(open: Extract<OpenBlock, { kind: 'text' }>, text: string): void {
+    this.#textLength += text.length
+    open.text += text
+  }
+
+  #reasoning(detail: ReasoningDetail): JsonObject[] {
     const block = blockOfDetail(detail)
-    if (block.type === 'redacted_thinking') return [...this.#start(undefined, block), ...this.#stop()]
+    if (block.type === 'redacted_thinking') return this.#whole(block)
     if (block.type === 'compaction') {
-      return [
-        ...this.#start(undefined, { type: 'compaction', content: null }),
-        this.#delta({ type: 'compaction_delta', content: block.content ?? null }),
-        ...this.#stop(),
-      ]
+      const content = block.content ?? null
+      return this.#whole({ type: 'compaction', content: null }, { type: 'compaction_delta', content })
     }
-    const frames: Frame[] = []
+    const written: JsonObject[] = []
     const open = this.#open
-    if (open?.kind === 'thinking' && open.detail.index === detail.index) {
+    if (open?.kind === 'thinking' && open.detail.index === detail.index)
       open.detail = joinReasoning(open.detail, detail)
-    } else {
-      frames.push(
+    else
+      written.push(
         ...this.#start({ kind: 'thinking', detail }, { type: 'thinking', thinking: '', signature: '' }),
       )
-    }
     const thinking = thinkingText(detail)
-    if (thinking !== '') frames.push(this.#delta({ type: 'thinking_delta', thinking }))
-    return frames
+    if (thinking !== '') written.push(this.#delta({ type: 'thinking_delta', thinking }))
+    return written
   }
 
-  #start(block: OpenBlock | undefined, content_block: JsonObject): Frame[] {
-    const frames = this.#close()
+  #start(block: OpenBlock | undefined, content_block: JsonObject): JsonObject[] {
+    const closed = this.#closeBlock()
     this.#index += 1
     this.#open = block
-    return [...frames, namedFrame('content_block_start', { index: this.#index, content_block })]
+    return [...closed, { type: 'content_block_start', index: this.#index, content_block }]
   }
 
-  #close(): Frame[] {
+  /** A block that is complete. */
+  #whole(block: JsonObject, ...deltas: JsonObject[]): JsonObject[] {
+    return [...this.#start(undefined, block), ...deltas.map((delta) => this.#delta(delta)), this.#stop()]
+  }
+
+  #closeBlock(): JsonObject[] {
     const open = this.#open
     if (open === undefined) return []
     this.#open = undefined
-    if (open.kind === 'thinking') {
-      return [this.#delta({ type: 'signature_delta', signature: signatureOf(open.detail) }), ...this.#stop()]
-    }
-    return this.#stop()
+    if (open.kind !== 'thinking') return [this.#stop()]
+    return [this.#delta({ type: 'signature_delta', signature: signatureOf(open.detail) }), this.#stop()]
   }
 
-  #stop(): Frame[] {
-    return [namedFrame('content_block_stop', { index: this.#index })]
+  #stop(): JsonObject {
+    return { type: 'content_block_stop', index: this.#index }
   }
 
-  /** Like `#delta`, for the most frequent frame: only the text has to be escaped. */
-  #textDelta(text: string): Frame {
-    return { event: 'content_block_delta', data: `${this.#beforeText()}${JSON.stringify(text)}}}` }
+  #delta(delta: JsonObject): JsonObject {
+    return { type: 'content_block_delta', index: this.#index, delta }
   }
 
   #beforeText(): string {
     return `{"type":"content_block_delta","index":${this.#index},"delta":{"type":"text_delta","text":`
   }
+}
 
-  #delta(delta: JsonObject): Frame {
-    return namedFrame('content_block_delta', { index: this.#index, delta })
-  }
+/** A piece of the arguments of a call. */
+function inputDelta(json: string): JsonObject {
+  return { type: 'input_json_delta', partial_json: json }
 }
 
 /** The part of an open text block that a source is cited for. Some providers restart the offsets with each text. */
@@ -286,8 +283,8 @@ function quotedIn(
 }
 
 /** The names on `event:` lines are required: client libraries dispatch on them. */
-function namedFrame(type: string, fields: JsonObject): Frame {
-  return { event: type, data: JSON.stringify({ type, ...fields }) }
+export function frameOf(event: JsonObject): Frame {
+  return { event: String(event.type), data: JSON.stringify(event) }
 }
 
 // Fields of an answer for clients of the Messages API: usage, stop reason, errors.
@@ -342,7 +339,7 @@ export function stopReason(reason: FinishReason, native: string | undefined): st
 }
 
 /** A web source as a citation of its text block. */
-export function citation(annotation: Annotation, quoted: string): JsonObject {
+function citation(annotation: Annotation, quoted: string): JsonObject {
   return {
     type: 'web_search_result_location',
     url: annotation.url,
@@ -523,23 +520,23 @@ function resultBlock({ call, result }: GatewayRun): JsonObject {
 const searchPrefix = `${idPrefix}search_`
 
 /** The block id of the `number`th provider search in the answer. */
-export function searchBlockId(answer: string, number: number): string {
+function searchBlockId(answer: string, number: number): string {
   return `${searchPrefix}${answer.replace(/[^a-zA-Z0-9_]/g, '_')}_${number}`
 }
 
 /** The block of a provider's search, without its input. */
-export function searchBlock(id: string): JsonObject {
+function searchBlock(id: string): JsonObject {
   return { type: 'server_tool_use', id, name: 'web_search', input: {} }
 }
 
 /** What it looked for, as JSON text. */
-export function searchInput({ action }: JsonObject): string {
+function searchInput({ action }: JsonObject): string {
   const { query, url } = isObject(action) ? action : {}
   return JSON.stringify(typeof url === 'string' ? { url } : { query: typeof query === 'string' ? query : '' })
 }
 
 /** Builds the result block from the search as an item of the Responses protocol. */
-export function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
+function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
   const sources = isObject(action) && Array.isArray(action['sources']) ? action['sources'] : []
   return {
     type: 'web_search_tool_result',

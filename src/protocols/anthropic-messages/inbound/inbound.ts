@@ -1,26 +1,13 @@
 // Anthropic's Messages API for clients: checks and reads bodies, encodes answers.
 
-import type { ChatEvent, ChatResult, Choice } from '../../../conversation/event.ts'
+import { type ChatEvent, type ChatResult, eventsOf } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { addresses, fieldsOf, forOtherProtocols, readGatewayTools, readRequest } from './read.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
-import {
-  citation,
-  EventEncoder,
-  inputOf,
-  isGatewayBlock,
-  searchBlock,
-  searchBlockId,
-  searchInput,
-  searchResultBlock,
-  stopReason,
-  wireError,
-  wireUsage,
-} from './encode.ts'
-import { blockOfDetail } from '../../claude/content-blocks.ts'
+import { EventEncoder, inputOf, isGatewayBlock, stopReason, wireError, wireUsage } from './encode.ts'
 import { anywhere, fateOf, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
 import { checkRequest, type MessagesRequest } from './schema.ts'
 
@@ -128,7 +115,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     type: 'message',
     role: 'assistant',
     model: context.model,
-    content: result.events === undefined ? contentOf(choice, context) : blocksOf(result.events, context),
+    content: blocksOf(result.events ?? eventsOf({ ...choice, index: 0 }), context),
     stop_reason: stopReason(choice.finish, choice.nativeFinish),
     stop_sequence: choice.stopSequence ?? null,
     usage: wireUsage(usage, bill),
@@ -139,15 +126,14 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
   }
 }
 
-/** The blocks of an answer with several rounds, in order, as its stream would have them. */
+/** The blocks of an answer, as its stream would have them. */
 function blocksOf(events: readonly ChatEvent[], context: AnswerContext): Json[] {
   const encoder = new EventEncoder(context)
-  const frames = [...events.flatMap((event) => encoder.event(event)), ...encoder.close()]
+  const wire = [...events.flatMap((event) => encoder.wireEvents(event)), ...encoder.close()]
   const blocks: JsonObject[] = []
-  for (const { data } of frames) {
-    const { type, content_block: block, delta } = JSON.parse(data) as JsonObject
-    if (type === 'content_block_start') blocks.push(block as JsonObject)
-    else if (type === 'content_block_delta') apply(delta as JsonObject, blocks.at(-1)!)
+  for (const { type, content_block: block, delta } of wire) {
+    if (type === 'content_block_start') blocks.push({ ...(block as JsonObject) })
+    else if (type === 'content_block_delta') addDelta(delta as JsonObject, blocks.at(-1)!)
   }
   return blocks.map((block) => {
     const { partial_json: json, ...whole } = block
@@ -155,33 +141,10 @@ function blocksOf(events: readonly ChatEvent[], context: AnswerContext): Json[] 
   })
 }
 
-/** Adds a delta to its block. */
-function apply({ type: _, ...fields }: JsonObject, block: JsonObject): void {
+function addDelta({ type: _, ...fields }: JsonObject, block: JsonObject): void {
   for (const [field, value] of Object.entries(fields)) {
     if (field === 'citation')
       block['citations'] = [...((block['citations'] as Json[] | undefined) ?? []), value]
     else block[field] = typeof value === 'string' ? String(block[field] ?? '') + value : value
   }
-}
-
-function contentOf(choice: Choice, { id }: AnswerContext): Json[] {
-  const text = (choice.text ?? '') + (choice.refusal ?? '')
-  const citations = choice.annotations.map((one) => citation(one, text.slice(one.start, one.end)))
-  return [
-    ...choice.reasoning.map(blockOfDetail),
-    ...(choice.items ?? []).flatMap((item, number) => searchBlocks(item, searchBlockId(id, number))),
-    ...(text === '' ? [] : [{ type: 'text', text, ...(citations.length === 0 ? {} : { citations }) }]),
-    ...choice.toolCalls.map((call) => ({
-      type: 'tool_use',
-      id: call.id,
-      name: call.name,
-      input: inputOf(call.arguments),
-    })),
-  ]
-}
-
-/** A search that the provider ran: its query and its results. */
-function searchBlocks(item: JsonObject, id: string): JsonObject[] {
-  if (item['type'] !== 'web_search_call') return []
-  return [{ ...searchBlock(id), input: inputOf(searchInput(item)) }, searchResultBlock(id, item)]
 }

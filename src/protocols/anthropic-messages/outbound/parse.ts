@@ -1,7 +1,7 @@
 // Parses Anthropic's answers: events of a stream, or a whole message as the same events.
 
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../../conversation/event.ts'
-import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { count } from '../../../conversation/usage.ts'
 import { BlockParser } from '../../claude/block-parser.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
@@ -152,9 +152,8 @@ class MessagesParser extends BlockParser<unknown> {
         return this.#addThinking(at, block.thinking, block.signature)
       }
       case 'redacted_thinking':
-        return this.addReasoning({
+        return this.#addOwn({
           type: 'reasoning.encrypted',
-          format: reasoningFormat,
           index: this.openReasoning(index),
           data: block.data,
         })
@@ -208,22 +207,21 @@ class MessagesParser extends BlockParser<unknown> {
     this.emit({ kind: 'search-start', choice: 0, search: open.id, query: this.#query })
   }
 
-  #addThinking(index: number, thinking: unknown, signed: unknown): void {
-    const [text = '', signature = ''] = [textIn(thinking), textIn(signed)]
+  #addThinking(index: number, thinking: unknown, sign: unknown): void {
+    const [text = '', signature = ''] = [textIn(thinking), textIn(sign)]
     if (text === '' && signature === '') return
-    this.addReasoning({
-      type: 'reasoning.text',
-      format: reasoningFormat,
-      index,
-      text,
-      ...(signature === '' ? {} : { signature }),
-    })
+    const signed = signature === '' ? {} : { signature }
+    this.#addOwn({ type: 'reasoning.text', index, text, ...signed })
   }
 
   #addCompaction(index: number, summary: unknown): void {
     if (typeof summary !== 'string') return
-    const type = 'reasoning.summary'
-    this.addReasoning({ type, format: reasoningFormat, index, id: compactionId, summary })
+    this.#addOwn({ type: 'reasoning.summary', index, id: compactionId, summary })
+  }
+
+  /** Adds reasoning that Claude takes back. */
+  #addOwn(detail: Omit<ReasoningDetail, 'format'>): void {
+    this.addReasoning({ ...detail, format: reasoningFormat })
   }
 
   /** A step of the provider's own search, carried along as reasoning. */
