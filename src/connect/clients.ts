@@ -23,6 +23,11 @@ export function connectedClients(origin: string): readonly ConnectedClient[] {
   return [...libraries(origin, base), ...programs(origin, base)]
 }
 
+const inLanguage = (language: ClientText['language']) => (text: string) => ({ path: null, language, text })
+const sh = inLanguage('sh')
+const python = inLanguage('python')
+const typescript = inLanguage('typescript')
+
 function libraries(origin: string, base: string): readonly ConnectedClient[] {
   return [
     {
@@ -30,14 +35,10 @@ function libraries(origin: string, base: string): readonly ConnectedClient[] {
       name: 'curl',
       about: 'One request, streamed.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `curl -N ${base}/chat/completions \\
+        sh(`curl -N ${base}/chat/completions \\
   -H "Authorization: Bearer {{key}}" \\
   -H "Content-Type: application/json" \\
-  -d '{"model": "{{model}}", "stream": true, "messages": [{"role": "user", "content": "Hello"}]}'`,
-        },
+  -d '{"model": "{{model}}", "stream": true, "messages": [{"role": "user", "content": "Hello"}]}'`),
       ],
     },
     {
@@ -45,18 +46,14 @@ function libraries(origin: string, base: string): readonly ConnectedClient[] {
       name: 'OpenAI, Python',
       about: 'The official library. It also reads OPENAI_BASE_URL and OPENAI_API_KEY from the environment.',
       files: [
-        {
-          path: null,
-          language: 'python',
-          text: `from openai import OpenAI
+        python(`from openai import OpenAI
 
 client = OpenAI(base_url="${base}", api_key="{{key}}")
 answer = client.chat.completions.create(
     model="{{model}}",
     messages=[{"role": "user", "content": "Hello"}],
 )
-print(answer.choices[0].message.content)`,
-        },
+print(answer.choices[0].message.content)`),
       ],
     },
     {
@@ -64,15 +61,11 @@ print(answer.choices[0].message.content)`,
       name: 'OpenAI, JavaScript',
       about: 'The official library. It also reads OPENAI_BASE_URL and OPENAI_API_KEY from the environment.',
       files: [
-        {
-          path: null,
-          language: 'typescript',
-          text: `import OpenAI from 'openai'
+        typescript(`import OpenAI from 'openai'
 
 const client = new OpenAI({ baseURL: '${base}', apiKey: '{{key}}' })
 const answer = await client.responses.create({ model: '{{model}}', input: 'Hello' })
-console.log(answer.output_text)`,
-        },
+console.log(answer.output_text)`),
       ],
     },
     {
@@ -80,10 +73,7 @@ console.log(answer.output_text)`,
       name: 'Anthropic, Python',
       about: 'The Messages protocol, with every model. The base URL is without a version here.',
       files: [
-        {
-          path: null,
-          language: 'python',
-          text: `from anthropic import Anthropic
+        python(`from anthropic import Anthropic
 
 client = Anthropic(base_url="${origin}", api_key="{{key}}")
 message = client.messages.create(
@@ -91,8 +81,7 @@ message = client.messages.create(
     max_tokens=1024,
     messages=[{"role": "user", "content": "Hello"}],
 )
-print(message.content[0].text)`,
-        },
+print(message.content[0].text)`),
       ],
     },
     {
@@ -100,15 +89,11 @@ print(message.content[0].text)`,
       name: 'Google Gen AI',
       about: 'Gemini’s protocol, with every model. The base URL is without a version here.',
       files: [
-        {
-          path: null,
-          language: 'typescript',
-          text: `import { GoogleGenAI } from '@google/genai'
+        typescript(`import { GoogleGenAI } from '@google/genai'
 
 const google = new GoogleGenAI({ apiKey: '{{key}}', httpOptions: { baseUrl: '${origin}' } })
 const answer = await google.models.generateContent({ model: '{{model}}', contents: 'Hello' })
-console.log(answer.text)`,
-        },
+console.log(answer.text)`),
       ],
     },
     {
@@ -116,16 +101,12 @@ console.log(answer.text)`,
       name: 'Vercel AI SDK',
       about: 'By its provider for compatible servers.',
       files: [
-        {
-          path: null,
-          language: 'typescript',
-          text: `import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+        typescript(`import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
 
 const weir = createOpenAICompatible({ name: 'weir', baseURL: '${base}', apiKey: '{{key}}' })
 const { text } = await generateText({ model: weir('{{model}}'), prompt: 'Hello' })
-console.log(text)`,
-        },
+console.log(text)`),
       ],
     },
     {
@@ -133,14 +114,10 @@ console.log(text)`,
       name: 'LangChain',
       about: 'By its integration for OpenAI.',
       files: [
-        {
-          path: null,
-          language: 'python',
-          text: `from langchain_openai import ChatOpenAI
+        python(`from langchain_openai import ChatOpenAI
 
 model = ChatOpenAI(base_url="${base}", api_key="{{key}}", model="{{model}}")
-print(model.invoke("Hello").content)`,
-        },
+print(model.invoke("Hello").content)`),
       ],
     },
   ]
@@ -155,15 +132,11 @@ function programs(origin: string, base: string): readonly ConnectedClient[] {
         'Variables of its environment. Models of Anthropic may be named without a provider; others are used as ' +
         'well, for small tasks the one that ANTHROPIC_DEFAULT_HAIKU_MODEL names.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `export ANTHROPIC_BASE_URL=${origin}
+        sh(`export ANTHROPIC_BASE_URL=${origin}
 export ANTHROPIC_AUTH_TOKEN={{key}}
 export ANTHROPIC_DEFAULT_HAIKU_MODEL={{model}}
 export CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1
-claude --model {{model}}`,
-        },
+claude --model {{model}}`),
       ],
     },
     {
@@ -183,7 +156,7 @@ base_url = "${base}"
 env_key = "WEIR_API_KEY"
 wire_api = "responses"`,
         },
-        { path: null, language: 'sh', text: 'export WEIR_API_KEY={{key}}\ncodex' },
+        sh('export WEIR_API_KEY={{key}}\ncodex'),
       ],
     },
     {
@@ -199,13 +172,9 @@ wire_api = "responses"`,
   "security": { "auth": { "selectedType": "gemini-api-key" } }
 }`,
         },
-        {
-          path: null,
-          language: 'sh',
-          text: `export GOOGLE_GEMINI_BASE_URL=${origin}
+        sh(`export GOOGLE_GEMINI_BASE_URL=${origin}
 export GEMINI_API_KEY={{key}}
-gemini --model {{model}}`,
-        },
+gemini --model {{model}}`),
       ],
     },
     {
@@ -230,7 +199,7 @@ gemini --model {{model}}`,
             2,
           ),
         },
-        { path: null, language: 'sh', text: 'opencode --model weir/{{model}}' },
+        sh('opencode --model weir/{{model}}'),
       ],
     },
     {
@@ -238,13 +207,9 @@ gemini --model {{model}}`,
       name: 'Qwen Code',
       about: 'Two variables of its environment.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `export OPENAI_BASE_URL=${base}
+        sh(`export OPENAI_BASE_URL=${base}
 export OPENAI_API_KEY={{key}}
-qwen --auth-type openai --model {{model}}`,
-        },
+qwen --auth-type openai --model {{model}}`),
       ],
     },
     {
@@ -252,12 +217,8 @@ qwen --auth-type openai --model {{model}}`,
       name: 'Cline',
       about: 'Its command sets the provider up once; in an editor it is the provider “OpenAI Compatible”.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `cline auth -p openai-compatible -b ${base} -k {{key}} -m {{model}}
-cline -P openai-compatible`,
-        },
+        sh(`cline auth -p openai-compatible -b ${base} -k {{key}} -m {{model}}
+cline -P openai-compatible`),
       ],
     },
     {
@@ -265,13 +226,9 @@ cline -P openai-compatible`,
       name: 'aider',
       about: 'The id of the model has openai/ in front of it, by which aider knows the protocol.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `export OPENAI_API_BASE=${base}
+        sh(`export OPENAI_API_BASE=${base}
 export OPENAI_API_KEY={{key}}
-aider --model openai/{{model}}`,
-        },
+aider --model openai/{{model}}`),
       ],
     },
     {
@@ -300,14 +257,10 @@ models:
       name: 'Open WebUI',
       about: 'Two variables of its environment; it lists every model by itself.',
       files: [
-        {
-          path: null,
-          language: 'sh',
-          text: `docker run -p 3000:8080 \\
+        sh(`docker run -p 3000:8080 \\
   -e OPENAI_API_BASE_URL=${base} \\
   -e OPENAI_API_KEY={{key}} \\
-  ghcr.io/open-webui/open-webui:main`,
-        },
+  ghcr.io/open-webui/open-webui:main`),
       ],
     },
   ]
