@@ -2,125 +2,112 @@
 
 import { z } from 'zod'
 import { isNetwork } from '../accounts/identity/network.ts'
-import { baseUrl, day, milliseconds, note, secret, usdAmount, whole } from './fields.ts'
+import { baseUrl, day, milliseconds, note, secret, section, usdAmount, whole } from './fields.ts'
 
 /** An address, or a range of addresses as CIDR; without short forms, which programs read differently. */
 export const networkRange = z.string().refine(isNetwork, {
   error: 'must be a whole address or a range such as 10.0.0.0/8 or 2001:db8::/32',
 })
 
-export const accountSettings = z
-  .strictObject({
-    sign_up: note(
-      z.enum(['closed', 'invite', 'open']).optional(),
-      'Who may open an account: nobody, whoever an operator invites, or everybody (open while Weir listens on loopback ' +
-        'and server.public_url is unset, else invite)',
+export const accountSettings = section({
+  sign_up: note(
+    z.enum(['closed', 'invite', 'open']).optional(),
+    'Who may open an account: nobody, whoever an operator invites, or everybody (open while Weir listens on loopback ' +
+      'and server.public_url is unset, else invite)',
+  ),
+  unverified: note(
+    z.enum(['allow', 'deny']).optional(),
+    'Whether accounts whose address nobody has proven get the welcome and the daily credit (allow while Weir listens ' +
+      'on loopback and server.public_url is unset, else deny)',
+  ),
+  session_idle_ms: milliseconds('How long a session lasts without being used', 30 * day, 60_000, 365 * day),
+  sign_in_failures: whole(
+    'Wrong passwords for one address from one network in 15 minutes, before each next try has to wait longer',
+    5,
+    1,
+    1_000,
+  ),
+  sign_in_failures_per_network: whole(
+    'Wrong passwords from one network in 15 minutes, for whatever addresses',
+    50,
+    1,
+    100_000,
+  ),
+  sign_ups_per_network: whole('Accounts opened from one network in an hour', 5, 1, 100_000),
+  sign_ups: whole('Accounts opened in ten minutes', 50, 1, 1_000_000),
+  mails_per_address: whole('Mails to one address in an hour', 3, 1, 1_000),
+  oidc: section({
+    issuer: note(
+      baseUrl.optional(),
+      'The OpenID Connect issuer whose users may sign in, such as https://id.example.org/realms/staff',
     ),
-    unverified: note(
-      z.enum(['allow', 'deny']).optional(),
-      'Whether accounts whose address nobody has proven get the welcome and the daily credit (allow while Weir listens ' +
-        'on loopback and server.public_url is unset, else deny)',
-    ),
-    session_idle_ms: milliseconds('How long a session lasts without being used', 30 * day, 60_000, 365 * day),
-    sign_in_failures: whole(
-      'Wrong passwords for one address from one network in 15 minutes, before each next try has to wait longer',
-      5,
-      1,
-      1_000,
-    ),
-    sign_in_failures_per_network: whole(
-      'Wrong passwords from one network in 15 minutes, for whatever addresses',
-      50,
-      1,
-      100_000,
-    ),
-    sign_ups_per_network: whole('Accounts opened from one network in an hour', 5, 1, 100_000),
-    sign_ups: whole('Accounts opened in ten minutes', 50, 1, 1_000_000),
-    mails_per_address: whole('Mails to one address in an hour', 3, 1, 1_000),
-    oidc: z
-      .strictObject({
-        issuer: note(
-          baseUrl.optional(),
-          'The OpenID Connect issuer whose users may sign in, such as https://id.example.org/realms/staff',
-        ),
-        client_id: note(z.string().min(1).optional(), 'The id of this gateway at the issuer'),
-        client_secret: note(
-          secret.optional(),
-          'Its secret, where it has one: text, ${ENVIRONMENT_NAME} or file:/path',
-          { secret: true },
-        ),
-        label: note(z.string().min(1).max(60).default('single sign-on'), 'What the sign-in button says'),
-        scopes: note(
-          z
-            .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must be a scope, such as groups'))
-            .default(['openid', 'email', 'profile']),
-          'What the issuer is asked for; openid is always among it',
-        ),
-        assume_verified: note(
-          z.boolean().default(false),
-          'Whether addresses count as verified where the issuer says nothing of it (no email_verified); only for an ' +
-            'issuer whose users cannot choose their address',
-        ),
-        allowed_domains: note(
-          z.array(z.string().regex(/^[a-z0-9.-]+$/, 'must be a domain in small letters')).default([]),
-          'Only verified addresses of these domains may open an account; an empty list is all',
-        ),
-        auto_create: note(
-          z.boolean().default(true),
-          'Whether a first sign-in opens an account, whatever accounts.sign_up says',
-        ),
-        operator_claim: note(
-          z
-            .string()
-            .regex(
-              /^[^=]+=.+$/,
-              'must be claim=value, such as groups=weir-operators or realm_access.roles=weir-operators',
-            )
-            .optional(),
-          'The claim that makes an operator, as claim=value; a list holds the value, and a claim within others is named by ' +
-            'its path (realm_access.roles=weir-operators)',
-        ),
-      })
-      .prefault({}),
-  })
-  .prefault({})
-
-export const mailSettings = z
-  .strictObject({
-    smtp_url: note(
-      z
-        .string()
-        .refine((text) => /^smtps?:$/.test(URL.parse(text)?.protocol ?? ''), {
-          error: 'must be an address such as smtps://user:password@mail.example.org:465',
-        })
-        .optional(),
-      'The mail server; without one links are printed by weir accounts link and weir accounts invite',
+    client_id: note(z.string().min(1).optional(), 'The id of this gateway at the issuer'),
+    client_secret: note(
+      secret.optional(),
+      'Its secret, where it has one: text, ${ENVIRONMENT_NAME} or file:/path',
       { secret: true },
     ),
-    from: note(z.string().min(3).optional(), 'The sender of mails, such as Weir <weir@example.org>'),
-    timeout_ms: milliseconds('How long the mail server may take', 15_000, 100, 300_000),
-  })
-  .prefault({})
+    label: note(z.string().min(1).max(60).default('single sign-on'), 'What the sign-in button says'),
+    scopes: note(
+      z
+        .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must be a scope, such as groups'))
+        .default(['openid', 'email', 'profile']),
+      'What the issuer is asked for; openid is always among it',
+    ),
+    assume_verified: note(
+      z.boolean().default(false),
+      'Whether addresses count as verified where the issuer says nothing of it (no email_verified); only for an ' +
+        'issuer whose users cannot choose their address',
+    ),
+    allowed_domains: note(
+      z.array(z.string().regex(/^[a-z0-9.-]+$/, 'must be a domain in small letters')).default([]),
+      'Only verified addresses of these domains may open an account; an empty list is all',
+    ),
+    auto_create: note(
+      z.boolean().default(true),
+      'Whether a first sign-in opens an account, whatever accounts.sign_up says',
+    ),
+    operator_claim: note(
+      z
+        .string()
+        .regex(
+          /^[^=]+=.+$/,
+          'must be claim=value, such as groups=weir-operators or realm_access.roles=weir-operators',
+        )
+        .optional(),
+      'The claim that makes an operator, as claim=value; a list holds the value, and a claim within others is named by ' +
+        'its path (realm_access.roles=weir-operators)',
+    ),
+  }),
+})
 
-export const creditSettings = z
-  .strictObject({
-    welcome_daily_cap_usd: usdAmount('The most welcome credit that all new accounts of a UTC day get', '50'),
-    allowance_daily_cap_usd: usdAmount(
-      'The most daily allowance (0.20 US dollars a person) that all accounts of a UTC day get',
-      '200',
-    ),
-    low_balance_usd: usdAmount(
-      'Free purchased credit below this is reported as low, in the console and to webhooks; "0" never',
-      '1',
-    ),
-    expiring_days: whole(
-      'How many days before its end a top-up is reported as expiring; 0 never',
-      14,
-      0,
-      365,
-    ),
-  })
-  .prefault({})
+export const mailSettings = section({
+  smtp_url: note(
+    z
+      .string()
+      .refine((text) => /^smtps?:$/.test(URL.parse(text)?.protocol ?? ''), {
+        error: 'must be an address such as smtps://user:password@mail.example.org:465',
+      })
+      .optional(),
+    'The mail server; without one links are printed by weir accounts link and weir accounts invite',
+    { secret: true },
+  ),
+  from: note(z.string().min(3).optional(), 'The sender of mails, such as Weir <weir@example.org>'),
+  timeout_ms: milliseconds('How long the mail server may take', 15_000, 100, 300_000),
+})
+
+export const creditSettings = section({
+  welcome_daily_cap_usd: usdAmount('The most welcome credit that all new accounts of a UTC day get', '50'),
+  allowance_daily_cap_usd: usdAmount(
+    'The most daily allowance (0.20 US dollars a person) that all accounts of a UTC day get',
+    '200',
+  ),
+  low_balance_usd: usdAmount(
+    'Free purchased credit below this is reported as low, in the console and to webhooks; "0" never',
+    '1',
+  ),
+  expiring_days: whole('How many days before its end a top-up is reported as expiring; 0 never', 14, 0, 365),
+})
 
 /** What the defaults of `accounts.sign_up` and `accounts.unverified` depend on. */
 interface Reach {

@@ -25,6 +25,11 @@ export function note<S extends z.ZodType>(
   return schema
 }
 
+/** A section of settings. Each has a default or may be missing, so all of it may be left out. */
+export function section<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.strictObject(shape).prefault({} as never)
+}
+
 /**
  * The schema of a whole number within bounds, as `z.int().min(least).max(most)`, which would make a copy for each bound:
  * of a hundred settings that is a twentieth of every start.

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { parseUsd } from '../credits/money.ts'
-import { baseUrl, grantedUsd, note, secret, whole, wholeBetween } from './fields.ts'
+import { baseUrl, grantedUsd, note, secret, section, whole, wholeBetween } from './fields.ts'
 
 /** "89.015": what parseRate of payments/exchange.ts takes. */
 const rate = z
@@ -37,42 +37,38 @@ const webhookSecrets = {
 }
 
 const processors = {
-  razorpay: z
-    .strictObject({
-      key_id: note(
-        z
-          .string()
-          .regex(/^rzp_(live|test)_\S+$/, 'must begin with rzp_live_ or rzp_test_')
-          .optional(),
-        'The id of the API key at Razorpay; one of the test mode shows the flow and never touches the ledger',
-      ),
-      key_secret: note(secret.optional(), `Its secret: ${inEnvironment}`, { secret: true }),
-      ...webhookSecrets,
-      base_url: note(baseUrl.default('https://api.razorpay.com/v1'), "The address of Razorpay's API"),
-    })
-    .prefault({}),
-  stripe: z
-    .strictObject({
-      secret_key: note(
-        secret
-          .refine(
-            (text) => !text.startsWith('pk_'),
-            'is the publishable key: the secret one begins with sk_ or rk_',
-          )
-          .optional(),
-        `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
-          'flow and never touches the ledger',
-        { secret: true },
-      ),
-      ...webhookSecrets,
-      base_url: note(
-        baseUrl
-          .refine((url) => /^\/(v1)?$/.test(new URL(url).pathname), 'must end in /v1')
-          .default('https://api.stripe.com/v1'),
-        "The address of Stripe's API",
-      ),
-    })
-    .prefault({}),
+  razorpay: section({
+    key_id: note(
+      z
+        .string()
+        .regex(/^rzp_(live|test)_\S+$/, 'must begin with rzp_live_ or rzp_test_')
+        .optional(),
+      'The id of the API key at Razorpay; one of the test mode shows the flow and never touches the ledger',
+    ),
+    key_secret: note(secret.optional(), `Its secret: ${inEnvironment}`, { secret: true }),
+    ...webhookSecrets,
+    base_url: note(baseUrl.default('https://api.razorpay.com/v1'), "The address of Razorpay's API"),
+  }),
+  stripe: section({
+    secret_key: note(
+      secret
+        .refine(
+          (text) => !text.startsWith('pk_'),
+          'is the publishable key: the secret one begins with sk_ or rk_',
+        )
+        .optional(),
+      `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
+        'flow and never touches the ledger',
+      { secret: true },
+    ),
+    ...webhookSecrets,
+    base_url: note(
+      baseUrl
+        .refine((url) => /^\/(v1)?$/.test(new URL(url).pathname), 'must end in /v1')
+        .default('https://api.stripe.com/v1'),
+      "The address of Stripe's API",
+    ),
+  }),
 }
 
 /** The parts of each processor's key: without all of them it is not set up. */
@@ -81,49 +77,40 @@ export const processorKeys: Readonly<Record<keyof typeof processors, readonly [s
   stripe: ['secret_key'],
 }
 
-export const paymentSettings = z
-  .strictObject({
-    fx: z
-      .strictObject({
-        inr_per_usd: note(
-          rate.optional(),
-          'Rupees for a US dollar; a top-up keeps the rate it was opened at',
-        ),
-        as_of: note(z.iso.date('must be a day such as 2026-11-20').optional(), 'The day of that rate'),
-        source: note(z.string().min(1).max(100).default('set by the operator'), 'Where the rate comes from'),
-      })
-      .prefault({}),
-    min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
-    max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
-    unpaid_per_hour: whole(
-      'Top-ups that an account may open in an hour and leave unpaid, before another is refused with 429',
-      20,
-      1,
-      10_000,
+export const paymentSettings = section({
+  fx: section({
+    inr_per_usd: note(rate.optional(), 'Rupees for a US dollar; a top-up keeps the rate it was opened at'),
+    as_of: note(z.iso.date('must be a day such as 2026-11-20').optional(), 'The day of that rate'),
+    source: note(z.string().min(1).max(100).default('set by the operator'), 'Where the rate comes from'),
+  }),
+  min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
+  max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+  unpaid_per_hour: whole(
+    'Top-ups that an account may open in an hour and leave unpaid, before another is refused with 429',
+    20,
+    1,
+    10_000,
+  ),
+  refused_hooks_per_network: whole(
+    'Messages at /hooks without a valid signature from one network in a minute, before more are refused with 429; ' +
+      'behind a proxy, server.trusted_proxies says where they come from',
+    600,
+    1,
+    1_000_000,
+  ),
+  seller: section({
+    name: note(z.string().min(1).max(200).optional(), 'Who takes the money, as payment receipts name it'),
+    address: note(z.string().min(1).max(500).optional(), 'Its address on receipts; lines are kept'),
+    gstin: note(
+      z
+        .string()
+        .regex(/^[0-9A-Z]{15}$/, 'must be the 15 letters and digits of a GSTIN')
+        .optional(),
+      'Its GSTIN on receipts; they are payment receipts, no tax invoices',
     ),
-    refused_hooks_per_network: whole(
-      'Messages at /hooks without a valid signature from one network in a minute, before more are refused with 429; ' +
-        'behind a proxy, server.trusted_proxies says where they come from',
-      600,
-      1,
-      1_000_000,
-    ),
-    seller: z
-      .strictObject({
-        name: note(z.string().min(1).max(200).optional(), 'Who takes the money, as payment receipts name it'),
-        address: note(z.string().min(1).max(500).optional(), 'Its address on receipts; lines are kept'),
-        gstin: note(
-          z
-            .string()
-            .regex(/^[0-9A-Z]{15}$/, 'must be the 15 letters and digits of a GSTIN')
-            .optional(),
-          'Its GSTIN on receipts; they are payment receipts, no tax invoices',
-        ),
-      })
-      .prefault({}),
-    ...processors,
-  })
-  .prefault({})
+  }),
+  ...processors,
+})
 
 /** `whsec_` with nothing that base64 could read behind it is an empty secret, which signs for everybody. */
 const hookSecret = secret.refine(
@@ -136,42 +123,38 @@ const product = z.strictObject({
   months: wholeBetween(1, 120),
 })
 
-export const subscriptionSettings = z
-  .strictObject({
-    secret: note(
-      hookSecret.optional(),
-      'The secret of /hooks/subscriptions, as Standard Webhooks has them (whsec_…): ' +
-        `${inEnvironment}; without one the address does not exist`,
-      { secret: true },
+export const subscriptionSettings = section({
+  secret: note(
+    hookSecret.optional(),
+    'The secret of /hooks/subscriptions, as Standard Webhooks has them (whsec_…): ' +
+      `${inEnvironment}; without one the address does not exist`,
+    { secret: true },
+  ),
+  secret_before: note(hookSecret.optional(), 'The secret before the last change, which is still valid', {
+    secret: true,
+  }),
+  products: note(
+    z.record(z.string().regex(/^[A-Za-z0-9._-]{1,100}$/), product).default({}),
+    'What is sold, by product id: the credit of a period and how long a period is, as { credit_usd: "5", months: 1 }',
+  ),
+  apple: section({
+    bundle_id: note(
+      z.string().min(1).max(200).optional(),
+      'The bundle id of the app whose App Store Server Notifications (version 2) are taken at /hooks/subscriptions/apple',
     ),
-    secret_before: note(hookSecret.optional(), 'The secret before the last change, which is still valid', {
-      secret: true,
-    }),
-    products: note(
-      z.record(z.string().regex(/^[A-Za-z0-9._-]{1,100}$/), product).default({}),
-      'What is sold, by product id: the credit of a period and how long a period is, as { credit_usd: "5", months: 1 }',
+    environment: note(
+      z.enum(['Production', 'Sandbox']).default('Production'),
+      'The environment whose purchases count; those of the other are tests',
     ),
-    apple: z
-      .strictObject({
-        bundle_id: note(
-          z.string().min(1).max(200).optional(),
-          'The bundle id of the app whose App Store Server Notifications (version 2) are taken at /hooks/subscriptions/apple',
-        ),
-        environment: note(
-          z.enum(['Production', 'Sandbox']).default('Production'),
-          'The environment whose purchases count; those of the other are tests',
-        ),
-        root_sha256: note(
-          z
-            .string()
-            .regex(/^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$/, 'must be a SHA-256 fingerprint, 64 hex digits')
-            .transform((text) => text.replaceAll(':', '').toLowerCase())
-            .optional(),
-          'The SHA-256 fingerprint of the root certificate behind the signatures: that of Apple Root CA - G3, as ' +
-            'apple.com/certificateauthority shows it',
-        ),
-      })
-      .prefault({}),
-    grace_days: whole('Days that a period in grace lasts on, without new credit', 16, 0, 60),
-  })
-  .prefault({})
+    root_sha256: note(
+      z
+        .string()
+        .regex(/^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$/, 'must be a SHA-256 fingerprint, 64 hex digits')
+        .transform((text) => text.replaceAll(':', '').toLowerCase())
+        .optional(),
+      'The SHA-256 fingerprint of the root certificate behind the signatures: that of Apple Root CA - G3, as ' +
+        'apple.com/certificateauthority shows it',
+    ),
+  }),
+  grace_days: whole('Days that a period in grace lasts on, without new credit', 16, 0, 60),
+})
