@@ -64,10 +64,7 @@ export function accountTables(c: typeof columns) {
     },
     (t) => [
       c.index('api_key_account').on(t.account, t.createdAt, t.id),
-      c
-        .index('api_key_lineage')
-        .on(t.lineage)
-        .where(sql`lineage is not null`),
+      c.partialIndex('api_key_lineage', sql`lineage is not null`, t.lineage),
       c.check('api_key_mode', sql`mode in ('live', 'test')`),
     ],
   )
@@ -146,10 +143,7 @@ function signInTables(c: typeof columns) {
     },
     (t) => [
       c.index('ticket_expiry').on(t.expiresAt),
-      c
-        .index('ticket_account')
-        .on(t.account)
-        .where(sql`account is not null`),
+      c.partialIndex('ticket_account', sql`account is not null`, t.account),
     ],
   )
 

@@ -47,35 +47,19 @@ export function paymentTables(c: typeof columns) {
       idempotencyHash: c.string('idempotency_hash'),
     },
     (t) => [
-      c
-        .uniqueIndex('top_up_reference')
-        .on(t.processor, t.reference)
-        .where(sql`reference is not null`),
-      c
-        .uniqueIndex('top_up_payment')
-        .on(t.processor, t.paymentId)
-        .where(sql`payment_id is not null`),
-      c
-        .uniqueIndex('top_up_lot')
-        .on(t.lot)
-        .where(sql`lot is not null`),
-      c
-        .uniqueIndex('top_up_receipt')
-        .on(t.receiptYear, t.receiptNumber)
-        .where(sql`receipt_number is not null`),
-      c
-        .uniqueIndex('top_up_idempotency')
-        .on(t.account, t.idempotencyKey)
-        .where(sql`idempotency_key is not null`),
+      c.partialUniqueIndex('top_up_reference', sql`reference is not null`, t.processor, t.reference),
+      c.partialUniqueIndex('top_up_payment', sql`payment_id is not null`, t.processor, t.paymentId),
+      c.partialUniqueIndex('top_up_lot', sql`lot is not null`, t.lot),
+      c.partialUniqueIndex('top_up_receipt', sql`receipt_number is not null`, t.receiptYear, t.receiptNumber),
+      c.partialUniqueIndex(
+        'top_up_idempotency',
+        sql`idempotency_key is not null`,
+        t.account,
+        t.idempotencyKey,
+      ),
       c.index('top_up_account').on(t.account, t.createdAt),
-      c
-        .index('top_up_ask')
-        .on(t.askAt)
-        .where(sql`ask_at is not null`),
-      c
-        .index('top_up_uncredited')
-        .on(t.paidAt)
-        .where(sql`paid_at is not null and credited_at is null`),
+      c.partialIndex('top_up_ask', sql`ask_at is not null`, t.askAt),
+      c.partialIndex('top_up_uncredited', sql`paid_at is not null and credited_at is null`, t.paidAt),
       c.check(
         'top_up_state',
         sql`state in ('open','paid','credited','failed','expired','refunded_part','refunded','disputed')`,
@@ -106,18 +90,9 @@ export function paymentTables(c: typeof columns) {
     (t) => [
       c.primaryKey({ columns: [t.processor, t.id] }),
       c.index('payment_event_at').on(t.at),
-      c
-        .index('payment_event_top_up')
-        .on(t.topUp)
-        .where(sql`top_up is not null`),
-      c
-        .index('payment_event_waiting')
-        .on(t.processor, t.paymentId)
-        .where(sql`outcome = 'waiting'`),
-      c
-        .index('payment_event_unfinished')
-        .on(t.at)
-        .where(sql`outcome = 'received'`),
+      c.partialIndex('payment_event_top_up', sql`top_up is not null`, t.topUp),
+      c.partialIndex('payment_event_waiting', sql`outcome = 'waiting'`, t.processor, t.paymentId),
+      c.partialIndex('payment_event_unfinished', sql`outcome = 'received'`, t.at),
     ],
   )
 
@@ -140,10 +115,7 @@ export function paymentTables(c: typeof columns) {
     (t) => [
       c.primaryKey({ columns: [t.processor, t.id] }),
       c.index('payment_reversal_top_up').on(t.topUp),
-      c
-        .index('payment_reversal_unbooked')
-        .on(t.at)
-        .where(sql`booked = 0`),
+      c.partialIndex('payment_reversal_unbooked', sql`booked = 0`, t.at),
       c.check('payment_reversal_kind', sql`kind in ('refund', 'failed', 'open', 'won', 'lost')`),
       c.check('payment_reversal_amount', sql`amount >= 0 and credit >= 0 and held >= 0`),
     ],
@@ -183,10 +155,7 @@ export function paymentTables(c: typeof columns) {
     (t) => [
       c.uniqueIndex('voucher_hash').on(t.hash),
       c.index('voucher_created').on(t.createdAt),
-      c
-        .index('voucher_ungranted')
-        .on(t.redeemedAt)
-        .where(sql`redeemed_at is not null and lot is null`),
+      c.partialIndex('voucher_ungranted', sql`redeemed_at is not null and lot is null`, t.redeemedAt),
       c.check('voucher_amount', sql`amount > 0`),
       c.check('voucher_redeemed', sql`(account is null) = (redeemed_at is null)`),
     ],

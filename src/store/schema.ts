@@ -79,20 +79,11 @@ function ledgerTables(c: typeof columns) {
     },
     (t) => [
       c.uniqueIndex('lot_source').on(t.source),
-      c
-        .index('lot_live')
-        .on(t.account)
-        .where(sql`live = 1`),
-      c
-        .index('lot_expiry')
-        .on(t.expiresAt)
-        .where(sql`live = 1`),
+      c.partialIndex('lot_live', sql`live = 1`, t.account),
+      c.partialIndex('lot_expiry', sql`live = 1`, t.expiresAt),
       c.index('lot_account').on(t.account, t.pool, t.expiresAt),
       // Every borrowing call has a loan lot: sums over other lots must not read those.
-      c
-        .index('lot_owned')
-        .on(t.account)
-        .where(sql`id not glob 'line_*'`),
+      c.partialIndex('lot_owned', sql`id not glob 'line_*'`, t.account),
       c.check('lot_pool', sql`pool in (${poolList})`),
       c.check('lot_granted', sql`granted between 1 and 1000000000000000000`),
       c.check('lot_parts', sql`expired >= 0 and refunded >= 0 and remaining + expired + refunded <= granted`),
@@ -154,16 +145,10 @@ function ledgerTables(c: typeof columns) {
     },
     (t) => [
       c.uniqueIndex('call_id').on(t.id),
-      c
-        .uniqueIndex('call_settle_tx')
-        .on(t.settleTx)
-        .where(sql`settle_tx is not null`),
+      c.partialUniqueIndex('call_settle_tx', sql`settle_tx is not null`, t.settleTx),
       // Providers' ids are in no order. In blocks of 512 calls (seven pages) the ids of a commit share recently used
       // pages; over all calls each would change a page of its own, which cost more than the rest of a settle.
-      c
-        .index('call_upstream')
-        .on(sql`seq >> 9`, t.upstreamId)
-        .where(sql`upstream_id is not null`),
+      c.partialIndex('call_upstream', sql`upstream_id is not null`, sql`seq >> 9`, t.upstreamId),
       c.check('call_state', sql`state in ('settled', 'voided')`),
       c.check('call_cost', sql`cost = charged + absorbed and charged >= 0 and absorbed >= 0`),
       c.check('call_void', sql`state <> 'voided' or (cost = 0 and settle_tx is null)`),
@@ -288,16 +273,19 @@ function recordTables(c: typeof columns) {
       c.index('request_log_account').on(t.account, t.at, t.seq, t.key, t.model, t.code),
       c.index('request_log_at').on(t.at, t.seq, t.key, t.model, t.code),
       // Of a hundred thousand keys one is a needle in the log.
-      c
-        .index('request_log_key')
-        .on(t.key, t.at, t.seq, t.account, t.model, t.code)
-        .where(sql`key is not null`),
+      c.partialIndex('request_log_key', sql`key is not null`, t.key, t.at, t.seq, t.account, t.model, t.code),
       c.index('request_log_request').on(t.requestId),
       // Failures are rare: without this index, filtering by one code would read the whole log.
-      c
-        .index('request_log_code')
-        .on(t.account, t.code, t.at, t.seq, t.key, t.model)
-        .where(sql`code is not null`),
+      c.partialIndex(
+        'request_log_code',
+        sql`code is not null`,
+        t.account,
+        t.code,
+        t.at,
+        t.seq,
+        t.key,
+        t.model,
+      ),
     ],
   )
 
@@ -384,6 +372,17 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
   )
 
+  const usageFigures = () => ({
+    calls: c.whole('calls').notNull(),
+    /** Calls that were refused, got no answer, or were broken off by the provider. */
+    errors: c.whole('errors').notNull(),
+    inputTokens: c.whole('input_tokens').notNull(),
+    outputTokens: c.whole('output_tokens').notNull(),
+    cost: c.money('cost').notNull(),
+    /** The part of the cost that the account paid. */
+    charged: c.money('charged').notNull(),
+  })
+
   /** Totals per UTC day, written with each call: computing a chart from the log would stall every stream. */
   const usageDay = c.table(
     'usage_day',
@@ -395,14 +394,7 @@ function recordTables(c: typeof columns) {
       key: c.string('key').notNull(),
       /** Empty for refusals of unknown models. */
       model: c.string('model').notNull(),
-      calls: c.whole('calls').notNull(),
-      /** Calls that were refused, got no answer, or were broken off by the provider. */
-      errors: c.whole('errors').notNull(),
-      inputTokens: c.whole('input_tokens').notNull(),
-      outputTokens: c.whole('output_tokens').notNull(),
-      cost: c.money('cost').notNull(),
-      /** The part of the cost that the account paid. */
-      charged: c.money('charged').notNull(),
+      ...usageFigures(),
     },
     (t) => [
       c.primaryKey({ columns: [t.account, t.day, t.key, t.model] }),
@@ -419,12 +411,7 @@ function recordTables(c: typeof columns) {
       channel: c.string('channel').notNull(),
       /** Empty for refusals of unknown models. */
       model: c.string('model').notNull(),
-      calls: c.whole('calls').notNull(),
-      errors: c.whole('errors').notNull(),
-      inputTokens: c.whole('input_tokens').notNull(),
-      outputTokens: c.whole('output_tokens').notNull(),
-      cost: c.money('cost').notNull(),
-      charged: c.money('charged').notNull(),
+      ...usageFigures(),
     },
     (t) => [
       c.primaryKey({ columns: [t.day, t.channel, t.model] }),
@@ -499,10 +486,7 @@ export function webhookTables(c: typeof columns) {
     (t) => [
       c.uniqueIndex('webhook_delivery_source').on(t.webhook, t.source),
       c.index('webhook_delivery_of').on(t.webhook, t.at),
-      c
-        .index('webhook_delivery_due')
-        .on(t.nextAt)
-        .where(sql`state = 'waiting'`),
+      c.partialIndex('webhook_delivery_due', sql`state = 'waiting'`, t.nextAt),
       c.index('webhook_delivery_over').on(t.at),
       c.check('webhook_delivery_state', sql`state in ('waiting', 'delivered', 'given_up')`),
       c.check('webhook_delivery_next', sql`(state = 'waiting') = (next_at is not null)`),
