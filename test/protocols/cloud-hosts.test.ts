@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../src/conversation/event.ts'
-import type { JsonObject } from '../../src/conversation/request.ts'
 import { outbound as anthropic } from '../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { inbound } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import type { AnthropicQuirks } from '../../src/protocols/anthropic-messages/outbound/quirks.ts'
@@ -11,8 +10,7 @@ import { exceptionPrefix } from '../../src/protocols/framing/aws-event-stream.ts
 import type { Target } from '../../src/protocols/protocol.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { chat, targetsLike } from '../support/conversation.ts'
-import { assertWellFormed, cases, framesOf as sseFrames, parseFrames } from '../support/recordings.ts'
-import { testStreams } from '../support/stream-promises.ts'
+import { assertWellFormed, cases, parseFrames } from '../support/recordings.ts'
 import { framesOf } from './bedrock-converse/support.ts'
 
 function targetOf<Quirks>(row: string, defaults: Quirks, model: string): Target<Quirks> {
@@ -31,27 +29,6 @@ describe('Claude invoked at Bedrock', () => {
     expect(anthropic.framingFor!(claude('bedrockclaude', 'a'))).toBe('aws-event-stream')
     expect(anthropic.framingFor!(claude('vertexclaude', 'a'))).toBe('sse')
     expect([messages.length, streams.length]).toEqual([6, 2])
-  })
-
-  testStreams(streams, {
-    frames: framesOf,
-    parser: (one) => anthropic.parser(claude('bedrockclaude', one.meta.model!)),
-  })
-
-  test.each(streams.map((one) => [one.id, one] as const))('says what the chunks of %s hold', (_, one) => {
-    const events = parseFrames(
-      anthropic.parser(claude('bedrockclaude', one.meta.model!)),
-      framesOf([one.stream()]),
-    )
-    assertWellFormed(events)
-    const chunks = framesOf([one.stream()]).map(({ data }) =>
-      JSON.parse(Buffer.from(JSON.parse(data).bytes, 'base64').toString()),
-    )
-    const result = collect(events)
-    expect(result.choices[0]!.text ?? '').toBe(chunks.map((chunk) => chunk.delta?.text ?? '').join(''))
-    const last = chunks.find((chunk) => chunk.type === 'message_delta')
-    expect(result.usage!.output).toBe(last.usage.output_tokens)
-    expect(result.id).toStartWith('msg_bdrk_')
   })
 
   test('ends with the exception that Amazon sends in place of an event', () => {
@@ -109,14 +86,5 @@ describe('Gemini on Vertex', () => {
       targetOf('vertex', gemini.defaultQuirks, one.meta.model!),
     )
     expect(one.meta.url).toEndWith(path)
-  })
-
-  test('answers are read through its row', () => {
-    for (const one of all.filter((each) => each.status === 200 && each.streamed)) {
-      const parser = gemini.parser(targetOf('vertex', gemini.defaultQuirks, one.meta.model!))
-      const events = parseFrames(parser, sseFrames([one.stream()]))
-      assertWellFormed(events)
-      expect((events.at(-1) as JsonObject).kind).toBe('finish')
-    }
   })
 })

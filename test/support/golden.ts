@@ -4,8 +4,8 @@
 import { expect } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChatEvent, collect } from '../../src/conversation/event.ts'
-import type { Json, JsonObject } from '../../src/conversation/request.ts'
+import { type ChatEvent, collect, type Fault } from '../../src/conversation/event.ts'
+import type { Json, JsonObject, ToolCall } from '../../src/conversation/request.ts'
 import type { Usage } from '../../src/conversation/usage.ts'
 
 const goldenDir = join(import.meta.dir, '../fixtures/golden')
@@ -35,18 +35,22 @@ export function summaryOf(events: readonly ChatEvent[]): JsonObject {
         ? {}
         : {
             reasoning: choice.reasoning.map((detail) =>
-              [detail.type, detail.format, digest(detail.text ?? detail.summary ?? detail.data ?? null)].join(
-                ' ',
-              ),
+              [
+                detail.type,
+                detail.format,
+                digest(detail.text ?? detail.summary ?? detail.data ?? null),
+                ...(detail.signature ? [`signed ${digest(detail.signature)}`] : []),
+              ].join(' '),
             ),
           }),
-      ...(choice.toolCalls.length === 0
-        ? {}
-        : { calls: choice.toolCalls.map((call) => `${call.id} ${call.name}(${call.arguments})`) }),
+      ...(choice.toolCalls.length === 0 ? {} : { calls: choice.toolCalls.map(callWords) }),
       ...(choice.annotations.length === 0
         ? {}
         : { annotations: choice.annotations.map(({ url, start, end }) => `${start}-${end} ${url}`) }),
       ...(choice.images.length === 0 ? {} : { images: choice.images.length }),
+      ...(choice.audio === null
+        ? {}
+        : { audio: `${choice.audio.data?.length} ${digest(choice.audio.transcript ?? null)}` }),
       ...(choice.logprobs === null ? {} : { logprobs: choice.logprobs.content.length }),
       finish: `${choice.finish} (${choice.nativeFinish})`,
     })),
@@ -55,7 +59,22 @@ export function summaryOf(events: readonly ChatEvent[]): JsonObject {
       ? {}
       : {
           fault: `${result.fault.kind} ${result.fault.status ?? '-'}: ${result.fault.message.slice(0, 120)}`,
+          ...namesIn(result.fault),
         }),
+  }
+}
+
+/** Ids that the gateway made are left out: of an answer without one of its own they are random. */
+function callWords({ id, name, arguments: json, thoughtSignature }: ToolCall): string {
+  return `${id.startsWith('weir_') ? 'weir_*' : id} ${name}(${json})${thoughtSignature === undefined ? '' : ` signed ${digest(thoughtSignature)}`}`
+}
+
+/** What a fault names beside its message. */
+function namesIn({ providerCode: code, param, retryAfterMs }: Fault): JsonObject {
+  return {
+    ...(code === undefined ? {} : { code }),
+    ...(param === undefined ? {} : { param }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   }
 }
 

@@ -2,21 +2,16 @@
 
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
+import type { WebSearchDeclaration } from '../../../src/conversation/gateway-tools.ts'
 import type { ChatRequest, JsonObject, Message } from '../../../src/conversation/request.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
-import { cases, framesOf, parseFrames } from '../../support/recordings.ts'
-import { chat } from '../../support/conversation.ts'
+import { chat, webSearch } from '../../support/conversation.ts'
+import { claudeMessage, hostsOf, recordedAnswers, saidBy } from '../recorded-hosts.ts'
 import { target } from './support.ts'
 
-const all = ['anthropic', 'vertex-anthropic'].flatMap(cases).filter((one) => one.status === 200)
-const parser = () => outbound.parser(target())
-
-const replies = all.map((one) => {
-  const events = one.streamed
-    ? parseFrames(parser(), framesOf([one.stream()]))
-    : outbound.whole(one.response(), target())
-  return [`${one.provider}/${one.id}`, one, collect(events).choices[0]!] as const
-})
+const replies = recordedAnswers(hostsOf('anthropic-messages'))
+  .filter((answer) => saidBy(answer)?.counted !== undefined)
+  .map((answer) => [answer.name, answer, collect(answer.events).choices[0]!] as const)
 
 /** The next turn of a conversation: the answer as the assistant's message, its calls answered. */
 function nextTurn(choice: (typeof replies)[number][2], extra: Partial<ChatRequest> = {}): ChatRequest {
@@ -45,25 +40,12 @@ function nextTurn(choice: (typeof replies)[number][2], extra: Partial<ChatReques
 
 const isThought = (block: JsonObject) => block.type === 'thinking' || block.type === 'redacted_thinking'
 
-/** Thinking and calls of one recorded answer, as the provider would want them back. */
-function blocksToReturn(one: (typeof replies)[number][1]): string[] {
-  const blocks: JsonObject[] = []
-  if (!one.streamed) blocks.push(...((one.response() as JsonObject).content as JsonObject[]))
-  else {
-    for (const frame of framesOf([one.stream()])) {
-      const event = JSON.parse(frame.data)
-      if (event.type === 'content_block_start') blocks[event.index] = { ...event.content_block }
-      const block = blocks[event.index as number]
-      if (event.delta?.type === 'thinking_delta') block!.thinking += event.delta.thinking
-      if (event.delta?.type === 'signature_delta') block!.signature = event.delta.signature
-    }
-  }
-  return blocks
-    .filter(isThought)
-    .map((block) =>
-      block.type === 'thinking'
-        ? JSON.stringify({ type: 'thinking', thinking: block.thinking, signature: block.signature })
-        : JSON.stringify({ type: 'redacted_thinking', data: block.data }),
+/** The thinking of one recorded answer, as the provider would want it back. */
+function blocksToReturn(answer: (typeof replies)[number][1]): string[] {
+  return claudeMessage(answer)
+    .content.filter(isThought)
+    .map(({ type, thinking, signature, data }) =>
+      JSON.stringify(type === 'thinking' ? { type, thinking, signature } : { type, data }),
     )
 }
 
@@ -79,11 +61,11 @@ describe('thinking', () => {
     expect(details.some((detail) => detail.type === 'reasoning.encrypted')).toBe(true)
   })
 
-  test.each(thinkers)('of %s goes back byte for byte, first in its turn', (_, one, choice) => {
+  test.each(thinkers)('of %s goes back byte for byte, first in its turn', (_, answer, choice) => {
     const { body, warnings } = outbound.lower(nextTurn(choice), target())
     const turn = (body.messages as JsonObject[])[1]!.content as JsonObject[]
     const thoughts = turn.filter(isThought)
-    expect(thoughts.map((block) => JSON.stringify(block))).toEqual(blocksToReturn(one))
+    expect(thoughts.map((block) => JSON.stringify(block))).toEqual(blocksToReturn(answer))
     expect(turn.slice(0, thoughts.length)).toEqual(thoughts)
     expect(warnings.filter((warning) => /reasoning/.test(warning.param))).toEqual([])
   })
@@ -95,7 +77,7 @@ describe('thinking', () => {
     )
     const { body } = outbound.lower(nextTurn(first![2]), target())
     const sent = (body.messages as JsonObject[])[1]!
-    const recorded = (second![1].request!.messages as JsonObject[])[3]!
+    const recorded = (second![1].recorded.request!['messages'] as JsonObject[])[3]!
     expect(sent).toEqual(recorded)
   })
 })
@@ -115,5 +97,35 @@ describe('compaction', () => {
     const { body, warnings } = outbound.lower(nextTurn(compacted[0]![2]), target())
     expect(JSON.stringify(body)).not.toContain('compaction')
     expect(warnings.map((warning) => warning.param)).toContain('messages[1].reasoning_details')
+  })
+})
+
+describe('what a search of its own found', () => {
+  const search: WebSearchDeclaration = { ...webSearch, engine: 'native' }
+
+  test('goes back, encrypted, where the next turn may search as well', () => {
+    for (const [name, answer, choice] of replies) {
+      const { content } = claudeMessage(answer)
+      const ids = new Set(
+        content.flatMap(({ type, tool_use_id }) => (type === 'web_search_tool_result' ? [tool_use_id] : [])),
+      )
+      // A search that has not been answered cannot go back by itself.
+      const found = content.flatMap(
+        ({ type, id, name, input, tool_use_id, content: pages }): JsonObject[] => {
+          if (type === 'server_tool_use' && ids.has(id))
+            return [{ type, id: id!, name: name!, input: input! }]
+          return type === 'web_search_tool_result'
+            ? [{ type, tool_use_id: tool_use_id!, content: pages! }]
+            : []
+        },
+      )
+      const { messages } = outbound.lower(nextTurn(choice, { webSearch: search }), target()).body
+      const back = (messages as { content: JsonObject[] }[])[1]!.content
+      expect([name, back.filter(({ type }) => /^server_tool_use$|_tool_result$/.test(String(type)))]).toEqual(
+        [name, found],
+      )
+      const without = outbound.lower(nextTurn(choice), target()).body
+      expect(JSON.stringify(without['messages'])).not.toContain('web_search_tool_result')
+    }
   })
 })

@@ -524,3 +524,18 @@ describe('a refusal that says why', () => {
     },
   )
 })
+
+test('a text completion of Claude 2 is counted where its stream ends with its metrics', () => {
+  const { choices, usage } = collect(
+    parse(
+      { completion: ' Hello', stop_reason: null, stop: null },
+      {
+        completion: ' you',
+        stop_reason: 'max_tokens',
+        'amazon-bedrock-invocationMetrics': { inputTokenCount: 9, outputTokenCount: 2 },
+      },
+    ),
+  )
+  expect(choices).toMatchObject([{ text: ' Hello you', finish: 'length' }])
+  expect(usage).toMatchObject({ input: 9, output: 2 })
+})

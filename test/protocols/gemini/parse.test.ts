@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { collect, type FaultKind } from '../../../src/conversation/event.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
+import { answersOf, hostsOf, recordedAnswers } from '../recorded-hosts.ts'
 import { targetOf } from './support.ts'
 
 const target = targetOf('gemini-3-flash-preview')
@@ -421,4 +422,14 @@ test('what was drawn in thought is not in the answer', () => {
   ).choices[0]!
   expect(images).toEqual([{ mediaType: 'image/png', data: 'BBBB' }])
   expect(reasoning).toMatchObject([{ id: 'gemini:image0:0:0:0', data: 'c2ln' }])
+})
+
+test('recorded calls without an id get one that is theirs alone, and the same each time the answer is read', () => {
+  const answers = recordedAnswers(hostsOf('gemini'))
+  const ids = answers.flatMap(({ events }) =>
+    collect(events).choices.flatMap(({ toolCalls }) => toolCalls.map(({ id }) => id)),
+  )
+  expect(new Set(ids).size).toBe(ids.length)
+  const { host, recorded, events } = answers.find(({ name }) => name.endsWith('rub0fb5fa'))!
+  expect(collect(answersOf(host, recorded)[0]!)).toEqual(collect(events))
 })

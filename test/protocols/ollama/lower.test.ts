@@ -1,11 +1,12 @@
-// A chat request as Ollama wants it, and the answers that no recording shows.
+// A chat request as Ollama wants it, compared with the recorded ones, and the answers that no recording shows.
 
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
-import type { ChatRequest, ContentPart } from '../../../src/conversation/request.ts'
+import type { ChatRequest, ContentPart, JsonObject } from '../../../src/conversation/request.ts'
 import { defaultQuirks, outbound } from '../../../src/protocols/ollama/ollama.ts'
+import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { assistant, call, chat, lookup as tool, result, system, user } from '../../support/conversation.ts'
-import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
+import { assertWellFormed, cases, parseFrames } from '../../support/recordings.ts'
 import { target } from './support.ts'
 
 const lower = (request: Partial<ChatRequest>, changes = {}) => outbound.lower(chat(request), target(changes))
@@ -190,5 +191,70 @@ describe('an answer', () => {
     [404, '<html>', 'broken'],
   ] as const)('with status %p and %s is %s', (status, body, kind) => {
     expect(outbound.fault(status, new Headers(), body, target())).toMatchObject({ kind, status })
+  })
+})
+
+describe('recorded requests', () => {
+  /** A client's words for the recorded request: the same but for where options and formats stand. */
+  function asClient({ options, format, think, messages, ...same }: JsonObject): ChatRequest {
+    const { num_predict, think: _misplaced, ...sampling } = (options ?? {}) as JsonObject
+    return inbound
+      .parse({
+        ...same,
+        ...sampling,
+        model: 'ollama/any',
+        stream: same.stream ?? true,
+        messages: (messages as JsonObject[]).map(clientMessage),
+        ...(num_predict === undefined ? {} : { max_tokens: num_predict }),
+        ...(format === 'json' ? { response_format: { type: 'json_object' } } : {}),
+        ...(think === undefined ? {} : { reasoning: { enabled: think } }),
+      })
+      .toChatRequest()
+  }
+
+  function clientMessage(message: JsonObject): JsonObject {
+    if (message.role === 'tool') return { ...message, tool_call_id: 'c1' }
+    const calls = message.tool_calls as { function: JsonObject }[] | undefined
+    if (!calls) return message
+    const asText = ({ name, arguments: input }: JsonObject) => ({
+      name: name!,
+      arguments: JSON.stringify(input),
+    })
+    return {
+      ...message,
+      tool_calls: calls.map((call) => ({ id: 'c1', type: 'function', function: asText(call.function) })),
+    }
+  }
+
+  /** Without what says nothing (empty tools, options, formats) and what only newer versions know. */
+  function plain({ tools, options, format, keep_alive, truncate, ...body }: JsonObject): JsonObject {
+    const { think: _misplaced, ...said } = (options ?? {}) as JsonObject
+    const messages = (body.messages as JsonObject[]).map(({ tool_name, tool_call_id, ...message }) => ({
+      ...message,
+      ...(message.tool_calls
+        ? { tool_calls: (message.tool_calls as JsonObject[]).map(({ id, ...call }) => call) }
+        : {}),
+    }))
+    return {
+      ...body,
+      messages,
+      stream: body.stream ?? true,
+      options: said,
+      ...(Array.isArray(tools) && tools.length > 0 ? { tools } : {}),
+      ...(format ? { format } : {}),
+    }
+  }
+
+  test.each(
+    cases('ollama-native')
+      .filter((one) => one.request)
+      .map((one) => [one.id, one] as const),
+  )('%s is what lowering makes', (_, one) => {
+    const { body, path } = outbound.lower(
+      asClient(one.request!),
+      target({ model: String(one.request!.model) }),
+    )
+    expect(plain(body)).toEqual(plain(one.request!))
+    expect(path).toBe(new URL(one.meta.url).pathname)
   })
 })

@@ -1,8 +1,6 @@
-// A target for Ollama and its lines as frames.
+// A target for Ollama, everything at rest but what a test names.
 
-import { NdjsonDecoder } from '../../../src/protocols/framing/decoder.ts'
 import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/ollama.ts'
-import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 export const target = targetsLike<OllamaQuirks>({
@@ -10,10 +8,3 @@ export const target = targetsLike<OllamaQuirks>({
   provider: 'ollama',
   quirks: defaultQuirks,
 })
-
-export function linesOf(pieces: Iterable<Uint8Array>): Frame[] {
-  const decoder = new NdjsonDecoder()
-  const frames: Frame[] = []
-  for (const piece of pieces) frames.push(...decoder.push(piece))
-  return [...frames, ...decoder.end()]
-}

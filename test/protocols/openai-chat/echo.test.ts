@@ -7,7 +7,7 @@ import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.t
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { FrameRepair, repairWhole } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 import { type Case, cases, framesOf } from '../../support/recordings.ts'
-import { dialects, quirksOf, targetOf } from './dialects.ts'
+import { chatHosts, targetOf } from './dialects.ts'
 import { bill, context, readByOpenAI, usage } from './wire-contract.ts'
 
 interface EchoedMessage {
@@ -29,10 +29,9 @@ async function messagesOf(recorded: Case, quirks: OpenAIChatQuirks): Promise<Ech
   return (answer.choices as { message: EchoedMessage }[]).map(({ message }) => message)
 }
 
-test.each(dialects.map((dialect) => [dialect.folder, dialect] as const))(
+test.each(chatHosts.map(({ folder, quirks }) => [folder, quirks] as const))(
   'every answer recorded of %s can be sent back with the next turn',
-  async (folder, dialect) => {
-    const quirks = quirksOf(dialect)
+  async (folder, quirks) => {
     for (const recorded of cases(folder).filter(({ status }) => status === 200)) {
       for (const message of await messagesOf(recorded, quirks)) {
         const results = (message.tool_calls ?? []).map(({ id }) => ({

@@ -6,7 +6,7 @@ import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
 import { isObject } from '../../../src/protocols/lenient.ts'
 import { type Case, cases } from '../../support/recordings.ts'
-import { dialects, quirksOf, targetOf } from './dialects.ts'
+import { chatHosts, targetOf } from './dialects.ts'
 
 /** Requests that clients of chat completions could not send: parts and words of the provider's own dialect. */
 const foreign = new Map([
@@ -20,18 +20,18 @@ const foreign = new Map([
 const imageInToolResult = /json-image-reasoning-roundtrip--qwen3--rub4ac5c9/
 
 describe('a recorded conversation', () => {
-  for (const dialect of dialects) {
-    const own = cases(dialect.folder).filter(
+  for (const { folder, quirks } of chatHosts) {
+    const own = cases(folder).filter(
       (recorded) =>
         isFollowUp(recorded) &&
-        !foreign.get(dialect.folder)?.test(recorded.id) &&
+        !foreign.get(folder)?.test(recorded.id) &&
         !imageInToolResult.test(recorded.id),
     )
     for (const recorded of own) {
-      test(`${dialect.folder}/${recorded.id} reaches the provider as its client sent it`, () => {
+      test(`${folder}/${recorded.id} reaches the provider as its client sent it`, () => {
         const sent = recorded.request!
         const request = inbound.parse({ ...sent, model: 'lab/model' }).toChatRequest()
-        const { body } = outbound.lower(request, targetOf(quirksOf(dialect), { provider: dialect.folder }))
+        const { body } = outbound.lower(request, targetOf(quirks, { provider: folder }))
         expect(conversationOf(body)).toEqual(conversationOf(sent))
       })
     }

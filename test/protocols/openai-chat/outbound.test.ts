@@ -38,10 +38,7 @@ function requestOf(fields: Partial<ChatRequest> = {}): ChatRequest {
 }
 
 function lower(row: string, fields: Partial<ChatRequest>, target: Partial<Target<OpenAIChatQuirks>> = {}) {
-  return outbound.lower(
-    requestOf(fields),
-    targetOf(quirksOf({ row }), { model: 'm', provider: row, ...target }),
-  )
+  return outbound.lower(requestOf(fields), targetOf(quirksOf(row), { model: 'm', provider: row, ...target }))
 }
 
 function refusalOf(

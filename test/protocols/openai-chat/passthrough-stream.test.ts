@@ -8,7 +8,7 @@ import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repa
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { encodeFrame } from '../../../src/protocols/framing/sse.ts'
-import { dialects, quirksOf, targetOf } from './dialects.ts'
+import { chatHosts, quirksOf, targetOf } from './dialects.ts'
 import { cases, cutAt, framesOf, randomCuts } from '../../support/recordings.ts'
 
 const contextOf = () => ({
@@ -48,11 +48,10 @@ function events(stream: string): unknown[] {
 }
 
 describe('recorded streams', () => {
-  for (const dialect of dialects) {
-    const quirks = quirksOf(dialect)
-    const streams = cases(dialect.folder).filter(({ streamed }) => streamed)
+  for (const { folder, quirks } of chatHosts) {
+    const streams = cases(folder).filter(({ streamed }) => streamed)
     if (streams.length === 0) continue
-    test(`of ${dialect.folder}`, () => {
+    test(`of ${folder}`, () => {
       for (const recorded of streams) {
         const bytes = recorded.stream()
         spaces = 0
@@ -82,7 +81,7 @@ test('a stream that the gateway stops leaves choices that have ended as they end
   const channel = passthrough.stream(
     contextOf(),
     { choices: 2, maxEventBytes: 1_000_000 },
-    targetOf(quirksOf(dialects[0]!)),
+    targetOf(quirksOf('openai')),
   )
   const event = (index: number, content: string, finish_reason: string | null) =>
     `data: ${JSON.stringify({ id: 'u1', model: 'm', choices: [{ index, delta: { content }, finish_reason }] })}\n\n`
@@ -120,7 +119,7 @@ describe('any stream', () => {
           const stream = events.map(([text, end]) => `data: ${chunk(text)}${end}`).join('')
           const bytes = utf8.encode(stream)
           const offsets = cuts.filter((at) => at < bytes.length).toSorted((a, b) => a - b)
-          const { text, progress } = relayed(cutAt(bytes, offsets), quirksOf(dialects[0]!))
+          const { text, progress } = relayed(cutAt(bytes, offsets), quirksOf('openai'))
           // A text that is half a character is written as JSON writes it, by the provider as by us.
           const sent = events.map(([piece]) => JSON.parse(JSON.stringify(piece)) as string).join('')
           expect(texts(text)).toBe(sent)
@@ -135,19 +134,19 @@ describe('any stream', () => {
     const like = ['a', 'b', 'c'].map((text) => `data: ${chunk(text)}\n\n`).join('')
     const { text, progress } = relayed(
       [utf8.encode(`${like}data: {"error":{"message":"down"}}\n\n${like}`)],
-      quirksOf(dialects[0]!),
+      quirksOf('openai'),
     )
     expect(texts(text)).toBe('abc')
     expect(progress.fault?.kind).toBeDefined()
     const bare = relayed(
       [utf8.encode(`${like}data: ${chunk('x').replace('x', '\t')}\n\n`)],
-      quirksOf(dialects[0]!),
+      quirksOf('openai'),
     )
     expect(texts(bare.text)).toBe('abc')
     expect(bare.progress.fault).toBeDefined()
     const ended = relayed(
       [utf8.encode(`${like}data: ${chunk('', 'stop')}\n\ndata: [DONE]\n\n${like}`)],
-      quirksOf(dialects[0]!),
+      quirksOf('openai'),
     )
     expect(texts(ended.text)).toBe('abc')
     expect(ended.progress).toMatchObject({ finished: true, finishReason: 'stop' })

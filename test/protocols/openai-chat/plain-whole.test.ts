@@ -5,22 +5,20 @@ import fc from 'fast-check'
 import { collect } from '../../../src/conversation/event.ts'
 import { plainWhole, wholeEvents } from '../../../src/protocols/openai-chat/outbound/parse.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
-import { cases } from '../../support/recordings.ts'
-import { dialects, quirksOf } from './dialects.ts'
+import { recordedAnswers } from '../recorded-hosts.ts'
+import { chatHosts } from './dialects.ts'
 
 const thinking = { ...defaultQuirks, thinkTags: true }
 
 describe('a whole answer read at once', () => {
   test('is the same as by its events, for every recording that it is for', () => {
     let plain = 0
-    for (const dialect of dialects) {
-      const quirks = quirksOf(dialect)
-      for (const recorded of cases(dialect.folder)) {
-        if (recorded.streamed || recorded.status >= 400) continue
-        const read = plainWhole(recorded.response(), quirks)
+    for (const host of chatHosts) {
+      for (const { frames, chunks, events } of recordedAnswers([host])) {
+        const read = frames === undefined ? plainWhole(chunks[0], host.quirks) : undefined
         if (!read) continue
         plain++
-        expect(read).toEqual(collect(wholeEvents(recorded.response(), quirks)))
+        expect(read).toEqual(collect(events))
       }
     }
     expect(plain).toBeGreaterThan(30)

@@ -17,7 +17,7 @@ import {
   telling,
   usage,
 } from './inbound-support.ts'
-import { dialects } from './support.ts'
+import { hostsOf } from '../recorded-hosts.ts'
 
 const refusal = (body: object, recalled: Parameters<typeof callOf>[2] = {}): unknown => {
   try {
@@ -33,7 +33,7 @@ const chatOf = (body: object, recalled: Parameters<typeof callOf>[2] = {}) =>
   callOf(body, [], recalled).request.toChatRequest()
 
 describe('a request', () => {
-  const recorded = dialects.flatMap(({ folder }) =>
+  const recorded = hostsOf('openai-responses').flatMap(({ folder }) =>
     cases(folder).flatMap((one) =>
       one.request === undefined || one.request['prompt'] != null || one.status !== 200
         ? []

@@ -13,9 +13,10 @@ import { outbound } from '../../../src/protocols/openai-responses/outbound/outbo
 import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { call, chat, result, textPart, user } from '../../support/conversation.ts'
-import { assistant, dialects, target } from './support.ts'
+import { hostsOf } from '../recorded-hosts.ts'
+import { assistant, target } from './support.ts'
 
-const xai = dialects.find(({ folder }) => folder === 'xai-responses')!.quirks
+const xai = hostsOf('openai-responses').find(({ folder }) => folder === 'xai-responses')!.quirks
 const plain = target({}, { model: 'gpt-4o', reasoning: false })
 
 function lower(changes: Partial<ChatRequest>, to: Target<ResponsesQuirks> = target()) {

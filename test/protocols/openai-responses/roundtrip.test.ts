@@ -8,35 +8,20 @@ import { inbound as chatInbound } from '../../../src/protocols/openai-chat/inbou
 import { outbound } from '../../../src/protocols/openai-responses/outbound/outbound.ts'
 import { call, chat, result, textPart, user } from '../../support/conversation.ts'
 import { cases } from '../../support/recordings.ts'
-import {
-  type Answer,
-  answersOf,
-  asMessage,
-  assistant,
-  choiceOf,
-  dialects,
-  itemsOfTurn,
-  nextTurn,
-  outputOf,
-  target,
-} from './support.ts'
+import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/outbound/quirks.ts'
+import { type Answer, hostsOf, recordedAnswers, responseIn, saidBy } from '../recorded-hosts.ts'
+import { asMessage, assistant, choiceOf, itemsOfTurn, nextTurn, target } from './support.ts'
 
-const all = dialects.flatMap(({ folder, quirks }) =>
-  cases(folder)
-    .filter((recorded) => recorded.status < 400)
-    .flatMap((recorded) => answersOf(recorded, quirks))
-    .map((answer) => ({ folder, quirks, answer })),
-)
+const all = recordedAnswers(hostsOf('openai-responses'))
+  .filter(saidBy)
+  .map((answer) => ({ quirks: answer.host.quirks as Partial<ResponsesQuirks>, answer }))
 
 /** The items as they ended in the stream, or in the body: what a client of the protocol would send back. */
-function finishedItems({ frames, response }: Answer): JsonObject[] {
-  if (frames === undefined) return outputOf(response)
+function finishedItems(answer: Answer): JsonObject[] {
+  if (answer.frames === undefined) return responseIn(answer).output
   const items: JsonObject[] = []
-  for (const frame of frames) {
-    if (frame.data === '[DONE]') continue
-    const event = JSON.parse(frame.data) as JsonObject
-    if (event.type === 'response.output_item.done')
-      items[event.output_index as number] = event.item as JsonObject
+  for (const { type, output_index, item } of answer.chunks) {
+    if (type === 'response.output_item.done') items[output_index as number] = item as JsonObject
   }
   return items.filter((item) => item !== undefined)
 }

@@ -6,8 +6,9 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { outbound } from '../../../src/protocols/openai-responses/outbound/outbound.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
-import { assertWellFormed, cases, framesOf, parseFrames } from '../../support/recordings.ts'
-import { choiceOf, dialects, streamOf, target } from './support.ts'
+import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
+import { hostsOf, recordedAnswers } from '../recorded-hosts.ts'
+import { choiceOf, streamOf, target } from './support.ts'
 
 const created: JsonObject = {
   type: 'response.created',
@@ -581,8 +582,7 @@ describe('usage', () => {
 })
 
 describe('whatever a server sends', () => {
-  const recorded = dialects.flatMap(({ folder }) => cases(folder)).filter((each) => each.streamed)
-  const all = recorded.map((each) => framesOf([each.stream()]))
+  const all = recordedAnswers(hostsOf('openai-responses')).flatMap(({ frames }) => (frames ? [frames] : []))
 
   test('a stream with events lost, doubled or mixed up is read to one end, without an exception', () => {
     const picks = fc.array(fc.tuple(fc.nat(), fc.nat(), fc.nat(40)), { maxLength: 12 })
