@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
 import { GatewayError } from '../errors/errors.ts'
+import type { OperatorActing } from '../http/console/route.ts'
 import type { Store } from '../store/store.ts'
 import { CommandFailure, type Context, type Invocation } from './context.ts'
 
@@ -91,19 +92,16 @@ export async function unlessConflict<Result>(failure: string, answer: Promise<Re
   }
 }
 
-// Records acts at the command line. Whoever can run it on the data directory is an operator, identified by the system's
-// user name.
+// Whoever can run a command on the data directory is an operator, identified by the system's user name.
 
-/** Records an act on `subject`, with the state before and after. */
-export async function recordAct(
+/** Who runs the command, for an act on these parts of the store. */
+export function actingOn<Parts>(
   { io }: Pick<Context, 'io'>,
   { acts }: Pick<Store, 'acts'>,
-  what: string,
-  subject: string,
-  before: unknown,
-  after: unknown,
-): Promise<void> {
-  await acts.record({ at: io.clock(), operator: commandLineOperator(), what, subject, before, after })
+  parts: Parts,
+): OperatorActing<Parts> {
+  const operator = { id: commandLineOperator() }
+  return { parts: { ...parts, acts, now: io.clock }, operator, by: 'command' }
 }
 
 /** Whoever runs the command, as the log of acts names them. */

@@ -1,13 +1,6 @@
 // The first run on an empty data directory: the owner account, its credit and its key.
 
-import {
-  type Account,
-  issueKey,
-  type KeyRights,
-  ownerEmail,
-  type Role,
-  unlimited,
-} from '../accounts/account.ts'
+import { type Account, issueKey, type KeyRights, ownerEmail, unlimited } from '../accounts/account.ts'
 import { personOf } from '../accounts/identity/address.ts'
 import { newLink } from '../accounts/identity/secret-link.ts'
 import { formatUsd, usd } from '../credits/money.ts'
@@ -41,8 +34,8 @@ export async function firstRun(
     only?.email === ownerEmail &&
     (await store.accounts.listKeys(only.id)).length === 0
   if (accounts.length > 0 && !unfinished) return undefined
-  const account = only ?? (await openAccount(store, ownerEmail, welcomeCapUsd, 'operator'))
-  if (only) await welcome(store, only, welcomeCapUsd)
+  const account = only ?? (await store.accounts.createAccount(ownerEmail, { role: 'operator' }))
+  await welcome(store, account, welcomeCapUsd)
   const amount = usd(creditUsd)
   // An interrupted first run granted what was configured then.
   if (amount > 0n && (await store.ledger.totals(account.id)).purchased === 0n) {
@@ -69,29 +62,14 @@ export async function firstRun(
   }
 }
 
-// Creates an account, and grants the once-per-person welcome credit.
-
 type OpeningStore = Pick<Store, 'accounts' | 'identities' | 'ledger'>
 
 /**
- * Opens an account whose address the operator vouches for. `welcomeCapUsd` limits what a day may give away: beyond it
- * the account gets its welcome when it is first used on another day. Throws GatewayError `invalid_request` if the
- * address is taken.
+ * Grants the welcome credit; a second time it grants nothing. `welcomeCapUsd` limits what a day may give away: beyond it
+ * the account gets its welcome when it is first used on another day.
  */
-export async function openAccount(
-  store: OpeningStore,
-  email: string,
-  welcomeCapUsd: string,
-  role: Role = 'user',
-): Promise<Account> {
-  const account = await store.accounts.createAccount(email, { role })
-  await welcome(store, account, welcomeCapUsd)
-  return account
-}
-
-/** Grants the welcome credit; a second time it grants nothing. */
-async function welcome(
-  { identities, ledger }: OpeningStore,
+export async function welcome(
+  { identities, ledger }: Pick<OpeningStore, 'identities' | 'ledger'>,
   account: Account,
   welcomeCapUsd: string,
 ): Promise<void> {

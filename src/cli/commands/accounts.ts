@@ -1,24 +1,17 @@
 // `weir accounts create|list|show|suspend|resume`
 
-import {
-  type Account,
-  type AccountStore,
-  keyState,
-  mintSession,
-  type Role,
-  type Session,
-} from '../../accounts/account.ts'
+import { keyState, mintSession, type Role, type Session } from '../../accounts/account.ts'
 import { type Access, accessKinds } from '../../accounts/identity/access.ts'
 import { isAddress } from '../../accounts/identity/address.ts'
-import { invitedAccount } from '../../accounts/identity/identities.ts'
-import { type LinkKind, newLink } from '../../accounts/identity/secret-link.ts'
-import type { Awaitable } from '../../async/async.ts'
-import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
+import { newLink } from '../../accounts/identity/secret-link.ts'
+import { parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { accountView as accountForOperators } from '../../http/admin/accounts.ts'
+import * as acts from '../../http/admin/acts.ts'
+import type { AccountView } from '../../http/admin/answers.ts'
+import { recordAct } from '../../http/console/route.ts'
 import { appAccountToken } from '../../payments/apple.ts'
 import { consoleOrigin } from '../../serve/banner.ts'
-import { openAccount } from '../../serve/first-run.ts'
+import { welcome } from '../../serve/first-run.ts'
 import { runningServer } from '../../serve/running-server.ts'
 import {
   CommandFailure,
@@ -31,7 +24,7 @@ import {
 } from '../context.ts'
 import { duration, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
-import { accountOf, recordAct, withAccount, withNewStore, withStore } from '../with-store.ts'
+import { accountOf, actingOn, withAccount, withNewStore, withStore } from '../with-store.ts'
 import { balanceView, renderBalance } from './credits.ts'
 import { keyView, renderKeys } from './keys.ts'
 
@@ -39,11 +32,7 @@ import { keyView, renderKeys } from './keys.ts'
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
   const email = (invocation.option('email') ?? '').trim()
   if (!isAddress(email)) throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
-  const account = await withNewStore(context, async (store) => {
-    const opened = await openAccount(store, email, context.config.credits.welcome_daily_cap_usd)
-    await recordAct(context, store, 'account.create', opened.id, null, accountView(opened))
-    return opened
-  })
+  const account = await withNewStore(context, (store) => acts.openAccount(acting(context, store), { email }))
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 
@@ -56,7 +45,10 @@ export async function listAccounts(context: Context): Promise<void> {
       })),
     ),
   )
-  const json = rows.map(({ account, balance }) => ({ ...accountView(account), available: balance.available }))
+  const json = rows.map(({ account, balance }) => ({
+    ...accountView(acts.accountView(account)),
+    available: balance.available,
+  }))
   const cells = json.map((row) => [
     row.id,
     row.email,
@@ -90,7 +82,7 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
   const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
   print(context, {
     json: {
-      ...accountView(account),
+      ...accountView(acts.accountView(account)),
       app_account_token: appAccountToken(account.id) ?? null,
       credits: balance,
       access,
@@ -104,19 +96,21 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
 
 /** Refuses the account's calls with `account_suspended` from now on. Repeating it changes nothing. */
 export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changeAccount(context, invocation, 'account.suspend', (accounts, id) =>
-    accounts.suspend(id),
-  )
+  const account = await suspendOrResumeNamed(context, invocation, 'suspend')
   const text = `suspended ${account.email}: its calls are refused, its credit stays`
   print(context, { json: accountView(account), text })
 }
 
 /** Serves the calls of a suspended account again. */
 export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changeAccount(context, invocation, 'account.resume', (accounts, id) =>
-    accounts.resume(id),
-  )
+  const account = await suspendOrResumeNamed(context, invocation, 'resume')
   print(context, { json: accountView(account), text: `resumed ${account.email}` })
+}
+
+function suspendOrResumeNamed(context: Context, { args }: Invocation, verb: 'suspend' | 'resume') {
+  return withStore(context, async (store) =>
+    acts.suspendOrResume(acting(context, store), await accountOf(store, args[0] ?? ''), verb),
+  )
 }
 
 /** Sets how much an account may owe. */
@@ -131,43 +125,17 @@ export async function setAccount(context: Context, invocation: Invocation): Prom
   if (named === undefined) throw usageFault('name the account, by its id or e-mail address')
   const { account, line } = await withStore(context, async (store) => {
     const account = await accountOf(store, named)
-    const before = formatCreditLine((await store.ledger.balance(account.id)).creditLine)
-    await store.ledger.setCreditLine(account.id, most)
-    const line = formatCreditLine(most)
-    await recordAct(
-      context,
-      store,
-      'account.credit_line',
-      account.id,
-      { credit_line: before },
-      { credit_line: line },
-    )
-    return { account, line }
+    return { account, line: await acts.setCreditLine(acting(context, store), account, most) }
   })
   const said =
     line === null ? 'may owe nothing' : `may owe ${line === 'unlimited' ? 'any amount' : `${line} USD`}`
-  print(context, { json: { ...accountView(account), credit_line: line }, text: `${account.email} ${said}` })
-}
-
-function changeAccount(
-  context: Context,
-  invocation: Invocation,
-  what: string,
-  change: (accounts: AccountStore, id: string) => Awaitable<boolean>,
-): Promise<Account> {
-  return withStore(context, async (store) => {
-    const before = await accountOf(store, invocation.args[0] ?? '')
-    if (!(await change(store.accounts, before.id)))
-      throw new CommandFailure(`the account ${before.id} has been deleted`)
-    const after = await accountOf(store, before.id)
-    const [was, is] = [{ suspended: before.suspended }, { suspended: after.suspended }]
-    await recordAct(context, store, what, before.id, was, is)
-    return after
+  print(context, {
+    json: { ...accountView(acts.accountView(account)), credit_line: line },
+    text: `${account.email} ${said}`,
   })
 }
 
-function accountView(account: Account) {
-  const { email_verified: verified, ...view } = accountForOperators(account)
+function accountView({ email_verified: verified, ...view }: AccountView) {
   return { ...view, verified }
 }
 
@@ -177,10 +145,10 @@ const roles: readonly Role[] = ['user', 'operator']
 
 /** Prints a short-lived, single-use sign-in link. Older links of the account become invalid. */
 export async function signInLink(context: Context, invocation: Invocation): Promise<void> {
-  const { account, link } = await withAccount(context, invocation, async (store, account) => {
-    await recordAct(context, store, 'account.link', account.id, null, null)
-    return { account, link: await linkFor(context, store, account, 'link') }
-  })
+  const { account, link } = await withAccount(context, invocation, async (store, account) => ({
+    account,
+    link: await acts.signInLink(acting(context, store), account),
+  }))
   const note = `Signs in to ${account.email}, once, until ${link.expires_at}.\n`
   if (!context.json) context.io.err(note)
   print(context, { json: link, text: link.url })
@@ -189,11 +157,10 @@ export async function signInLink(context: Context, invocation: Invocation): Prom
 /** Opens an account for an address and prints its first sign-in link. */
 export async function invite(context: Context, invocation: Invocation): Promise<void> {
   const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
-  const link = await withStore(context, async (store) => {
-    const account = await invitedAccount(store.accounts, invocation.option('email') ?? '', role)
-    await recordAct(context, store, 'account.invite', account.id, null, { email: account.email, role })
-    return linkFor(context, store, account, 'invitation')
-  })
+  const email = invocation.option('email') ?? ''
+  const link = await withStore(context, (store) =>
+    acts.inviteAccount(acting(context, store), { email, role }),
+  )
   if (!context.json) context.io.err(`Works once, until ${link.expires_at}.\n`)
   print(context, { json: link, text: link.url })
 }
@@ -201,23 +168,17 @@ export async function invite(context: Context, invocation: Invocation): Promise<
 /** Makes an account an operator, and prints the link that a new one signs in with, or makes it a user again. */
 export async function setRole(context: Context, invocation: Invocation): Promise<void> {
   const role = oneOf('ROLE', invocation.args[1] ?? '', roles)
-  const { account, link, access } = await withStore(context, async (store) => {
-    const before = await accountOf(store, invocation.args[0] ?? '')
-    const now = context.io.clock()
-    const changed = await store.identities.setRole(before.id, role, now)
-    await recordAct(context, store, 'account.role', before.id, { role: before.role }, { role })
-    const access = await store.identities.accessOf(before.id, now)
-    const promoted = changed && role === 'operator'
-    const link = promoted ? await linkFor(context, store, before, 'link') : null
-    return { account: before, link, access }
-  })
-  const said = `${account.email} is ${role === 'operator' ? 'an operator' : 'a user'}`
+  const view = await withStore(context, async (store) =>
+    acts.setRole(acting(context, store), await accountOf(store, invocation.args[0] ?? ''), role),
+  )
+  const { id, email, link, access } = view
+  const said = `${email} is ${role === 'operator' ? 'an operator' : 'a user'}`
   const note = `Its password, passkeys, linked identities and sessions have ended: somebody else may have made them.
 Give its owner this link, which signs in once, until ${link?.expires_at}. \`weir accounts link\` makes another.\n`
   if (link && !context.json) context.io.err(note)
   if (!context.json) context.io.err(`What acts for it now: ${accessText(access)}.\n`)
   const text = link ? `${said}\n${link.url}` : said
-  print(context, { json: { id: account.id, email: account.email, role, link, access }, text })
+  print(context, { json: { id, email, role, link, access }, text })
 }
 
 /** What lets somebody into an account or acts for it, in words. */
@@ -227,10 +188,21 @@ function accessText(access: Access): string {
   return named.join(', ') || 'nothing'
 }
 
-async function linkFor(context: Context, { identities }: Store, account: Account, kind: LinkKind) {
-  const wanted = { kind, account: account.id, consoleUrl: consoleUrl(context), now: context.io.clock() }
-  const { url, expiresAt } = await newLink(identities, wanted)
-  return { url, expires_at: isoTime(expiresAt) }
+/** Who runs the command, for an act on accounts. */
+function acting(context: Context, store: Store): acts.AccountActing {
+  const { config, io } = context
+  const wanted = { consoleUrl: consoleUrl(context), now: io.clock() }
+  const { accounts, identities: identityStore, ledger } = store
+  const cap = config.credits.welcome_daily_cap_usd
+  return actingOn(context, store, {
+    accounts,
+    identityStore,
+    ledger,
+    identities: {
+      linkFor: (kind, { id }) => newLink(identityStore, { ...wanted, kind, account: id }),
+    },
+    freeCredit: { ensure: (account) => welcome(store, account, cap) },
+  })
 }
 
 /** The console's address: configured, otherwise of the running server, otherwise of a server started now. */
@@ -265,7 +237,7 @@ export async function createSession(context: Context, invocation: Invocation): P
     }
     await store.accounts.insertSession(made)
     const opened = { session: id, expires_at: isoTime(made.expiresAt) }
-    await recordAct(context, store, 'session.create', account, null, opened)
+    await recordAct(actingOn(context, store, {}), 'session.create', account, null, opened)
     return made
   })
   if (!context.json) {
@@ -291,9 +263,7 @@ export async function endSession(context: Context, invocation: Invocation): Prom
   const session = await withStore(context, async (store) => {
     const found = await store.accounts.findSession(id)
     if (!found) throw new CommandFailure(`there is no session with the id ${JSON.stringify(id)}`)
-    if (found.revokedAt !== null) return found
-    await store.accounts.revokeSession(id, now)
-    await recordAct(context, store, 'session.end', found.account, { session: id }, null)
+    await acts.endSession(actingOn(context, store, store), found)
     return (await store.accounts.findSession(id))!
   })
   print(context, { json: sessionView(session, now), text: `ended ${session.id} (…${session.lastFour})` })

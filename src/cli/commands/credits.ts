@@ -14,11 +14,13 @@ import {
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
+import * as acts from '../../http/admin/acts.ts'
+import { recordAct } from '../../http/console/route.ts'
 import { csvOf, plural } from '../../text/csv.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
-import { commandLineOperator, recordAct, unlessConflict, withAccount, withStore } from '../with-store.ts'
+import { actingOn, commandLineOperator, unlessConflict, withAccount, withStore } from '../with-store.ts'
 
 /**
  * Grants credit. The same --id never grants twice, so that a script may be run again; with another account, amount, pool
@@ -41,10 +43,9 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   const id = invocation.option('id')
   if (id === '') throw usageFault('--id must not be empty')
   const done = await withAccount(context, invocation, async (store, account) => {
-    const source = `operator:${id ?? crypto.randomUUID()}`
-    const operator = { id: commandLineOperator(), note: null }
-    const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant', operator }
-    const result = await unlessConflict('nothing granted', store.ledger.grant(grant))
+    const wanted = { id, pool, amount, expiresAt, note: null }
+    const granted = acts.grantCredit(actingOn(context, store, store), account, wanted)
+    const result = await unlessConflict('nothing granted', granted)
     return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
@@ -159,7 +160,7 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
     const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
     const [taken, debt] = [formatUsd(result.taken), formatUsd(result.debt)]
     if (result.refunded)
-      await recordAct(context, store, 'credits.refund', account.id, null, {
+      await recordAct(actingOn(context, store, {}), 'credits.refund', account.id, null, {
         id: command.id,
         lot,
         taken,

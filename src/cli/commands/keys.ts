@@ -3,35 +3,25 @@
 import {
   type ApiKey,
   type IssuedKey,
-  issueKey,
   type KeyLimits,
   type KeyMode,
   type KeyRights,
-  keyState,
-  replaceKey,
   type LimitWindow,
   unlimited,
 } from '../../accounts/account.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
-import { issueManagementKey, type ManagementKey } from '../../accounts/management-key.ts'
-import { managementKeyView } from '../../http/admin/management-keys.ts'
-import { keyRow } from '../../http/console/keys.ts'
-import {
-  CommandFailure,
-  type Context,
-  type Invocation,
-  isoTime,
-  print,
-  table,
-  usageFault,
-} from '../context.ts'
+import { createManagementKey, managementKeyView, revokeManagementKey } from '../../http/admin/acts.ts'
+import type { ManagementKeyView } from '../../http/admin/answers.ts'
+import type { NewKeyView } from '../../http/console/answers.ts'
+import * as acts from '../../http/console/keys.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, duration, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
-import { accountOf, recordAct, withAccount, withStore } from '../with-store.ts'
+import { accountOf, actingOn, withAccount, withStore } from '../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
-  if (invocation.flag('management')) return createManagementKey(context, invocation)
+  if (invocation.flag('management')) return createKeyOfOperator(context, invocation)
   const now = context.io.clock()
   const mode: KeyMode = invocation.flag('test') ? 'test' : 'live'
   const rights: Omit<KeyRights, 'account'> = {
@@ -40,11 +30,9 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
     ...limitsOf(invocation, unlimited, now),
   }
-  const minted = await withAccount(context, invocation, async (store, account) => {
-    const issued = await issueKey(store.accounts, { account: account.id, ...rights }, now)
-    await recordAct(context, store, 'key.create', account.id, null, keyView(issued.key, now))
-    return issued
-  })
+  const minted = await withAccount(context, invocation, (store, { id: account }) =>
+    acts.createKey(actingOn(context, store, store), { account, ...rights }),
+  )
   printMinted(context, minted, {})
 }
 
@@ -53,14 +41,9 @@ export async function limitKey(context: Context, invocation: Invocation): Promis
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {
     const before = await keyOf(store, invocation.args[0] ?? '')
-    const state = keyState(before, now)
-    if (state !== 'active') throw new CommandFailure(`the key ${before.id} is ${state}: create a new one`)
     const name = invocation.option('name') ?? before.name
-    const after = { ...before, name, ...limitsOf(invocation, before, now) }
-    await store.accounts.changeKey(after)
-    const [was, is] = [keyView(before, now), keyView(after, now)]
-    await recordAct(context, store, 'key.change', before.account, was, is)
-    return after
+    const changes = { name, ...limitsOf(invocation, before, now) }
+    return acts.changeKey(actingOn(context, store, store), before, changes)
   })
   const view = keyView(key, now)
   print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
@@ -82,40 +65,23 @@ export async function listKeys(context: Context, invocation: Invocation): Promis
 /** Revokes a key at once. Repeating it succeeds and changes nothing. */
 export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
-  if (await revokeManagementKey(context, id)) return
-  const now = context.io.clock()
-  const key = await withStore(context, async (store) => {
-    const found = await keyOf(store, id)
-    if (keyState(found, now) === 'revoked') return found
-    await store.accounts.revokeKey(found.id, now)
-    const named = { key: found.id, name: found.name }
-    await recordAct(context, store, 'key.revoke', found.account, named, null)
-    return keyOf(store, id)
+  const view = await withStore(context, async (store) => {
+    const acting = actingOn(context, store, store)
+    const management = await store.managementKeys.find(id)
+    if (management) return managementView(await revokeManagementKey(acting, management))
+    return keyView(await acts.revokeKey(acting, await keyOf(store, id)), context.io.clock())
   })
-  print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
+  print(context, { json: view, text: `revoked ${view.id} (…${view.last_four})` })
 }
 
 /** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
   const overlapMs = duration('--overlap', invocation.option('overlap') ?? '0')
-  const now = context.io.clock()
-  const rotated = await withStore(context, async (store) => {
+  const { issued, replaced } = await withStore(context, async (store) => {
     const old = await keyOf(store, invocation.args[0] ?? '')
-    const state = keyState(old, now)
-    if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
-    const rotated = await replaceKey(store.accounts, old, overlapMs, now)
-    if (!rotated)
-      throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
-    const { issued: made, ends } = rotated
-    const [was, is] = [
-      { key: old.id, name: old.name },
-      { key: made.key.id, replaced_works_until: isoTime(ends) },
-    ]
-    await recordAct(context, store, 'key.rotate', old.account, was, is)
-    return { made, old, ends }
+    return acts.rotateKey(actingOn(context, store, store), old, overlapMs)
   })
-  const { made, old, ends } = rotated
-  printMinted(context, made, { replaces: old.id, replaced_works_until: isoTime(ends) })
+  printMinted(context, issued, replaced)
 }
 
 async function keyOf(store: Store, id: string): Promise<ApiKey> {
@@ -127,7 +93,7 @@ async function keyOf(store: Store, id: string): Promise<ApiKey> {
 function printMinted(
   context: Context,
   { key, text }: IssuedKey,
-  more: { replaces?: string; replaced_works_until?: string | null },
+  more: Pick<NewKeyView, 'replaces' | 'replaced_works_until'>,
 ): void {
   const view = keyView(key, context.io.clock())
   if (!context.json) {
@@ -145,7 +111,7 @@ function printMinted(
 type KeyView = ReturnType<typeof keyView>
 
 export function keyView(key: ApiKey, now: number) {
-  const { last4: last_four, ...row } = keyRow(key, now)
+  const { last4: last_four, ...row } = acts.keyRow(key, now)
   return { account: key.account, ...row, last_four }
 }
 
@@ -224,7 +190,7 @@ function listOf(text: string): string[] {
 const ofCalls = ['limitUsd', 'limitWindow', 'models', 'requestsPerMinute', 'tokensPerMinute'] as const
 
 /** Creates a key that acts for an operator and prints it; it cannot be shown again. */
-async function createManagementKey(context: Context, invocation: Invocation): Promise<void> {
+async function createKeyOfOperator(context: Context, invocation: Invocation): Promise<void> {
   if (invocation.flag('test') || ofCalls.some((name) => invocation.option(name) !== undefined))
     throw usageFault('a management key makes no calls: it takes --name, --expires and --networks')
   const now = context.io.clock()
@@ -234,20 +200,17 @@ async function createManagementKey(context: Context, invocation: Invocation): Pr
     expiresAt: expires === undefined ? null : futureDate('--expires', expires, now),
     networks: networks === undefined ? null : networkList('--networks', networks),
   }
-  const { key, text } = await withAccount(context, invocation, async (store, account) => {
+  const { key: text, ...shown } = await withAccount(context, invocation, async (store, account) => {
     if (account.role !== 'operator')
       throw new CommandFailure(
         `${account.email} is no operator (weir accounts role ${account.email} operator)`,
       )
-    const issued = await issueManagementKey(store.managementKeys, { account: account.id, ...wanted }, now)
-    await recordAct(context, store, 'management_key.create', account.id, null, { key: issued.key.id })
-    return issued
+    return createManagementKey(actingOn(context, store, store), { account: account.id, ...wanted })
   })
+  const { id } = shown
   if (!context.json)
-    context.io.err(
-      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
-    )
-  print(context, { json: { ...view(key, now), key: text }, text })
+    context.io.err(`The key ${id} is shown once; only its hash is kept. weir keys revoke ${id} ends it.\n`)
+  print(context, { json: { ...managementView(shown), key: text }, text })
 }
 
 async function listManagementKeys(context: Context, invocation: Invocation): Promise<void> {
@@ -256,7 +219,7 @@ async function listManagementKeys(context: Context, invocation: Invocation): Pro
   const keys = await withStore(context, async (store) =>
     store.managementKeys.list(named === undefined ? undefined : (await accountOf(store, named)).id),
   )
-  const views = keys.map((key) => view(key, now))
+  const views = keys.map((key) => managementView(managementKeyView(key, now)))
   const rows = views.map((key) => [
     key.id,
     key.name,
@@ -268,20 +231,6 @@ async function listManagementKeys(context: Context, invocation: Invocation): Pro
   print(context, { json: views, text })
 }
 
-/** Revokes a management key; false if there is none with this id. */
-async function revokeManagementKey(context: Context, id: string): Promise<boolean> {
-  const now = context.io.clock()
-  const key = await withStore(context, async (store) => {
-    if (!(await store.managementKeys.revoke(id, now))) return undefined
-    const revoked = await store.managementKeys.find(id)
-    await recordAct(context, store, 'management_key.revoke', revoked!.account, null, { key: id })
-    return revoked
-  })
-  if (key) print(context, { json: view(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
-  return key !== undefined
-}
-
-function view(key: ManagementKey, now: number) {
-  const { last4: last_four, ...row } = managementKeyView(key, now)
-  return { ...row, last_four, management: true }
+function managementView({ last4: last_four, ...view }: ManagementKeyView) {
+  return { ...view, last_four, management: true }
 }

@@ -4,33 +4,33 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { authorizationOf, type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
 import { sealer } from '../../accounts/account.ts'
 import { reasonOf } from '../../config/config.ts'
-import { mcpServerView } from '../../http/console/mcp-servers.ts'
+import * as acts from '../../http/console/mcp-servers.ts'
+import type { OperatorActing } from '../../http/console/route.ts'
 import { type GatewayApi, gatewayServer } from '../../http/mcp/server.ts'
 import type { Store } from '../../store/store.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
-import { recordAct, withAccount } from '../with-store.ts'
+import { actingOn, withAccount } from '../with-store.ts'
 
 /** Registers a server, or changes one. */
 export async function addServer(context: Context, invocation: Invocation): Promise<void> {
   const [name = '', url = ''] = invocation.args
   const headers = await headersOf(context, invocation)
   const oauth = await oauthOf(context, invocation)
-  const record = await ofAccount(context, invocation, async ({ servers, account, store }) => {
-    const made = await servers.put(account, { name, url, secrets: { headers, ...oauth } })
-    const shown = { name: made.name, url: made.url, headers: Object.keys(headers) }
-    await recordAct(context, store, 'mcp_server.put', account, null, shown)
-    return made
-  })
-  print(context, { json: mcpServerView(record), text: `registered ${record.name} (${record.url})` })
+  const json = await ofAccount(context, invocation, ({ acting, account }) =>
+    acts.putMcpServer(acting, account, { name, url, secrets: { headers, ...oauth } }),
+  )
+  print(context, { json, text: `registered ${json.name} (${json.url})` })
 }
 
 export async function listServers(context: Context, invocation: Invocation): Promise<void> {
-  const records = await ofAccount(context, invocation, ({ servers, account }) => servers.list(account))
+  const records = await ofAccount(context, invocation, ({ acting, account }) =>
+    acting.parts.mcpServers.list(account),
+  )
   const rows = records.map(({ name, url, secrets }) => [name, url, secretNames(secrets)])
   const text = rows.length === 0 ? 'no servers' : table(['NAME', 'ADDRESS', 'IS SENT'], rows)
-  print(context, { json: records.map(mcpServerView), text })
+  print(context, { json: records.map(acts.mcpServerView), text })
 }
 
 /** Connects to a server and lists its tools; fails if it has none. */
@@ -49,19 +49,17 @@ export async function testServer(context: Context, invocation: Invocation): Prom
 
 export async function removeServer(context: Context, invocation: Invocation): Promise<void> {
   const [name = ''] = invocation.args
-  await ofAccount(context, invocation, async ({ servers, account, store }) => {
-    if (!(await servers.remove(account, name)))
-      throw new CommandFailure(`there is no server ${JSON.stringify(name)}`)
-    await recordAct(context, store, 'mcp_server.remove', account, null, { name })
-  })
-  print(context, { json: { name, removed: true }, text: `removed ${name}` })
+  const json = await ofAccount(context, invocation, ({ acting, account }) =>
+    acts.removeMcpServer(acting, account, name),
+  )
+  print(context, { json, text: `removed ${name}` })
 }
 
 interface OfAccount {
-  readonly servers: McpServers
+  readonly acting: OperatorActing<{ readonly mcpServers: McpServers }>
   /** The account's id. */
   readonly account: string
-  readonly store: Pick<Store, 'mcpServers' | 'acts'>
+  readonly store: Pick<Store, 'mcpServers'>
 }
 
 function ofAccount<Result>(
@@ -72,7 +70,8 @@ function ofAccount<Result>(
   const { master_key: keys } = context.config.secrets
   return withAccount(context, invocation, async (store, { id: account }) => {
     const seal = keys.length === 0 ? undefined : sealer(keys)
-    return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
+    const mcpServers = new McpServers(store.mcpServers, seal, context.io.clock)
+    return work({ acting: actingOn(context, store, { mcpServers }), account, store })
   })
 }
 

@@ -3,9 +3,9 @@
 import { randomBytes } from 'node:crypto'
 import { monthsAfter } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { periodView, voucherView } from '../../http/payments/admin.ts'
+import * as acts from '../../http/payments/admin.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
-import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
+import type { Voucher } from '../../payments/vouchers.ts'
 import { productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
 import {
   CommandFailure,
@@ -18,7 +18,7 @@ import {
 } from '../context.ts'
 import { amountOfUsd, futureDate, momentOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
-import { accountOf, recordAct, withAccount, withStore } from '../with-store.ts'
+import { accountOf, actingOn, withAccount, withStore } from '../with-store.ts'
 
 const mostAtOnce = 10_000
 const mostListed = 10_000
@@ -33,22 +33,11 @@ export async function createVouchers(context: Context, invocation: Invocation): 
   const expires = invocation.option('expires')
   const expiresAt = expires === undefined ? null : futureDate('--expires', expires, now)
   const note = invocation.option('note') ?? ''
-  const made = Array.from({ length: count }, () => mintVoucher({ amount, note, expiresAt }, now))
-  await withStore(context, async (store) => {
-    await store.vouchers.addVouchers(made.map(({ voucher }) => voucher))
-    const after = { count, amount: formatUsd(amount), expires_at: isoTime(expiresAt), note }
-    await recordAct(context, store, 'voucher.create', made[0]!.voucher.id, null, after)
-  })
+  const json = await withStore(context, (store) =>
+    acts.createVouchers(actingOnVouchers(context, store), { amount, note, expiresAt }, count),
+  )
   if (!context.json) context.io.err('The codes are shown once; only their hashes are kept.\n')
-  print(context, {
-    json: made.map(({ voucher, code }) => ({
-      id: voucher.id,
-      code,
-      credit_usd: formatUsd(voucher.amount),
-      expires_at: isoTime(voucher.expiresAt),
-    })),
-    text: made.map(({ code }) => code).join('\n'),
-  })
+  print(context, { json, text: json.map(({ code }) => code).join('\n') })
 }
 
 export async function listVouchers(context: Context): Promise<void> {
@@ -70,18 +59,16 @@ export async function listVouchers(context: Context): Promise<void> {
 export async function revokeVoucher(context: Context, { args }: Invocation): Promise<void> {
   const id = args[0] ?? ''
   const at = context.io.clock()
-  await withStore(context, async (store) => {
-    if (!(await store.vouchers.revokeVoucher(id, at)))
-      throw new CommandFailure(
-        `there is no voucher ${JSON.stringify(id)} that could be revoked (weir vouchers list)`,
-      )
-    await recordAct(context, store, 'voucher.revoke', id, null, null)
-  })
+  await withStore(context, (store) => acts.revokeVoucher(actingOnVouchers(context, store), id))
   print(context, { json: { id, revoked_at: isoTime(at) }, text: `revoked ${id}` })
 }
 
+function actingOnVouchers(context: Context, store: Store) {
+  return actingOn(context, store, { voucherStore: store.vouchers })
+}
+
 function view(voucher: Voucher, now: number) {
-  return { ...voucherView(voucher, now), lot: voucher.lot }
+  return { ...acts.voucherView(voucher, now), lot: voucher.lot }
 }
 
 // `weir subscriptions`: grants and ends subscription periods by hand, like the seller's webhook.
@@ -100,9 +87,7 @@ export async function grantSubscription(context: Context, invocation: Invocation
     const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
     const wanted = { subscription, source, account, product, period: dates, state: 'active' }
     const message = checkMessage(wanted)
-    const taken = await subscriptionsIn(context, store).take(message)
-    await recordAct(context, store, 'subscription.grant', account, null, message)
-    return taken
+    return acts.takeSubscription(actingOnSubscriptions(context, store), message)
   })
   if (!period) throw new CommandFailure('nothing was granted')
   print(context, { json: subscriptionView(period), text: describePeriod(period) })
@@ -112,18 +97,9 @@ export async function endSubscription(context: Context, invocation: Invocation):
   const subscription = invocation.args[0] ?? ''
   const source = invocation.option('source') ?? 'manual'
   const state = invocation.flag('refund') ? 'refunded' : 'ended'
-  const periods = await withStore(context, async (store) => {
-    const ended = await subscriptionsIn(context, store).end(source, subscription, state)
-    if (ended.length === 0)
-      throw new CommandFailure(
-        `${source} has no subscription ${JSON.stringify(subscription)} (weir subscriptions list)`,
-      )
-    await recordAct(context, store, `subscription.${state}`, ended[0]!.account, null, {
-      source,
-      subscription,
-    })
-    return ended
-  })
+  const periods = await withStore(context, (store) =>
+    acts.endSubscription(actingOnSubscriptions(context, store), { source, subscription, state }),
+  )
   print(context, { json: periods.map(subscriptionView), text: periods.map(describePeriod).join('\n') })
 }
 
@@ -149,13 +125,14 @@ function checkMessage(wanted: object): SubscriptionMessage {
   throw usageFault(`--${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'is wrong'}`)
 }
 
-function subscriptionsIn({ config, io }: Context, store: Store) {
-  return subscriptionsOf({ config, store, clock: io.clock })
+function actingOnSubscriptions(context: Context, store: Store) {
+  const { config, io } = context
+  return actingOn(context, store, { subscriptions: subscriptionsOf({ config, store, clock: io.clock }) })
 }
 
 function subscriptionView(period: Period) {
   const taken = period.takenBack
-  return { ...periodView(period), taken_back_usd: taken === null ? null : formatUsd(taken) }
+  return { ...acts.periodView(period), taken_back_usd: taken === null ? null : formatUsd(taken) }
 }
 
 function describePeriod(period: Period): string {

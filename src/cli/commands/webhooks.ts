@@ -1,56 +1,56 @@
 // `weir webhooks add | list | test | remove`: the webhooks of an account.
 
-import { attemptView, webhookView } from '../../http/console/webhooks.ts'
-import { type EventType, eventTypes } from '../../notify/webhook.ts'
+import type { OperatorActing } from '../../http/console/route.ts'
+import * as acts from '../../http/console/webhooks.ts'
+import type { WebhookSender } from '../../notify/sender.ts'
+import { type EventType, eventTypes, type Webhooks } from '../../notify/webhook.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
-import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
-import { recordAct, withAccount } from '../with-store.ts'
+import { actingOn, withAccount } from '../with-store.ts'
 
 export async function addWebhook(context: Context, invocation: Invocation): Promise<void> {
   const [url = ''] = invocation.args
   const events = eventsOf(invocation.options('event'))
-  const { webhook, secret } = await ofAccount(context, invocation, async ({ webhooks, account, store }) => {
-    const made = await webhooks.add(account, { url, events })
-    await recordAct(context, store, 'webhook.add', account, null, { url, events })
-    return made
-  })
+  const added = await ofAccount(context, invocation, ({ acting, account }) =>
+    acts.addWebhook(acting, account, { url, events: [...events] }),
+  )
   if (!context.json) context.io.err('The secret is shown once; it verifies the messages.\n')
-  print(context, { json: { ...webhookView(webhook), secret }, text: `${webhook.id} ${secret}` })
+  print(context, { json: added, text: `${added.id} ${added.secret}` })
 }
 
 export async function listWebhooks(context: Context, invocation: Invocation): Promise<void> {
-  const webhooks = await ofAccount(context, invocation, (of) => of.webhooks.list(of.account))
+  const webhooks = await ofAccount(context, invocation, ({ acting, account }) =>
+    acting.parts.webhooks.list(account),
+  )
   const rows = webhooks.map(({ id, url, events }) => [id, url, events.join(', ')])
   const text = rows.length === 0 ? 'no webhooks' : table(['WEBHOOK', 'ADDRESS', 'EVENTS'], rows)
-  print(context, { json: webhooks.map(webhookView), text })
+  print(context, { json: webhooks.map(acts.webhookView), text })
 }
 
 export async function testWebhook(context: Context, invocation: Invocation): Promise<void> {
   const [id = ''] = invocation.args
-  const attempt = await ofAccount(context, invocation, async ({ webhooks, sender, account }) =>
-    sender.test(await webhooks.find(account, id)),
+  const attempt = await ofAccount(context, invocation, async ({ acting, sender, account }) =>
+    sender.test(await acting.parts.webhooks.find(account, id)),
   )
   const { status, error, ms } = attempt
   const text = error ?? `answered ${String(status)} in ${ms} ms`
-  print(context, { json: { id, ok: error === null, ...attemptView(attempt) }, text })
+  print(context, { json: { id, ok: error === null, ...acts.attemptView(attempt) }, text })
   if (error !== null) throw new CommandFailure(`${id}: ${error}`)
 }
 
 export async function removeWebhook(context: Context, invocation: Invocation): Promise<void> {
   const [id = ''] = invocation.args
-  await ofAccount(context, invocation, async ({ webhooks, account, store }) => {
-    if (!(await webhooks.remove(account, id)))
-      throw new CommandFailure(`there is no webhook ${JSON.stringify(id)} (weir webhooks list)`)
-    await recordAct(context, store, 'webhook.remove', account, null, { id })
-  })
-  print(context, { json: { id, removed: true }, text: `removed ${id}` })
+  const json = await ofAccount(context, invocation, ({ acting, account }) =>
+    acts.removeWebhook(acting, account, id),
+  )
+  print(context, { json, text: `removed ${id}` })
 }
 
-type OfAccount = ReturnType<typeof webhooksOf> & {
+interface OfAccount {
+  readonly sender: WebhookSender
   /** The account's id. */
   readonly account: string
-  readonly store: Pick<Store, 'acts'>
+  readonly acting: OperatorActing<{ readonly webhooks: Webhooks }>
 }
 
 function ofAccount<Result>(
@@ -59,7 +59,8 @@ function ofAccount<Result>(
   work: (of: OfAccount) => Promise<Result>,
 ): Promise<Result> {
   return withAccount(context, invocation, async (store, { id: account }) => {
-    return work({ ...webhooksOf(context.config, store, context.io.clock), account, store })
+    const { webhooks, sender } = webhooksOf(context.config, store, context.io.clock)
+    return work({ sender, account, acting: actingOn(context, store, { webhooks }) })
   })
 }
 

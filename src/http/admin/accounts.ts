@@ -4,10 +4,8 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import { requireAddress } from '../../accounts/identity/address.ts'
-import { invitedAccount } from '../../accounts/identity/identities.ts'
 import { lifeFault } from '../../credits/calendar.ts'
-import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
+import { parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -22,14 +20,23 @@ import {
   adminRoute,
   iso,
   isoOrNull,
-  recordAct,
-  requirePerson,
 } from '../console/route.ts'
 import { webhookActs } from '../console/webhooks.ts'
 import { amountOf, futureTime, invalid, inviteBody, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import type { AccountView, GrantView, LinkView } from './answers.ts'
+import {
+  accountView,
+  endSession,
+  grantCredit,
+  inviteAccount,
+  openAccount,
+  setCreditLine,
+  setRole,
+  signInLink,
+  suspendOrResume,
+} from './acts.ts'
+import type { GrantView } from './answers.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})
@@ -92,16 +99,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       errors: ['elevation_required'],
       body: inviteBody,
     },
-    async (asked) => {
-      const { parts, body } = asked
-      if (body.role === 'operator') requirePerson(asked)
-      const account = await parts.accounts.createAccount(requireAddress(body.email), {
-        role: body.role ?? 'user',
-      })
-      await recordAct(asked, 'account.create', account.id, null, accountView(account))
-      await parts.freeCredit.ensure(account)
-      return accountView(account)
-    },
+    (asked) => openAccount(asked, asked.body),
   ),
   adminRoute(
     {
@@ -128,7 +126,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       elevated: true,
       body: grantBody,
     },
-    grantCredit,
+    grant,
   ),
   adminRoute(
     {
@@ -150,18 +148,31 @@ export const accountRoutes: readonly AdminRoute[] = [
           'credit_line takes US dollars such as "500", at most 1000000, or "unlimited".',
           'credit_line',
         )
-      const before = formatCreditLine((await parts.ledger.balance(account.id)).creditLine)
-      await parts.ledger.setCreditLine(account.id, most)
-      const after = { credit_line: formatCreditLine(most) }
-      await recordAct(asked, 'account.credit_line', account.id, { credit_line: before }, after)
+      await setCreditLine(asked, account, most)
       return { data: { ...accountView(account), credits: await creditView(parts, account.id) } }
     },
   ),
-  changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (parts, id) =>
-    parts.identityStore.suspend(id),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/suspend',
+      id: 'suspendAccount',
+      summary: 'Refuse the calls of an account; its credit stays',
+      body: nothing,
+    },
+    async (asked) => suspendOrResume(asked, await accountNamed(asked), 'suspend'),
   ),
-  changing('resume', 'resumeAccount', 'Serve the calls of a suspended account again', (parts, id) =>
-    parts.accounts.resume(id),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/resume',
+      id: 'resumeAccount',
+      summary: 'Serve the calls of a suspended account again',
+      // Keys and sessions of the account let their holders in again.
+      elevated: true,
+      body: nothing,
+    },
+    async (asked) => suspendOrResume(asked, await accountNamed(asked), 'resume'),
   ),
   adminRoute(
     {
@@ -175,18 +186,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       errors: ['elevation_required'],
       body: z.strictObject({ role }),
     },
-    async (asked) => {
-      const { parts, body } = asked
-      requirePerson(asked)
-      const before = await accountNamed(asked)
-      const promoted =
-        body.role === 'operator' && (await parts.identityStore.setRole(before.id, body.role, parts.now()))
-      if (body.role === 'user') await parts.identityStore.demote(before.id, parts.now())
-      await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
-      const account = await accountNamed(asked)
-      const link = promoted ? linkView(await parts.identities.linkFor('link', account)) : null
-      return { ...accountView(account), link, access: await accessOf(parts, account) }
-    },
+    async (asked) => setRole(asked, await accountNamed(asked), asked.body.role),
   ),
   adminRoute(
     {
@@ -201,12 +201,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       errors: ['elevation_required'],
       body: nothing,
     },
-    async (asked) => {
-      const account = await accountNamed(asked)
-      if (account.role === 'operator') requirePerson(asked)
-      await recordAct(asked, 'account.link', account.id, null, null)
-      return linkView(await asked.parts.identities.linkFor('link', account))
-    },
+    async (asked) => signInLink(asked, await accountNamed(asked)),
   ),
   adminRoute(
     {
@@ -241,8 +236,7 @@ export const accountRoutes: readonly AdminRoute[] = [
       const account = await accountNamed(asked)
       const session = await parts.accounts.findSession(params['session'] ?? '')
       if (session?.account !== account.id) throw new GatewayError('not_found')
-      await parts.accounts.revokeSession(session.id, parts.now())
-      await recordAct(asked, 'session.end', account.id, { session: session.id }, null)
+      await endSession(asked, session)
       return { id: session.id, ended: true }
     },
   ),
@@ -258,29 +252,18 @@ export const accountRoutes: readonly AdminRoute[] = [
       errors: ['elevation_required'],
       body: inviteBody,
     },
-    async (asked) => {
-      const { parts, body } = asked
-      if (body.role === 'operator') requirePerson(asked)
-      const invited = { email: body.email, role: body.role ?? 'user' }
-      const account = await invitedAccount(parts.accounts, invited.email, invited.role)
-      await recordAct(asked, 'account.invite', account.id, null, { ...invited, email: account.email })
-      return linkView(await parts.identities.linkFor('invitation', account))
-    },
+    (asked) => inviteAccount(asked, asked.body),
   ),
 ]
 
-async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<GrantView> {
+async function grant(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<GrantView> {
   const { parts, body } = asked
   const account = await accountNamed(asked)
   const amount = amountOf('usd', body.usd)
   const expiresAt = expiryOf(body, parts.now())
-  const source = `operator:${body.id ?? crypto.randomUUID()}`
-  const { pool, note = null } = body
-  const operator = { id: asked.operator.id, note }
-  const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant', operator }
-  const result = await parts.ledger.grant(grant)
-  const credits = await creditView(parts, account.id)
-  return { lot: result.lot, granted: result.granted, pool, usd: formatUsd(amount), credits }
+  const { id, pool, note = null } = body
+  const { lot, granted } = await grantCredit(asked, account, { id, pool, amount, expiresAt, note })
+  return { lot, granted, pool, usd: formatUsd(amount), credits: await creditView(parts, account.id) }
 }
 
 function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: number) {
@@ -291,41 +274,9 @@ function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: nu
   return at
 }
 
-function changing(
-  verb: 'suspend' | 'resume',
-  id: string,
-  summary: string,
-  change: (parts: HttpParts, account: string) => Awaitable<boolean>,
-): AdminRoute {
-  return adminRoute(
-    {
-      method: 'POST',
-      path: `accounts/:account/${verb}`,
-      id,
-      summary,
-      // Keys and sessions of the account let their holders in again.
-      ...(verb === 'resume' && { elevated: true }),
-      body: nothing,
-    },
-    async (asked) => {
-      const before = await accountNamed(asked)
-      if (before.id === asked.operator.id) throw invalid('Operators do not suspend themselves.')
-      if (!(await change(asked.parts, before.id))) throw new GatewayError('not_found')
-      const after = await accountNamed(asked)
-      const states = [before, after].map(({ suspended }) => ({ suspended }))
-      await recordAct(asked, `account.${verb}`, before.id, states[0], states[1])
-      return accountView(after)
-    },
-  )
-}
-
 /** What lets somebody into an account or acts for it: after a change of its role, what is left. */
 function accessOf({ identityStore, now }: HttpParts, { id }: Account): Awaitable<AccessView> {
   return identityStore.accessOf(id, now())
-}
-
-function linkView({ url, expiresAt }: { readonly url: string; readonly expiresAt: number }): LinkView {
-  return { url, expires_at: iso(expiresAt) }
 }
 
 /** The account of the path. Throws `not_found`. */
@@ -339,52 +290,16 @@ export async function accountNamed({
   return account
 }
 
-export function accountView(account: Account): AccountView {
-  return {
-    id: account.id,
-    email: account.email,
-    role: account.role,
-    created_at: iso(account.createdAt),
-    suspended: account.suspended,
-    email_verified: account.verifiedAt !== null,
-  }
-}
+// What the owner of an account does with it in the console, for operators and any account.
 
-// What the owner of an account does with it in the console, for operators and any account; each change is recorded.
-
-/** What is recorded of a change. Nothing secret. */
-interface Recorded {
-  readonly before?: (asked: AdminAsked<unknown>, account: Account) => Promise<object | null>
-  readonly after: (asked: AdminAsked<unknown>, answer: object) => unknown
-}
-
-function ofOperators(routes: readonly AccountRoute[], { before, after }: Recorded): readonly AdminRoute[] {
-  return routes.map(({ handle, operators: { act, ...operation }, ...spec }) =>
-    adminRoute<unknown>({ ...spec, ...operation, path: `accounts/:account/${spec.path}` }, async (asked) => {
-      const { parts, request, params, body } = asked
-      const account = await accountNamed(asked)
-      const was = (await before?.(asked, account)) ?? null
-      const answer = await handle({ parts, request, params, body, account })
-      if (act !== undefined) await recordAct(asked, act, account.id, was, after(asked, answer))
-      return answer
-    }),
+function ofOperators(routes: readonly AccountRoute[]): readonly AdminRoute[] {
+  return routes.map(({ handle, operators, ...spec }) =>
+    adminRoute<unknown>({ ...spec, ...operators, path: `accounts/:account/${spec.path}` }, async (asked) =>
+      handle({ ...asked, account: await accountNamed(asked) }),
+    ),
   )
 }
 
-export const accountKeyRoutes = ofOperators(keyActs, {
-  before: async ({ parts, params }, account) => {
-    const key = params['id'] === undefined ? undefined : await parts.accounts.findKey(params['id'])
-    return key?.account === account.id ? { key: key.id, name: key.name } : null
-  },
-  after: ({ body }) => body ?? null,
-})
-
-export const accountMcpServerRoutes = ofOperators(mcpServerActs, {
-  // Of the request only the name and the address are not secret; the answer holds nothing else.
-  after: (_asked, answer) => answer,
-})
-
-export const accountWebhookRoutes = ofOperators(webhookActs, {
-  // The answer to adding one holds the secret, the request does not.
-  after: ({ body, params }) => body ?? { id: params['id'] },
-})
+export const accountKeyRoutes = ofOperators(keyActs)
+export const accountMcpServerRoutes = ofOperators(mcpServerActs)
+export const accountWebhookRoutes = ofOperators(webhookActs)

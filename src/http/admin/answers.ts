@@ -38,6 +38,12 @@ const link = z.strictObject({
 })
 export type LinkView = Wire<typeof link>
 
+const roleAnswer = account.extend({
+  link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
+  access,
+})
+export type RoleView = Wire<typeof roleAnswer>
+
 const grant = z.strictObject({
   lot: z.string().nullable(),
   granted: z
@@ -128,6 +134,9 @@ const managementKey = z.strictObject({
 })
 export type ManagementKeyView = Wire<typeof managementKey>
 
+const newManagementKey = managementKey.extend({ key: z.string().describe('The key itself, this once.') })
+export type NewManagementKeyView = Wire<typeof newManagementKey>
+
 // By route.
 
 const ofAccount = Object.entries({ ...keyAnswers, ...mcpServerAnswers, ...webhookAnswers }).map(
@@ -151,10 +160,7 @@ export const adminAnswers: Answers = {
   'POST accounts/:account/credit-line': data(account.extend({ credits })),
   'POST accounts/:account/suspend': account,
   'POST accounts/:account/resume': account,
-  'POST accounts/:account/role': account.extend({
-    link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
-    access,
-  }),
+  'POST accounts/:account/role': roleAnswer,
   'POST accounts/:account/link': link,
   'POST invitations': link,
   'GET accounts/:account/sessions': data(z.array(sessionOfAccount)),
@@ -162,6 +168,6 @@ export const adminAnswers: Answers = {
   ...Object.fromEntries(ofAccount),
   'GET management-keys': data(z.array(managementKey)),
   'DELETE management-keys/:key': managementKey,
-  'POST management-keys': managementKey.extend({ key: z.string().describe('The key itself, this once.') }),
+  'POST management-keys': newManagementKey,
   ...adminPaymentAnswers,
 }

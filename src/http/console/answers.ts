@@ -349,6 +349,9 @@ const webhook = z.strictObject({
 })
 export type WebhookView = Wire<typeof webhook>
 
+const newWebhook = webhook.extend({ secret: z.string().describe('The secret itself, this once.') })
+export type NewWebhookView = Wire<typeof newWebhook>
+
 const attempt = z.strictObject({
   at: time,
   status: z.int().nullable().describe('Of the answer; null where none came.'),
@@ -371,7 +374,7 @@ export type DeliveryView = Wire<typeof delivery>
 
 export const webhookAnswers: Answers = {
   'GET webhooks': data(z.array(webhook)),
-  'POST webhooks': webhook.extend({ secret: z.string().describe('The secret itself, this once.') }),
+  'POST webhooks': newWebhook,
   'DELETE webhooks/:id': z.strictObject({ id: z.string(), removed: z.literal(true) }),
   'POST webhooks/:id/test': attempt.extend({ ok: z.boolean() }),
   'GET webhooks/:id/deliveries': data(z.array(delivery)),

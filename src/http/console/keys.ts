@@ -25,10 +25,12 @@ import {
   type AccountAsked,
   type AccountRoute,
   accountRoute,
+  type Acting,
   type ConsoleRoute,
   iso,
   isoOrNull,
   ofOwner,
+  recordAct,
 } from './route.ts'
 import {
   amountOf,
@@ -85,13 +87,14 @@ export const keyActs: readonly AccountRoute[] = [
       method: 'POST',
       path: 'keys',
       // Its answer holds a secret of an account that is another's.
-      operators: { id: 'createAccountKey', act: 'key.create', elevated: true },
+      operators: { id: 'createAccountKey', elevated: true },
       summary: 'Make a key; it is shown this once',
       status: 201,
       errors: ['idempotency_conflict'],
       body: createKeyBody,
     },
-    async ({ parts, account, body }) => {
+    async (asked) => {
+      const { parts, account, body } = asked
       const { name, mode = 'live', sees = 'own', id } = body
       const limits: KeyLimits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
@@ -100,7 +103,7 @@ export const keyActs: readonly AccountRoute[] = [
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
       return shownOnce(
         parts,
-        await issuedFor(parts, { account: account.id, name, mode, sees, ...limits }, id),
+        await createKey(asked, { account: account.id, name, mode, sees, ...limits }, id),
         {},
       )
     },
@@ -110,66 +113,108 @@ export const keyActs: readonly AccountRoute[] = [
       method: 'PATCH',
       path: 'keys/:id',
       // It makes a key of another account work longer, or from elsewhere.
-      operators: { id: 'changeAccountKey', act: 'key.change', elevated: true },
+      operators: { id: 'changeAccountKey', elevated: true },
       summary: 'Change the name or the limits of a key',
       body: changeKeyBody,
     },
     async (asked) => {
       const { parts, body } = asked
-      const key = await activeKey(asked)
-      const changed = { ...key, ...(body.name === undefined ? {} : { name: body.name }) }
-      const limited = { ...changed, ...limitsOf(body, parts.now()) }
-      if (body.limit_window !== undefined && limited.spendLimit === null) throw windowWithoutLimit()
-      await parts.accounts.changeKey(limited)
-      return keyView(parts, limited)
+      const key = await ownKey(asked)
+      const changes = {
+        ...(body.name === undefined ? {} : { name: body.name }),
+        ...limitsOf(body, parts.now()),
+      }
+      const { spendLimit } = { ...key, ...changes }
+      if (body.limit_window !== undefined && spendLimit === null) throw windowWithoutLimit()
+      return keyView(parts, await changeKey(asked, key, changes))
     },
   ),
   accountRoute(
     {
       method: 'DELETE',
       path: 'keys/:id',
-      operators: { id: 'revokeAccountKey', act: 'key.revoke' },
+      operators: { id: 'revokeAccountKey' },
       summary: 'Revoke a key, at once',
     },
-    async (asked) => {
-      const { parts } = asked
-      const { id } = await ownKey(asked)
-      await parts.accounts.revokeKey(id, parts.now())
-      return keyView(parts, (await parts.accounts.findKey(id))!)
-    },
+    async (asked) => keyView(asked.parts, await revokeKey(asked, await ownKey(asked))),
   ),
   accountRoute(
     {
       method: 'POST',
       path: 'keys/:id/rotate',
       // As for a new key.
-      operators: { id: 'rotateAccountKey', act: 'key.rotate', elevated: true },
+      operators: { id: 'rotateAccountKey', elevated: true },
       summary: 'Replace a key; the old one works on for the overlap',
       status: 201,
       errors: ['key_replaced'],
       body: rotateKeyBody,
     },
     async (asked) => {
-      const { parts, body } = asked
-      const { accounts, now } = parts
-      const old = await activeKey(asked)
-      const overlapMs = lengthOf(body.overlap ?? '0')
-      const rotated = await replaceKey(accounts, old, overlapMs, now())
-      if (!rotated) throw new GatewayError('key_replaced')
-      const { issued, ends } = rotated
-      return shownOnce(parts, issued, { replaces: old.id, replaced_works_until: iso(ends) })
+      const old = await ownKey(asked)
+      const { issued, replaced } = await rotateKey(asked, old, lengthOf(asked.body.overlap ?? '0'))
+      return shownOnce(asked.parts, issued, replaced)
     },
   ),
 ]
 
 export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(ofOwner)
 
-async function issuedFor(parts: HttpParts, rights: KeyRights, id: string | undefined): Promise<IssuedKey> {
-  if (id === undefined) return issueKey(parts.accounts, rights, parts.now())
-  const made = await issueKeyOnce(parts.accounts, rights, parts.now(), id)
+// What changes a key: for the routes, and for the commands.
+
+type KeyActing = Acting<Pick<HttpParts, 'accounts'>>
+
+/** Stores a new key, for `request` once. Throws `idempotency_conflict`. */
+export async function createKey(acting: KeyActing, rights: KeyRights, request?: string): Promise<IssuedKey> {
+  const { accounts, now } = acting.parts
+  const issued =
+    request === undefined
+      ? await issueKey(accounts, rights, now())
+      : await issueKeyOnce(accounts, rights, now(), request)
   // The same request has arrived twice at once.
-  if (!made) throw madeBefore(rights.name, keyIdOf(rights.account, id))
-  return made
+  if (!issued) throw madeBefore(rights.name, keyIdOf(rights.account, request!))
+  await recordAct(acting, 'key.create', rights.account, null, keyRow(issued.key, now()))
+  return issued
+}
+
+/** Changes the name or the limits of a key that works. Throws `invalid_request`. */
+export async function changeKey(
+  acting: KeyActing,
+  key: ApiKey,
+  changes: Partial<KeyLimits & Pick<ApiKey, 'name'>>,
+): Promise<ApiKey> {
+  const { accounts, now } = acting.parts
+  requireActive(key, now())
+  const after = { ...key, ...changes }
+  await accounts.changeKey(after)
+  await recordAct(acting, 'key.change', key.account, keyRow(key, now()), keyRow(after, now()))
+  return after
+}
+
+/** Revokes a key at once. Repeating it succeeds and changes nothing. */
+export async function revokeKey(acting: KeyActing, key: ApiKey): Promise<ApiKey> {
+  const { accounts, now } = acting.parts
+  if (keyState(key, now()) === 'revoked') return key
+  await accounts.revokeKey(key.id, now())
+  await recordAct(acting, 'key.revoke', key.account, { key: key.id, name: key.name }, null)
+  return (await accounts.findKey(key.id))!
+}
+
+/** Replaces a key that works; it ends after the overlap. Throws `invalid_request` and `key_replaced`. */
+export async function rotateKey(acting: KeyActing, old: ApiKey, overlapMs: number) {
+  const { accounts, now } = acting.parts
+  requireActive(old, now())
+  const rotated = await replaceKey(accounts, old, overlapMs, now())
+  if (!rotated) throw new GatewayError('key_replaced')
+  const { issued, ends } = rotated
+  const replaced = { replaces: old.id, replaced_works_until: iso(ends) }
+  const after = { key: issued.key.id, ...replaced }
+  await recordAct(acting, 'key.rotate', old.account, { key: old.id, name: old.name }, after)
+  return { issued, replaced }
+}
+
+function requireActive(key: ApiKey, now: number): void {
+  const state = keyState(key, now)
+  if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
 }
 
 /** Throws `idempotency_conflict` if a request with this id has made a key. */
@@ -227,13 +272,6 @@ function lengthOf(text: string): number {
 async function ownKey({ parts, account, params }: AccountAsked<unknown>): Promise<ApiKey> {
   const key = await parts.accounts.findKey(params['id']!)
   if (key?.account !== account.id) throw new GatewayError('not_found')
-  return key
-}
-
-async function activeKey(asked: AccountAsked<unknown>): Promise<ApiKey> {
-  const key = await ownKey(asked)
-  const state = keyState(key, asked.parts.now())
-  if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
   return key
 }
 

@@ -1,17 +1,20 @@
 // The MCP servers of an account: register, test, remove. Headers and tokens are never shown again.
 
 import { z } from 'zod'
-import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server.ts'
+import { authorizationOf, type McpServerRecord, type McpServers } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import type { HttpParts } from '../parts.ts'
 import { clientMetadataUrl, mcpCallback } from '../mcp/mcp.ts'
 import {
   type AccountRoute,
   accountRoute,
+  type Acting,
   type ConsoleRoute,
   type SignedInAsked,
   iso,
   ofOwner,
   ownRoute,
+  recordAct,
 } from './route.ts'
 import type { McpProbeView, McpServerView } from './answers.ts'
 
@@ -44,13 +47,14 @@ export const mcpServerActs: readonly AccountRoute[] = [
       method: 'POST',
       path: 'mcp-servers',
       // Calls of the account go to the address that the request names.
-      operators: { id: 'putAccountMcpServer', act: 'mcp_server.put', elevated: true },
+      operators: { id: 'putAccountMcpServer', elevated: true },
       summary: 'Register an MCP server, or change one; its token and headers are kept encrypted',
       status: 201,
       errors: ['unsupported_parameter'],
       body: putBody,
     },
-    async ({ parts, account, body: { name, url, token, headers = {}, oauth } }) => {
+    (asked) => {
+      const { name, url, token, headers = {}, oauth } = asked.body
       const given = Object.keys(headers).some((header) => header.toLowerCase() === 'authorization')
       if (given && token !== undefined) {
         throw new GatewayError('invalid_request', {
@@ -60,7 +64,7 @@ export const mcpServerActs: readonly AccountRoute[] = [
       }
       const all = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
       const secrets = { headers: all, ...(oauth && { oauth: { given: oauth } }) }
-      return mcpServerView(await parts.mcpServers.put(account.id, { name, url, secrets }))
+      return putMcpServer(asked, asked.account.id, { name, url, secrets })
     },
   ),
   accountRoute(
@@ -80,14 +84,10 @@ export const mcpServerActs: readonly AccountRoute[] = [
     {
       method: 'DELETE',
       path: 'mcp-servers/:name',
-      operators: { id: 'removeAccountMcpServer', act: 'mcp_server.remove' },
+      operators: { id: 'removeAccountMcpServer' },
       summary: 'Forget an MCP server and its secrets',
     },
-    async ({ parts, account, params }) => {
-      const name = params['name']!
-      if (!(await parts.mcpServers.remove(account.id, name))) throw new GatewayError('not_found')
-      return { name, removed: true }
-    },
+    (asked) => removeMcpServer(asked, asked.account.id, asked.params['name']!),
   ),
 ]
 
@@ -160,6 +160,30 @@ async function authorizeServer({
 
 function toServersPage(outcome: 'authorized' | 'refused'): Response {
   return new Response(null, { status: 302, headers: { location: `/console/mcp?outcome=${outcome}` } })
+}
+
+// What changes a registration: for the routes, and for the commands.
+
+type McpServerActing = Acting<Pick<HttpParts, 'mcpServers'>>
+
+/** Registers a server, or changes one. Throws what `McpServers.put` throws. */
+export async function putMcpServer(
+  acting: McpServerActing,
+  account: string,
+  wanted: Parameters<McpServers['put']>[1],
+): Promise<McpServerView> {
+  const view = mcpServerView(await acting.parts.mcpServers.put(account, wanted))
+  // Of a header it holds the name alone.
+  await recordAct(acting, 'mcp_server.put', account, null, view)
+  return view
+}
+
+/** Forgets a server and its secrets. Throws `not_found`. */
+export async function removeMcpServer(acting: McpServerActing, account: string, name: string) {
+  if (!(await acting.parts.mcpServers.remove(account, name)))
+    throw new GatewayError('not_found', { message: 'The account has no such MCP server.' })
+  await recordAct(acting, 'mcp_server.remove', account, null, { name })
+  return { name, removed: true as const }
 }
 
 export function mcpServerView({ name, url, secrets, createdAt, changedAt }: McpServerRecord): McpServerView {

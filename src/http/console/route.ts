@@ -89,8 +89,22 @@ export interface AdminAsked<Body> extends Pick<
   'parts' | 'request' | 'requestId' | 'params' | 'body'
 > {
   readonly operator: Account
-  /** What the operator is known by: a key may be held by anybody. */
   readonly by: 'session' | 'management_key'
+}
+
+/**
+ * Who changes what: an operator by a route or by a command, as the log names them (the id of an account, or `cli:` and a
+ * user of the system). null for owners: what they do with their own account is not logged.
+ */
+export interface Acting<Parts> {
+  readonly parts: Parts & Pick<HttpParts, 'acts' | 'now'>
+  readonly operator: Pick<Account, 'id'> | null
+}
+
+export interface OperatorActing<Parts> extends Acting<Parts> {
+  readonly operator: Pick<Account, 'id'>
+  /** What the operator is known by: a key may be held by anybody. */
+  readonly by: 'session' | 'management_key' | 'command'
 }
 
 /**
@@ -120,19 +134,21 @@ export function adminRoute<Body = undefined>(
  * Throws `elevation_required` for a management key, which gives nobody the access of an operator: whoever has stolen
  * one would keep that when the key is revoked, has expired or is bound to a network.
  */
-export function requirePerson({ by }: Pick<AdminAsked<unknown>, 'by'>): void {
-  if (by === 'session') return
+export function requirePerson({ by }: Pick<OperatorActing<unknown>, 'by'>): void {
+  if (by !== 'management_key') return
   const message = 'Operators are made, unmade and given links in the console or by a command (weir accounts).'
   throw new GatewayError('elevation_required', { message })
 }
 
+/** Logs an act of an operator on `subject`, with the state before and after. Nothing secret. */
 export async function recordAct(
-  { parts, operator }: Pick<AdminAsked<unknown>, 'parts' | 'operator'>,
+  { parts, operator }: Acting<unknown>,
   what: string,
   subject: string,
   before: unknown,
   after: unknown,
 ): Promise<void> {
+  if (operator === null) return
   await parts.acts.record({ at: parts.now(), operator: operator.id, what, subject, before, after })
 }
 
@@ -144,11 +160,13 @@ export interface AccountAsked<Body> extends Pick<
 > {
   /** Whose it is. */
   readonly account: Account
+  /** Who acts for the account; null for its owner. */
+  readonly operator: Account | null
 }
 
 interface AccountSpec<Body> extends RouteSpec<Body>, Pick<AdminSpec<Body>, 'query'> {
-  /** As a route of operators: the operation's id, and what the change is recorded as. */
-  readonly operators: Pick<AdminSpec<Body>, 'id' | 'elevated'> & { readonly act?: string }
+  /** As a route of operators. */
+  readonly operators: Pick<AdminSpec<Body>, 'id' | 'elevated'>
 }
 
 export interface AccountRoute extends AccountSpec<unknown> {
@@ -164,7 +182,7 @@ export function accountRoute<Body = undefined>(
 
 /** The route of the owner. */
 export function ofOwner({ handle, operators: _, ...spec }: AccountRoute): ConsoleRoute {
-  return ownRoute(spec, handle)
+  return ownRoute(spec, (asked) => handle({ ...asked, operator: null }))
 }
 
 export function iso(at: number): string {

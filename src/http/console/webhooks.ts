@@ -3,8 +3,18 @@
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
-import type { AttemptView, DeliveryView, WebhookView } from './answers.ts'
-import { type AccountRoute, accountRoute, type ConsoleRoute, iso, isoOrNull, ofOwner } from './route.ts'
+import type { AttemptView, DeliveryView, NewWebhookView, WebhookView } from './answers.ts'
+import type { HttpParts } from '../parts.ts'
+import {
+  type AccountRoute,
+  accountRoute,
+  type Acting,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  ofOwner,
+  recordAct,
+} from './route.ts'
 import { requestId } from './bodies.ts'
 
 const addBody = z.strictObject({
@@ -32,29 +42,22 @@ export const webhookActs: readonly AccountRoute[] = [
       method: 'POST',
       path: 'webhooks',
       // The answer holds a secret of the account, and what happens to it is told to an address that the request names.
-      operators: { id: 'addAccountWebhook', act: 'webhook.add', elevated: true },
+      operators: { id: 'addAccountWebhook', elevated: true },
       summary: 'Add a webhook; the secret that its messages are signed with is shown this once',
       status: 201,
       errors: ['idempotency_conflict', 'unsupported_parameter'],
       body: addBody,
     },
-    async ({ parts, account, body }) => {
-      const { webhook, secret } = await parts.webhooks.add(account.id, body, body.id)
-      return { ...webhookView(webhook), secret }
-    },
+    (asked) => addWebhook(asked, asked.account.id, asked.body),
   ),
   accountRoute(
     {
       method: 'DELETE',
       path: 'webhooks/:id',
-      operators: { id: 'removeAccountWebhook', act: 'webhook.remove' },
+      operators: { id: 'removeAccountWebhook' },
       summary: 'Remove a webhook, and what waits for it',
     },
-    async ({ parts, account, params }) => {
-      const id = params['id'] ?? ''
-      if (!(await parts.webhooks.remove(account.id, id))) throw new GatewayError('not_found')
-      return { id, removed: true }
-    },
+    (asked) => removeWebhook(asked, asked.account.id, asked.params['id'] ?? ''),
   ),
   accountRoute(
     {
@@ -84,6 +87,29 @@ export const webhookActs: readonly AccountRoute[] = [
 ]
 
 export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(ofOwner)
+
+// What changes a webhook: for the routes, and for the commands.
+
+type WebhookActing = Acting<Pick<HttpParts, 'webhooks'>>
+
+/** Adds a webhook, and answers its secret this once. Throws what `Webhooks.add` throws. */
+export async function addWebhook(
+  acting: WebhookActing,
+  account: string,
+  { id, ...wanted }: z.infer<typeof addBody>,
+): Promise<NewWebhookView> {
+  const { webhook, secret } = await acting.parts.webhooks.add(account, wanted, id)
+  await recordAct(acting, 'webhook.add', account, null, webhookView(webhook))
+  return { ...webhookView(webhook), secret }
+}
+
+/** Removes a webhook, and what waits for it. Throws `not_found`. */
+export async function removeWebhook(acting: WebhookActing, account: string, id: string) {
+  if (!(await acting.parts.webhooks.remove(account, id)))
+    throw new GatewayError('not_found', { message: 'The account has no such webhook.' })
+  await recordAct(acting, 'webhook.remove', account, null, { id })
+  return { id, removed: true as const }
+}
 
 export function webhookView({ id, url, events, createdAt }: WebhookRow): WebhookView {
   return { id, url, events, created_at: iso(createdAt) }

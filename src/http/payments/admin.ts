@@ -10,13 +10,14 @@ import {
   type Reversal,
   type TopUp,
 } from '../../payments/top-up.ts'
-import { type Period, subscriptionMessage } from '../../payments/subscriptions.ts'
+import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
-import { type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
+import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
 import { amountOf, futureTime, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type {
+  NewVoucherView,
   PaymentEventView,
   PeriodView,
   ReversalView,
@@ -171,17 +172,8 @@ const voucherRoutes: readonly AdminRoute[] = [
       const amount = amountOf('usd', body.usd)
       const expiresAt =
         body.expires_at === undefined ? null : futureTime('expires_at', body.expires_at, parts.now())
-      const wanted = { amount, expiresAt, note: body.note }
-      const { id, count } = body
-      const made = Array.from({ length: count }, (_, nth) =>
-        mintVoucher(wanted, parts.now(), id === undefined ? undefined : voucherIdOf(id, nth)),
-      )
-      const added = await parts.voucherStore.addVouchers(made.map(({ voucher }) => voucher))
-      if (!added) throw madeBefore(made[0]!.voucher.id)
-      await recordAct(asked, 'voucher.create', made[0]!.voucher.id, null, body)
-      return {
-        data: made.map(({ voucher, code }) => ({ ...voucherView(voucher, parts.now()), code })),
-      }
+      const { count, note, id } = body
+      return { data: await createVouchers(asked, { amount, expiresAt, note }, count, id) }
     },
   ),
   adminRoute(
@@ -193,11 +185,8 @@ const voucherRoutes: readonly AdminRoute[] = [
       errors: ['not_found'],
     },
     async (asked) => {
-      const { parts, params } = asked
-      const id = params['id'] ?? ''
-      if (!(await parts.voucherStore.revokeVoucher(id, parts.now())))
-        throw new GatewayError('not_found', { message: 'There is no such voucher that could be revoked.' })
-      await recordAct(asked, 'voucher.revoke', id, null, null)
+      const id = asked.params['id'] ?? ''
+      await revokeVoucher(asked, id)
       return { id, revoked: true }
     },
   ),
@@ -234,9 +223,7 @@ const subscriptionRoutes: readonly AdminRoute[] = [
       body: subscriptionMessage,
     },
     async (asked) => {
-      const { parts, body } = asked
-      const period = await parts.subscriptions.take(body)
-      await recordAct(asked, `subscription.${body.state}`, body.account, null, body)
+      const period = await takeSubscription(asked, asked.body)
       return { data: period === undefined ? null : periodView(period) }
     },
   ),
@@ -250,18 +237,66 @@ const subscriptionRoutes: readonly AdminRoute[] = [
       body: endBody,
       errors: ['not_found'],
     },
-    async (asked) => {
-      const { parts, body } = asked
-      const periods = await parts.subscriptions.end(body.source, body.subscription, body.state)
-      if (periods.length === 0)
-        throw new GatewayError('not_found', { message: 'There is no such subscription.' })
-      await recordAct(asked, `subscription.${body.state}`, periods[0]!.account, null, body)
-      return { data: periods.map(periodView) }
-    },
+    async (asked) => ({ data: (await endSubscription(asked, asked.body)).map(periodView) }),
   ),
 ]
 
 export const paymentRoutes: readonly AdminRoute[] = [...topUpRoutes, ...voucherRoutes, ...subscriptionRoutes]
+
+// What changes vouchers and subscriptions: for the routes, and for the commands.
+
+type VoucherActing = Acting<Pick<HttpParts, 'voucherStore'>>
+
+/** Makes vouchers with their codes, which are kept nowhere; for `request` once. Throws `idempotency_conflict`. */
+export async function createVouchers(
+  acting: VoucherActing,
+  wanted: Pick<Voucher, 'amount' | 'note' | 'expiresAt'>,
+  count: number,
+  request?: string,
+): Promise<readonly NewVoucherView[]> {
+  const { voucherStore, now } = acting.parts
+  const at = now()
+  const made = Array.from({ length: count }, (_, nth) =>
+    mintVoucher(wanted, at, request === undefined ? undefined : voucherIdOf(request, nth)),
+  )
+  const first = made[0]!.voucher
+  if (!(await voucherStore.addVouchers(made.map(({ voucher }) => voucher)))) throw madeBefore(first.id)
+  const { credit_usd: usd, expires_at, note } = voucherView(first, at)
+  await recordAct(acting, 'voucher.create', first.id, null, { id: request, count, usd, expires_at, note })
+  return made.map(({ voucher, code }) => ({ ...voucherView(voucher, at), code }))
+}
+
+/** Makes a voucher worthless. Throws `not_found` also for one that was redeemed. */
+export async function revokeVoucher(acting: VoucherActing, id: string): Promise<void> {
+  const { voucherStore, now } = acting.parts
+  if (!(await voucherStore.revokeVoucher(id, now())))
+    throw new GatewayError('not_found', { message: 'There is no such voucher that could be revoked.' })
+  await recordAct(acting, 'voucher.revoke', id, null, null)
+}
+
+type SubscriptionActing = Acting<Pick<HttpParts, 'subscriptions'>>
+
+/** Takes a period of a subscription as the hook of its seller does. undefined if nothing comes of it. */
+export async function takeSubscription(
+  acting: SubscriptionActing,
+  message: SubscriptionMessage,
+): Promise<Period | undefined> {
+  const period = await acting.parts.subscriptions.take(message)
+  await recordAct(acting, `subscription.${message.state}`, message.account, null, message)
+  return period
+}
+
+/** Ends a subscription, or takes back what is left of it. Throws `not_found`. */
+export async function endSubscription(
+  acting: SubscriptionActing,
+  ended: z.infer<typeof endBody>,
+): Promise<readonly Period[]> {
+  const { source, subscription, state } = ended
+  const periods = await acting.parts.subscriptions.end(source, subscription, state)
+  if (periods.length === 0) throw new GatewayError('not_found', { message: 'There is no such subscription.' })
+  await recordAct(acting, `subscription.${state}`, periods[0]!.account, null, ended)
+  return periods
+}
 
 async function whole({ paymentStore }: HttpParts, id: string): Promise<TopUpDetailView> {
   const topUp = await paymentStore.findTopUp(id)

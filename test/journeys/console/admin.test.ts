@@ -445,6 +445,53 @@ describe('a management key', () => {
     expect(JSON.stringify(own)).not.toContain(String(key['key']))
   })
 
+  test('a command and a route are one act: both are logged alike, and say the same', async () => {
+    const both = async (email: string, act: (account: string) => Promise<unknown>) => {
+      const { id } = await command('accounts', 'create', '--email', email)
+      await act(String(id))
+      const { data } = (await operator.get('admin/acts?limit=100')).json as { data: Json[] }
+      const own = data.filter(({ subject }) => subject === id)
+      const text = JSON.stringify(own.map(({ what, before, after }) => ({ what, before, after })))
+      const varying = /"(id|key|replaces|last4|\w+_at|\w+_until)":"[^"]*"/g
+      return text.replaceAll(email, 'EMAIL').replaceAll(varying, '"$1":""')
+    }
+    const byCommand = await both('by-command@example.org', async (id) => {
+      await command('accounts', 'set', id, '--credit-line', '20')
+      await command('accounts', 'suspend', id)
+      await command('accounts', 'resume', id)
+      await command('accounts', 'link', '--account', id)
+      const { id: key } = await command('keys', 'create', '--account', id, '--name', 'robot')
+      await command('keys', 'limit', String(key), '--limit-usd', '3')
+      const next = await command('keys', 'rotate', String(key), '--overlap', '0')
+      await command('keys', 'revoke', String(next['id']))
+      await command('mcp', 'add', 'docs', 'https://mcp.example/', '--account', id)
+      await command('mcp', 'remove', 'docs', '--account', id)
+      await command('accounts', 'role', id, 'operator')
+      await command('accounts', 'role', id, 'user')
+    })
+    const byRoute = await both('by-route@example.org', async (id) => {
+      const act = async (method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: Json) => {
+        const answer = await operator.send(method, `admin/accounts/${id}/${path}`, body)
+        expect({ path, code: answer.code }).toEqual({ path, code: undefined })
+        return answer.json
+      }
+      await act('POST', 'credit-line', { credit_line: '20' })
+      await act('POST', 'suspend', {})
+      await act('POST', 'resume', {})
+      await act('POST', 'link', {})
+      const { id: key } = await act('POST', 'keys', { name: 'robot' })
+      await act('PATCH', `keys/${String(key)}`, { limit_usd: '3' })
+      const next = await act('POST', `keys/${String(key)}/rotate`, { overlap: '0' })
+      await act('DELETE', `keys/${String(next['id'])}`)
+      await act('POST', 'mcp-servers', { name: 'docs', url: 'https://mcp.example/' })
+      await act('DELETE', 'mcp-servers/docs')
+      await act('POST', 'role', { role: 'operator' })
+      await act('POST', 'role', { role: 'user' })
+    })
+    expect(byRoute).toBe(byCommand)
+    expect(byRoute.match(/"what"/g)).toHaveLength(13)
+  })
+
   test('holds in its networks only', async () => {
     const elsewhere = await managementKey('--networks', '10.0.0.0/8')
     expect(await admin('GET', 'overview', undefined, elsewhere)).toMatchObject({

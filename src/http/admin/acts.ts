@@ -1,0 +1,226 @@
+// What operators do with accounts and management keys, by a route or by a command: done, logged, and shown as the routes
+// answer it. What they do with the keys, servers and webhooks of an account is beside its routes in ../console.
+
+import { type Account, keyState, type Role, type Session } from '../../accounts/account.ts'
+import { requireAddress } from '../../accounts/identity/address.ts'
+import { type Identities, invitedAccount } from '../../accounts/identity/identities.ts'
+import {
+  issueManagementKey,
+  issueManagementKeyOnce,
+  type ManagementKey,
+  requestedKeyId,
+  type WantedManagementKey,
+} from '../../accounts/management-key.ts'
+import { formatCreditLine } from '../../credits/balance.ts'
+import type { GrantCommand, GrantResult } from '../../credits/ledger/ledger.ts'
+import type { Pico } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { invalid } from '../console/bodies.ts'
+import { iso, isoOrNull, type OperatorActing, recordAct, requirePerson } from '../console/route.ts'
+import type { HttpParts } from '../parts.ts'
+import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, RoleView } from './answers.ts'
+
+interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit'> {
+  readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant'>
+  readonly identities: Pick<Identities, 'linkFor'>
+}
+
+export type AccountActing = OperatorActing<AccountParts>
+
+// Accounts.
+
+interface WantedAccount {
+  readonly email: string
+  readonly role?: Role | undefined
+}
+
+/** Opens an account whose address the operator vouches for. Throws `invalid_request` if it is taken or no address. */
+export async function openAccount(
+  acting: AccountActing,
+  { email, role = 'user' }: WantedAccount,
+): Promise<AccountView> {
+  if (role === 'operator') requirePerson(acting)
+  const { accounts, freeCredit } = acting.parts
+  const account = await accounts.createAccount(requireAddress(email), { role })
+  await recordAct(acting, 'account.create', account.id, null, accountView(account))
+  await freeCredit.ensure(account)
+  return accountView(account)
+}
+
+/** Opens an account whose owner gets in by the link alone. */
+export async function inviteAccount(
+  acting: AccountActing,
+  { email, role = 'user' }: WantedAccount,
+): Promise<LinkView> {
+  if (role === 'operator') requirePerson(acting)
+  const { accounts, identities } = acting.parts
+  const account = await invitedAccount(accounts, email, role)
+  await recordAct(acting, 'account.invite', account.id, null, { email: account.email, role })
+  return linkView(await identities.linkFor('invitation', account))
+}
+
+/** A link that signs in to the account, once; older ones become invalid. */
+export async function signInLink(acting: AccountActing, account: Account): Promise<LinkView> {
+  if (account.role === 'operator') requirePerson(acting)
+  await recordAct(acting, 'account.link', account.id, null, null)
+  return linkView(await acting.parts.identities.linkFor('link', account))
+}
+
+/** Refuses the calls of an account, or serves them again; its credit stays. Repeating it changes nothing. */
+export async function suspendOrResume(
+  acting: AccountActing,
+  { id, suspended }: Account,
+  verb: 'suspend' | 'resume',
+): Promise<AccountView> {
+  const { accounts, identityStore } = acting.parts
+  if (id === acting.operator.id) throw invalid('Operators do not suspend themselves.')
+  const change = {
+    // A command may suspend the last operator: another command makes one.
+    suspend: () => (acting.by === 'command' ? accounts : identityStore).suspend(id),
+    resume: () => accounts.resume(id),
+  }
+  if (!(await change[verb]())) throw accountDeleted()
+  const after = await accountNow(acting, id)
+  await recordAct(acting, `account.${verb}`, id, { suspended }, { suspended: after.suspended })
+  return accountView(after)
+}
+
+/** Makes an account an operator or a user. Throws `invalid_request` for the last operator, but not to a command. */
+export async function setRole(acting: AccountActing, before: Account, role: Role): Promise<RoleView> {
+  requirePerson(acting)
+  const { identityStore, identities, now } = acting.parts
+  const { id } = before
+  let isChanged = false
+  if (role === 'operator' || acting.by === 'command') isChanged = await identityStore.setRole(id, role, now())
+  else await identityStore.demote(id, now())
+  await recordAct(acting, 'account.role', id, { role: before.role }, { role })
+  const account = await accountNow(acting, id)
+  const link = isChanged && role === 'operator' ? await identities.linkFor('link', account) : null
+  const access = await identityStore.accessOf(id, now())
+  return { ...accountView(account), link: link && linkView(link), access }
+}
+
+async function accountNow({ parts }: AccountActing, id: string): Promise<Account> {
+  const account = await parts.accounts.findAccount(id)
+  if (account === undefined) throw accountDeleted()
+  return account
+}
+
+function accountDeleted(): GatewayError {
+  return new GatewayError('not_found', { message: 'The account has been deleted.' })
+}
+
+/** Ends a session at once. Repeating it succeeds and changes nothing. */
+export async function endSession(
+  acting: OperatorActing<Pick<HttpParts, 'accounts'>>,
+  { id, account, revokedAt }: Session,
+): Promise<void> {
+  if (revokedAt !== null) return
+  await acting.parts.accounts.revokeSession(id, acting.parts.now())
+  await recordAct(acting, 'session.end', account, { session: id }, null)
+}
+
+// Credit.
+
+/** Sets how much an account may owe, and answers it as text; null for nothing. */
+export async function setCreditLine(
+  acting: OperatorActing<{ readonly ledger: AccountParts['ledger'] }>,
+  { id }: Account,
+  most: Pico,
+): Promise<string | null> {
+  const { ledger } = acting.parts
+  const before = formatCreditLine((await ledger.balance(id)).creditLine)
+  await ledger.setCreditLine(id, most)
+  const after = formatCreditLine(most)
+  await recordAct(acting, 'account.credit_line', id, { credit_line: before }, { credit_line: after })
+  return after
+}
+
+interface WantedGrant extends Pick<GrantCommand, 'pool' | 'amount' | 'expiresAt'> {
+  /** What the operator calls the grant: the same one never grants twice. */
+  readonly id: string | undefined
+  readonly note: string | null
+}
+
+/** Grants credit; the ledger logs the act itself. Throws `idempotency_conflict` and `invalid_request`. */
+export function grantCredit(
+  { parts, operator }: OperatorActing<{ readonly ledger: Pick<AccountParts['ledger'], 'grant'> }>,
+  account: Account,
+  { id = crypto.randomUUID(), note, ...wanted }: WantedGrant,
+): Promise<GrantResult> {
+  const by = { id: operator.id, note }
+  const source = `operator:${id}`
+  return parts.ledger.grant({ source, account: account.id, from: 'grant', operator: by, ...wanted })
+}
+
+// Management keys.
+
+type ManagementKeyActing = OperatorActing<Pick<HttpParts, 'managementKeys'>>
+
+/** Makes a key that acts for an operator, for `request` once. Throws `idempotency_conflict`. */
+export async function createManagementKey(
+  acting: ManagementKeyActing,
+  wanted: WantedManagementKey,
+  request?: string,
+): Promise<NewManagementKeyView> {
+  const { managementKeys, now } = acting.parts
+  const issued =
+    request === undefined
+      ? await issueManagementKey(managementKeys, wanted, now())
+      : await issueManagementKeyOnce(managementKeys, wanted, now(), request)
+  if (!issued) {
+    const before = (await managementKeys.find(requestedKeyId(wanted.account, request!)))!
+    throw new GatewayError('idempotency_conflict', {
+      message: `This request has made the management key ${JSON.stringify(before.name)} before. It was shown in that answer alone: if that was lost, revoke the key and make another.`,
+      param: 'id',
+      metadata: { key: before.id },
+    })
+  }
+  const view = managementKeyView(issued.key, now())
+  await recordAct(acting, 'management_key.create', wanted.account, null, view)
+  return { ...view, key: issued.text }
+}
+
+/** Revokes a management key at once. Repeating it succeeds and changes nothing. */
+export async function revokeManagementKey(
+  acting: ManagementKeyActing,
+  { id, name, account, revokedAt }: ManagementKey,
+): Promise<ManagementKeyView> {
+  const { managementKeys, now } = acting.parts
+  if (revokedAt === null) {
+    await managementKeys.revoke(id, now())
+    await recordAct(acting, 'management_key.revoke', account, { key: id, name }, null)
+  }
+  return managementKeyView((await managementKeys.find(id))!, now())
+}
+
+// How they are shown.
+
+export function accountView(account: Account): AccountView {
+  return {
+    id: account.id,
+    email: account.email,
+    role: account.role,
+    created_at: iso(account.createdAt),
+    suspended: account.suspended,
+    email_verified: account.verifiedAt !== null,
+  }
+}
+
+function linkView({ url, expiresAt }: { readonly url: string; readonly expiresAt: number }): LinkView {
+  return { url, expires_at: iso(expiresAt) }
+}
+
+export function managementKeyView(key: ManagementKey, now: number): ManagementKeyView {
+  return {
+    id: key.id,
+    account: key.account,
+    name: key.name,
+    state: keyState(key, now),
+    last4: key.lastFour,
+    created_at: iso(key.createdAt),
+    expires_at: isoOrNull(key.expiresAt),
+    revoked_at: isoOrNull(key.revokedAt),
+    networks: key.networks,
+  }
+}
