@@ -1,11 +1,10 @@
 // Converts a Gemini request to the body of a chat completion, which is then read like any other.
 
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { GatewayError } from '../../../errors/errors.ts'
 import { carriedSignature, detailOfThinking, isCarried, thinkingText } from '../../claude/content-blocks.ts'
-import { isObject } from '../../lenient.ts'
+import { isObject, present } from '../../lenient.ts'
 import type { Warning } from '../../lowering.ts'
-import { unsupportedParam } from '../../request/fields.ts'
+import { invalidParam, unsupportedParam } from '../../request/fields.ts'
 import { gatewayPlaces } from '../../request/gateway-tools.ts'
 import { parts, seal, unseal, wordsAt } from '../../request/prompt-parts.ts'
 import { carry, mintCallId, opaqueParts, signatureFormat } from '../wire-words.ts'
@@ -43,7 +42,7 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   // Without functions a model may search all the same: the mode is theirs alone.
   const functions = search !== undefined && mode === 'NONE' ? [] : functionsOf(tools ?? [])
   const declared = [...functions, ...(search === undefined ? [] : [search.tool])]
-  const body = withoutUndefined({
+  const body = present<JsonObject>({
     model,
     messages,
     stream,
@@ -116,7 +115,7 @@ function searchOf(tools: Tools): Search | undefined {
   const param = `tools[${index}].${googleSearch == null ? 'googleSearchRetrieval' : 'googleSearch'}`
   const unread = unreadIn(googleSearch ?? {}, knownFields.googleSearch, `${param}.`)
   return {
-    tool: withoutUndefined({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
+    tool: present<JsonObject>({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
     param,
     warnings: unread.map((field) => droppedWarning(field, 'Only Google itself knows this field')),
   }
@@ -135,7 +134,7 @@ function functionsOf(tools: Tools): JsonObject[] {
         const schema = parametersJsonSchema ?? (parameters == null ? undefined : jsonSchemaOf(parameters))
         return {
           type: 'function',
-          function: withoutUndefined({ name, description, parameters: schema as JsonObject | undefined }),
+          function: present<JsonObject>({ name, description, parameters: schema as JsonObject | undefined }),
         }
       },
     )
@@ -174,7 +173,7 @@ function nameOf({ function: definition }: JsonObject): Json {
 // ---- how to answer ----------------------------------------------------------------------------------------
 
 function configOf(config: Config): JsonObject {
-  return withoutUndefined({
+  return present<JsonObject>({
     temperature: config.temperature,
     top_p: config.topP,
     top_k: config.topK,
@@ -212,12 +211,10 @@ function reasoningOf(thinking: Config['thinkingConfig']): JsonObject | undefined
   if (thinkingBudget === 0) return { enabled: false }
   const level = thinkingLevel?.toLowerCase()
   if (level !== undefined && level !== 'thinking_level_unspecified' && !levels.has(level)) {
-    throw new GatewayError('invalid_request', {
-      message: `Invalid value for 'generationConfig.thinkingConfig.thinkingLevel': it is one of ${[...levels].join(', ')}.`,
-      param: 'generationConfig.thinkingConfig.thinkingLevel',
-    })
+    const param = 'generationConfig.thinkingConfig.thinkingLevel'
+    throw invalidParam(param, `it is one of ${[...levels].join(', ')}.`)
   }
-  return withoutUndefined({
+  return present<JsonObject>({
     enabled: true,
     max_tokens: thinkingBudget != null && thinkingBudget > 0 ? thinkingBudget : undefined,
     effort: level !== undefined && levels.has(level) ? level : undefined,
@@ -230,16 +227,6 @@ function voiceOf(speech: Config['speechConfig']): JsonObject | undefined {
     speech as { voiceConfig?: { prebuiltVoiceConfig?: { voiceName?: unknown } } } | null | undefined
   )?.voiceConfig?.prebuiltVoiceConfig?.voiceName
   return typeof voice === 'string' ? { voice, format: 'pcm16' } : undefined
-}
-
-function withoutUndefined(
-  fields: Record<string, Json | undefined | null | readonly string[] | readonly JsonObject[]>,
-): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).filter(
-      (entry): entry is [string, Json] => entry[1] !== undefined && entry[1] !== null,
-    ),
-  )
 }
 
 // Translates Gemini turns to chat messages, and matches function results with their calls.
@@ -342,12 +329,8 @@ function userMessages({ parts }: Turn, open: OpenCalls): JsonObject[] {
 function resultMessage({ part, param }: PlacedPart, open: OpenCalls): JsonObject {
   const { id, name, response, parts } = part.functionResponse!
   const call = open.take(id, name)
-  if (call === undefined) {
-    throw new GatewayError('invalid_request', {
-      message: `Invalid value for '${param}.functionResponse': no function call before it has that name.`,
-      param: `${param}.functionResponse`,
-    })
-  }
+  if (call === undefined)
+    throw invalidParam(`${param}.functionResponse`, 'no function call before it has that name.')
   const media = (parts ?? []).map((each, at) =>
     contentPart({ part: each, param: `${param}.functionResponse.parts[${at}]` }),
   )
@@ -377,10 +360,7 @@ function contentPart({ part, param }: PlacedPart): JsonObject {
   if (part.text != null) return { type: 'text', text: part.text }
   if (part.inlineData != null) return mediaPart(part.inlineData)
   if (part.fileData != null) return filePart(part.fileData)
-  throw new GatewayError('invalid_request', {
-    message: `Invalid value for '${param}': a part of this kind cannot be read here.`,
-    param,
-  })
+  throw invalidParam(param, 'a part of this kind cannot be read here.')
 }
 
 function mediaPart({ mimeType, data }: { mimeType: string; data: string }): JsonObject {

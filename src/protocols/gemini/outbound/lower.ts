@@ -62,11 +62,11 @@ export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): Lowered
     names,
     warn,
   })
-  const config = generationConfigOf(request, traits, target.reasoning, warnings)
+  const config = generationConfigOf(request, traits, target.reasoning, warn)
   const body: JsonObject = {
     contents,
     ...(systemInstruction === undefined ? {} : { systemInstruction }),
-    ...toolsOf(request, names, traits, warnings),
+    ...toolsOf(request, names, traits, warn),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
   warnOfIgnored(request, warn)
@@ -85,7 +85,7 @@ function withFormatInWords(request: ChatRequest, traits: Traits): readonly Messa
 
 // ---- tools --------------------------------------------------------------------------------------------------
 
-function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warnings: Warning[]): JsonObject {
+function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warn: Warn): JsonObject {
   const choice = request.toolChoice
   // Gemini restricts names only if it forces a call; if the model may choose, the others are not declared.
   const declared =
@@ -99,15 +99,12 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
   if (request.webSearch !== undefined) return choice?.kind === 'none' ? {} : { tools: [{ googleSearch: {} }] }
   if (declared.length === 0 || withheld) return {}
   if (declared.some((tool) => tool.strict === true)) {
-    warnings.push({
-      param: 'tools.strict',
-      message: 'The provider does not enforce schemas of tools; dropped.',
-    })
+    warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
   }
   const budget = subsetBudget()
   const functionDeclarations = declared.map((tool) => ({
     name: names.of(tool.name),
-    ...declarationOf(tool, traits, budget, warnings),
+    ...declarationOf(tool, traits, budget, warn),
   }))
   const mode = callingMode(request, names)
   return {
@@ -117,12 +114,7 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
 }
 
 /** A function's description and parameters. */
-function declarationOf(
-  tool: FunctionTool,
-  traits: Traits,
-  budget: SubsetBudget,
-  warnings: Warning[],
-): JsonObject {
+function declarationOf(tool: FunctionTool, traits: Traits, budget: SubsetBudget, warn: Warn): JsonObject {
   const declaration: JsonObject = tool.description === undefined ? {} : { description: tool.description }
   if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
@@ -132,7 +124,7 @@ function declarationOf(
   const lost = root.merged ? [...dropped, 'alternatives at the root'] : dropped
   // The subset has no object without members.
   if (isObject(schema['properties']) && Object.keys(schema['properties']).length === 0) return declaration
-  warnings.push(...schemaWarning(`tools.${tool.name}.parameters`, lost))
+  warnOfSchema(`tools.${tool.name}.parameters`, lost, warn)
   return { ...declaration, parameters: schema }
 }
 
@@ -182,30 +174,25 @@ function warnOfIgnored(request: ChatRequest, warn: Warn): void {
 /** The most stop sequences Gemini takes. */
 const maxStopSequences = 5
 
-/** The generationConfig of a request; `warnings` name what Gemini has no setting for. */
-function generationConfigOf(
-  request: ChatRequest,
-  traits: Traits,
-  reasons: boolean,
-  warnings: Warning[],
-): JsonObject {
+/** The generationConfig of a request; `warn` reports what Gemini has no setting for. */
+function generationConfigOf(request: ChatRequest, traits: Traits, reasons: boolean, warn: Warn): JsonObject {
   const { sampling } = request
   return present<JsonObject>({
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
     seed: sampling.seed,
-    stopSequences: stopSequencesOf(sampling.stop, warnings),
+    stopSequences: stopSequencesOf(sampling.stop, warn),
     maxOutputTokens: request.maxOutputTokens,
     candidateCount: sampling.n === undefined || sampling.n === 1 ? undefined : sampling.n,
     presencePenalty: sampling.presencePenalty,
     frequencyPenalty: sampling.frequencyPenalty,
     responseLogprobs: wantsLogprobs(sampling) ? true : undefined,
     logprobs: wantsLogprobs(sampling) ? sampling.topLogprobs : undefined,
-    thinkingConfig: thinkingOf(request, traits, reasons, warnings),
+    thinkingConfig: thinkingOf(request, traits, reasons, warn),
     responseModalities: modalitiesOf(request.rest['modalities']),
-    speechConfig: speechOf(request.rest['audio'], warnings),
-    ...formatOf(request, traits, warnings),
+    speechConfig: speechOf(request.rest['audio'], warn),
+    ...formatOf(request, traits, warn),
   })
 }
 
@@ -214,27 +201,22 @@ function wantsLogprobs({ logprobs, topLogprobs }: Sampling): boolean {
   return logprobs ?? (topLogprobs ?? 0) > 0
 }
 
-function stopSequencesOf(stop: readonly string[] | undefined, warnings: Warning[]): string[] | undefined {
+function stopSequencesOf(stop: readonly string[] | undefined, warn: Warn): string[] | undefined {
   const fit = stop?.filter((each) => each !== '') ?? []
   if (fit.length < (stop?.length ?? 0)) {
-    warnings.push({ param: 'stop', message: 'An empty stop sequence stops nothing; left out.' })
+    warn('stop', 'An empty stop sequence stops nothing; left out.')
   }
   if (fit.length === 0) return undefined
-  if (fit.length > maxStopSequences) {
-    warnings.push({
-      param: 'stop',
-      message: `The provider takes ${maxStopSequences} stop sequences; the others were dropped.`,
-    })
-  }
+  if (fit.length > maxStopSequences)
+    warn('stop', `The provider takes ${maxStopSequences} stop sequences; the others were dropped.`)
   return fit.slice(0, maxStopSequences)
 }
 
-function formatOf(request: ChatRequest, traits: Traits, warnings: Warning[]): JsonObject {
+function formatOf(request: ChatRequest, traits: Traits, warn: Warn): JsonObject {
   const format = request.responseFormat
   if (format === undefined || format.kind === 'text') return {}
   if (!traits.formatsBesideTools && offersTools(request)) {
-    const message = 'The model has tools, so it cannot be held to this format; it is told of it.'
-    warnings.push({ param: 'response_format', message })
+    warn('response_format', 'The model has tools, so it cannot be held to this format; it is told of it.')
     return {}
   }
   // A schema that says nothing is JSON mode.
@@ -245,7 +227,7 @@ function formatOf(request: ChatRequest, traits: Traits, warnings: Warning[]): Js
     return { responseMimeType: 'application/json', responseJsonSchema: format.schema }
   }
   const { schema, dropped } = toSubset(format.schema)
-  warnings.push(...schemaWarning('response_format', dropped))
+  warnOfSchema('response_format', dropped, warn)
   return { responseMimeType: 'application/json', responseSchema: schema }
 }
 
@@ -264,10 +246,9 @@ function formatInWords(request: ChatRequest, traits: Traits): string | undefined
   return `${answer}. It must fit this JSON Schema:\n${JSON.stringify(format.schema)}`
 }
 
-/** The warning about keywords that an older model's schema does not support, if any. */
-function schemaWarning(param: string, dropped: readonly string[]): Warning[] {
-  if (dropped.length === 0) return []
-  return [{ param, message: `The model's schema has no ${dropped.join(', ')}; dropped.` }]
+/** Warns of keywords that an older model's schema does not support. */
+function warnOfSchema(param: string, dropped: readonly string[], warn: Warn): void {
+  if (dropped.length > 0) warn(param, `The model's schema has no ${dropped.join(', ')}; dropped.`)
 }
 
 // ---- thinking -----------------------------------------------------------------------------------------------
@@ -301,30 +282,30 @@ function thinkingOf(
   { reasoning, maxOutputTokens }: ChatRequest,
   traits: Traits,
   reasons: boolean,
-  warnings: Warning[],
+  warn: Warn,
 ): JsonObject | undefined {
   if (reasoning === undefined) return undefined
   const effort = reasoning.enabled === false ? 'none' : reasoning.effort
   const off = effort === 'none' || reasoning.maxTokens === 0
   if (traits.thinking === 'none' || !reasons) {
-    if (!off) warnings.push({ param: 'reasoning', message: 'The model does not reason; dropped.' })
+    if (!off) warn('reasoning', 'The model does not reason; dropped.')
     return undefined
   }
   const includeThoughts = !off && reasoning.exclude !== true
   return {
     ...(includeThoughts ? { includeThoughts } : {}),
     ...(traits.thinking === 'level' && reasoning.maxTokens === undefined
-      ? levelOf(effort, traits, warnings)
-      : budgetOf(reasoning.maxTokens ?? budgetFor(effort, maxOutputTokens), traits, warnings)),
+      ? levelOf(effort, traits, warn)
+      : budgetOf(reasoning.maxTokens ?? budgetFor(effort, maxOutputTokens), traits, warn)),
   }
 }
 
-function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]): JsonObject {
+function levelOf(effort: Effort | undefined, traits: Traits, warn: Warn): JsonObject {
   if (effort === undefined) return {}
   const wanted = levelOrder.indexOf(levels[effort])
   // The next level up, so that nobody gets less reasoning than requested.
   const level = levelOrder.find((each, rank) => rank >= wanted && traits.levels.includes(each)) ?? 'high'
-  if (effort === 'none') warnings.push(cannotStop(`its level is ${level}`))
+  if (effort === 'none') warn('reasoning', `The model cannot stop reasoning; its level is ${level}.`)
   return { thinkingLevel: level }
 }
 
@@ -336,16 +317,13 @@ function budgetFor(effort: Effort | undefined, maxOutputTokens: number | undefin
   return Math.min(budgets[effort], Math.max(1, Math.floor(maxOutputTokens * 0.8)))
 }
 
-function budgetOf(wanted: number | undefined, traits: Traits, warnings: Warning[]): JsonObject {
+function budgetOf(wanted: number | undefined, traits: Traits, warn: Warn): JsonObject {
   if (wanted === undefined) return { thinkingBudget: -1 }
   const { least, most, stops } = traits.budget
   const budget = wanted === 0 && stops ? 0 : Math.min(Math.max(wanted, least), most)
-  if (wanted === 0 && budget > 0) warnings.push(cannotStop(`its budget is ${budget} tokens`))
+  if (wanted === 0 && budget > 0)
+    warn('reasoning', `The model cannot stop reasoning; its budget is ${budget} tokens.`)
   return { thinkingBudget: budget }
-}
-
-function cannotStop(instead: string): Warning {
-  return { param: 'reasoning', message: `The model cannot stop reasoning; ${instead}.` }
 }
 
 // ---- what the answer is made of -----------------------------------------------------------------------------
@@ -358,11 +336,11 @@ function modalitiesOf(value: Json | undefined): string[] | undefined {
 }
 
 /** `audio: {voice}`: the voice of a spoken answer. The format is fixed: Gemini returns 24 kHz PCM. */
-function speechOf(value: Json | undefined, warnings: Warning[]): JsonObject | undefined {
+function speechOf(value: Json | undefined, warn: Warn): JsonObject | undefined {
   if (!isObject(value)) return undefined
   const { voice, format } = value
   if (format !== undefined && format !== 'pcm16') {
-    warnings.push({ param: 'audio.format', message: 'The provider speaks pcm16 and nothing else.' })
+    warn('audio.format', 'The provider speaks pcm16 and nothing else.')
   }
   if (typeof voice !== 'string') return undefined
   return { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } }
@@ -427,7 +405,7 @@ function turnsOf(messages: readonly Message[], context: TurnContext): Turns {
   }
   return {
     systemInstruction: system.length === 0 ? undefined : { parts: system },
-    contents: turns.map((turn) => ({ role: turn.role, parts: turn.parts })),
+    contents: turns.map(({ role, parts }) => ({ role, parts })),
   }
 }
 
@@ -452,12 +430,7 @@ function contentParts(content: readonly ContentPart[], context: TurnContext, par
 // ---- what the model said ------------------------------------------------------------------------------------
 
 function modelParts(message: AssistantMessage, context: TurnContext, param: string): JsonObject[] {
-  const text = message.content
-    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
-    .join('')
-  const media = message.content.flatMap((part) =>
-    part.kind === 'text' || part.kind === 'refusal' ? [] : [mediaPart(part, context.quirks.readsUrls, param)],
-  )
+  const { text, media } = textAndMedia(message.content, context, param)
   const calls = callParts(message, context, param)
   const parts: JsonObject[] = []
   let textDone = 0
@@ -489,6 +462,16 @@ function modelParts(message: AssistantMessage, context: TurnContext, param: stri
   parts.push(...media)
   callUntil(calls.length)
   return parts
+}
+
+/** The whole text of a message, and its media as parts. */
+function textAndMedia(content: readonly ContentPart[], { quirks }: TurnContext, param: string) {
+  let text = ''
+  const media: JsonObject[] = []
+  for (const part of content)
+    if (part.kind === 'text' || part.kind === 'refusal') text += part.text
+    else media.push(mediaPart(part, quirks.readsUrls, param))
+  return { text, media }
 }
 
 /** In Gemini's order. Summaries of thoughts are left out: only their signatures matter. */
