@@ -71,8 +71,13 @@ export function refuse(asked: Readonly<Record<string, boolean>>): void {
 /** Throws GatewayError `unsupported_parameter` for a part that the protocol does not support. */
 export function refusePart(part: ContentPart, param: string, takes: string): never {
   const what = part.kind === 'file' && part.source.kind !== 'base64' ? 'file by reference' : part.kind
+  refuseContent(`${takes} here, not ${what}`, param)
+}
+
+/** Throws GatewayError `unsupported_parameter` for content that the provider does not take; `takes` says what it does. */
+export function refuseContent(takes: string, param: string): never {
   throw new GatewayError('unsupported_parameter', {
-    message: `This model's provider takes ${takes} here, not ${what}.`,
+    message: `This model's provider takes ${takes}.`,
     param,
   })
 }

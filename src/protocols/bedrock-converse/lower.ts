@@ -17,13 +17,14 @@ import {
   endTurns,
   missingResult,
   type Pending,
+  stopsWithText,
   type Turn,
   turnsOf,
   turnToContinue,
   unansweredIds,
 } from '../claude/content-blocks.ts'
 import { answerTool, reasoningFormat, thinkingOf, traitsOf } from '../claude/models.ts'
-import { argumentsSchema, closedSchema, warnOfDescribed } from '../claude/tool-schemas.ts'
+import { answerToolFor, argumentsSchema, closedSchema, warnOfDescribed } from '../claude/tool-schemas.ts'
 import { ToolIds } from '../claude/tools.ts'
 import { entryOf, isObject } from '../lenient.ts'
 import {
@@ -248,10 +249,7 @@ function samplingOf(
     none || (thinks && (sampling.topP ?? 1) < 0.95) || (allowed === 'one' && temperature !== undefined),
   )
   const topK = keep('top_k', sampling.topK, none || thinks || family.topK === undefined)
-  const stops = (sampling.stop ?? []).filter((stop) => stop.trim() !== '')
-  if (stops.length < (sampling.stop?.length ?? 0)) {
-    warn('stop', 'The provider refuses stop sequences of white space; they are left out.')
-  }
+  const stops = stopsWithText(sampling.stop, warn)
   return {
     inference: {
       ...(temperature === undefined ? {} : { temperature }),
@@ -534,7 +532,7 @@ function toolingOf(
 ): Tooling {
   const offer = toolOffer(request)
   const output = structuredFormat(request, model, warn)
-  const answer = output === undefined ? answerToolOf(request) : undefined
+  const answer = output === undefined ? answerToolFor(request.responseFormat) : undefined
   const called = toolsCalled(turns)
   if (request.parallelToolCalls === false && request.tools.length > 0) {
     warn('parallel_tool_calls', 'The provider may always call several tools at once; dropped.')
@@ -560,8 +558,8 @@ function toolingOf(
     ]),
     ...called
       .filter((name) => !known.has(name))
-      .map((name) => ({ toolSpec: { name, inputSchema: { json: { type: 'object', properties: {} } } } })),
-    ...(answer === undefined ? [] : [answer]),
+      .map((name) => toolSpec({ name, description: undefined, schema: { type: 'object', properties: {} } })),
+    ...(answer === undefined ? [] : [toolSpec(answer)]),
   ]
   if (specs.length === 0) return { config: undefined, output, forced: false }
   const wanted = choiceOf(offer, declared.length, answer !== undefined, names)
@@ -582,14 +580,24 @@ function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn)
   const schema = isClaude(model)
     ? argumentsSchema(tool, warn)
     : { type: 'object', ...(parameters ?? { properties: {} }) }
+  return toolSpec({ name: names.of(name), description, schema })
+}
+
+function toolSpec({ name, description, schema }: DeclaredTool): JsonObject {
   return {
     toolSpec: {
-      name: names.of(name),
+      name,
       // An empty description is refused.
       ...(description === undefined || isBlank(description) ? {} : { description }),
       inputSchema: { json: schema },
     },
   }
+}
+
+interface DeclaredTool {
+  readonly name: string
+  readonly description: string | undefined
+  readonly schema: JsonObject
 }
 
 /** undefined lets the model choose, which is Bedrock's default. */
@@ -632,20 +640,6 @@ function structuredFormat(
           ...(description === undefined ? {} : { description }),
         },
       },
-    },
-  }
-}
-
-/** The tool that carries the answer, for a schema that the model does not support natively. */
-function answerToolOf({ responseFormat: format }: ChatRequest): JsonObject | undefined {
-  if (format === undefined || format.kind === 'text') return undefined
-  const asked = format.kind === 'json-schema' ? format : undefined
-  const description = 'Gives the final answer to the user. The arguments are the answer.'
-  return {
-    toolSpec: {
-      name: answerTool,
-      description: asked?.description === undefined ? description : `${description} ${asked.description}`,
-      inputSchema: { json: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' } },
     },
   }
 }

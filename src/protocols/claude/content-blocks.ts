@@ -11,7 +11,7 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { parseJson } from '../lenient.ts'
-import { type Warn, warnOfName } from '../lowering.ts'
+import { isBlank, type Warn, warnOfName } from '../lowering.ts'
 import { compactionId, continuation, reasoningFormat } from './models.ts'
 import type { ToolIds } from './tools.ts'
 
@@ -133,6 +133,14 @@ export function unansweredIds(
     warn('messages', `The tool call ${JSON.stringify(given)} has no result; the model is told so.`)
     return [id]
   })
+}
+
+/** The stop sequences that the API accepts: it refuses those of white space. */
+export function stopsWithText(stops: readonly string[] = [], warn: Warn): string[] {
+  const kept = stops.filter((stop) => !isBlank(stop))
+  if (kept.length < stops.length)
+    warn('stop', 'The provider refuses stop sequences of white space; they are left out.')
+  return kept
 }
 
 /** The assistant turn that the model is to continue: the last one, if it has calls or is prefilled. */

@@ -1,10 +1,11 @@
 // Converts JSON Schema for Claude's grammar (structured answers, strict tools): every object closed, no recursion, few
 // constraints. Anything else fails the whole request with 400.
 
-import type { FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
+import type { FunctionTool, Json, JsonObject, ResponseFormat } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
 import type { Warn } from '../lowering.ts'
+import { answerTool } from './models.ts'
 
 interface ClosedSchema {
   readonly schema: JsonObject
@@ -323,4 +324,23 @@ export function argumentsSchema({ name, parameters }: FunctionTool, warn: Warn):
   const { schema, merged } = rootObjectOf(parameters)
   if (merged) warn('tools', `The alternatives in the schema of ${name} are shown to the model as one object.`)
   return schema
+}
+
+interface AnswerTool {
+  readonly name: string
+  readonly description: string
+  readonly schema: JsonObject
+}
+
+/** The tool that carries a structured answer, for a schema that the model does not support natively. */
+export function answerToolFor(format: ResponseFormat | undefined): AnswerTool | undefined {
+  if (format === undefined || format.kind === 'text') return undefined
+  const asked = format.kind === 'json-schema' ? format : undefined
+  const description = 'Gives the final answer to the user. The arguments are the answer.'
+  return {
+    name: answerTool,
+    description: asked?.description === undefined ? description : `${description} ${asked.description}`,
+    // Without a schema (JSON mode) any object is accepted.
+    schema: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' },
+  }
 }

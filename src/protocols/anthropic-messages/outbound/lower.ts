@@ -19,6 +19,7 @@ import {
   endTurns,
   missingResult,
   type Pending,
+  stopsWithText,
   type Turn,
   turnsOf,
   turnToContinue,
@@ -33,7 +34,13 @@ import {
   thinkingOf,
   traitsOf,
 } from '../../claude/models.ts'
-import { argumentsSchema, closedSchema, rootObjectOf, warnOfDescribed } from '../../claude/tool-schemas.ts'
+import {
+  answerToolFor,
+  argumentsSchema,
+  closedSchema,
+  rootObjectOf,
+  warnOfDescribed,
+} from '../../claude/tool-schemas.ts'
 import { begunWork, isWork, searchTools, ToolIds, workBlocks } from '../../claude/tools.ts'
 import { entryOf, isObject, nonEmpty, parseToolJson } from '../../lenient.ts'
 import {
@@ -42,6 +49,7 @@ import {
   type LoweredRequest,
   outputBoundOf,
   refuse,
+  refuseContent,
   unknownLabels,
   type Warn,
   type Warning,
@@ -143,7 +151,11 @@ function samplingOf(request: ChatRequest, traits: ModelTraits, thinking: Thinkin
     min_p: sampling.minP,
   }
   warnOfForeign(unknown, warn)
-  return { ...distribution(request, traits, thinking, warn), ...stopsOf(request, warn) }
+  const stops = stopsWithText(sampling.stop, warn)
+  return {
+    ...distribution(request, traits, thinking, warn),
+    ...(stops.length === 0 ? {} : { stop_sequences: stops }),
+  }
 }
 
 function warnOfForeign(values: Readonly<Record<string, unknown>>, warn: Warn): void {
@@ -175,14 +187,6 @@ function distribution(request: ChatRequest, traits: ModelTraits, thinking: Think
     warn('temperature', `The provider takes 0 to 1; ${clamped} is sent.`)
   }
   return withoutUndefined(asked)
-}
-
-function stopsOf(request: ChatRequest, warn: Warn): JsonObject {
-  const stops = request.sampling.stop ?? []
-  const fit = stops.filter((stop) => !isBlank(stop))
-  if (fit.length < stops.length)
-    warn('stop', 'The provider refuses stop sequences of white space; they are left out.')
-  return fit.length === 0 ? {} : { stop_sequences: fit }
 }
 
 /** OpenAI's service tiers in Anthropic's words. */
@@ -346,13 +350,15 @@ interface Tooling {
 /** The tools and choice to send. Throws `invalid_request` if the choice names an unknown tool. */
 function toolingOf(request: ChatRequest, turns: readonly Turn[], traits: ModelTraits, warn: Warn): Tooling {
   const format = formatOf(request, traits, warn)
-  const answer = format === undefined ? answerToolOf(request) : undefined
+  const answer = format === undefined ? answerToolFor(request.responseFormat) : undefined
   const offered = offeredTools(request)
   const declared = [
     ...offered.map((tool) => toolOf(tool, traits, warn)),
     ...providerTools(request.rest.tools),
     ...searchTools(request),
-    ...(answer === undefined ? [] : [answer]),
+    ...(answer === undefined
+      ? []
+      : [{ name: answer.name, description: answer.description, input_schema: answer.schema }]),
   ]
   if (declared.length === 0) return { ...historyTools(turns), format, forced: false }
 
@@ -477,20 +483,6 @@ function formatOf(request: ChatRequest, traits: ModelTraits, warn: Warn): JsonOb
   return { type: 'json_schema', schema: closed.schema }
 }
 
-/** The tool that carries the answer, for a schema that the model does not support natively. */
-function answerToolOf(request: ChatRequest): JsonObject | undefined {
-  const format = request.responseFormat
-  if (format === undefined || format.kind === 'text') return undefined
-  const asked = format.kind === 'json-schema' ? format : undefined
-  const description = 'Gives the final answer to the user. The arguments are the answer.'
-  return {
-    name: answerTool,
-    description: asked?.description === undefined ? description : `${description} ${asked.description}`,
-    // Without a schema (JSON mode) any object is accepted.
-    input_schema: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' },
-  }
-}
-
 // Arranges a conversation for the API: one system prompt, alternating user and assistant turns, a result for every
 // call.
 
@@ -595,12 +587,7 @@ interface AssistantContext {
 function assistantContent(message: AssistantMessage, ids: Pending, context: AssistantContext): JsonObject[] {
   const { param, warn } = context
   const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
-  if (media !== undefined) {
-    throw new GatewayError('unsupported_parameter', {
-      message: `This model's provider takes no ${media.kind} in assistant messages.`,
-      param: `${param}.content`,
-    })
-  }
+  if (media !== undefined) refuseContent(`no ${media.kind} in assistant messages`, `${param}.content`)
   const said = [
     ...blocksOf(message.content, `${param}.content`),
     ...message.toolCalls.map((call) => ({
@@ -691,10 +678,7 @@ function blocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
         return [fileBlock(part, param)]
       case 'audio':
       case 'video':
-        throw new GatewayError('unsupported_parameter', {
-          message: `This model's provider takes no ${part.kind}.`,
-          param,
-        })
+        return refuseContent(`no ${part.kind}`, param)
       default:
         return part satisfies never
     }
@@ -704,12 +688,7 @@ function blocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
 /** Text blocks for parts that must all be text (system messages). Throws for any other part. */
 function textBlocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
   const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
-  if (other !== undefined) {
-    throw new GatewayError('unsupported_parameter', {
-      message: `This model's provider takes only text here, not ${other.kind}.`,
-      param,
-    })
-  }
+  if (other !== undefined) refuseContent(`only text here, not ${other.kind}`, param)
   return blocksOf(parts, param)
 }
 
@@ -719,12 +698,8 @@ function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): J
   const stated = mediaTypeOf(source)
   // Some clients send the file extension as the type.
   const mediaType = stated === 'image/jpg' ? 'image/jpeg' : stated
-  if (mediaType !== undefined && !imageTypes.has(mediaType)) {
-    throw new GatewayError('unsupported_parameter', {
-      message: `This model's provider takes JPEG, PNG, GIF and WebP images, not ${mediaType}.`,
-      param,
-    })
-  }
+  if (mediaType !== undefined && !imageTypes.has(mediaType))
+    refuseContent(`JPEG, PNG, GIF and WebP images, not ${mediaType}`, param)
   const wire = sourceOf(source)
   return {
     type: 'image',
@@ -761,10 +736,7 @@ function documentSource(source: MediaSource, mediaType: string | undefined, para
       data: Buffer.from(source.data, 'base64').toString('utf8'),
     }
   }
-  throw new GatewayError('unsupported_parameter', {
-    message: `This model's provider takes PDF, text and image files, not ${source.mediaType}.`,
-    param,
-  })
+  return refuseContent(`PDF, text and image files, not ${source.mediaType}`, param)
 }
 
 function sourceOf(source: MediaSource): JsonObject {
