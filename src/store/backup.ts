@@ -26,6 +26,7 @@ import {
   one,
   openDatabase,
   openReader,
+  readingFrom,
   schemaVersion,
 } from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
@@ -139,15 +140,6 @@ export function acceptHistory(dataDir: string, reason: string, now: number): str
 function anchorReplacement(path: string, now: number, kind: 'restored' | 'accepted', note: string): void {
   const head = readingFrom(path, headOf)
   appendAnchor(anchorsBeside(path), now, { ...head, kind, note })
-}
-
-function readingFrom<T>(path: string, read: (database: Database) => T): T {
-  const database = openReader(path)
-  try {
-    return read(database)
-  } finally {
-    database.close()
-  }
 }
 
 /** Takes the server's lock, so that none starts to write meanwhile. */

@@ -107,7 +107,7 @@ export interface GroupWrites {
     findRefund(command: RefundCommand): { readonly taken: Pico; readonly debt: Pico } | undefined
     /** Whether this correction was made before. Throws `idempotency_conflict` when its id stands for another one. */
     hasAdjusted(command: AdjustCommand): boolean
-    /** What all refunds of this lot have taken back, out of what was left of it or as debt. */
+    /** What all refunds of this lot have taken back, out of what was left of it or as debt, less what has failed. */
     refundedOf(lot: string): Pico
     noteRefund(command: RefundCommand, done: { readonly taken: Pico; readonly debt: Pico }, now: number): void
     noteAdjustment(command: AdjustCommand, now: number): void

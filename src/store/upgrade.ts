@@ -11,14 +11,13 @@ import {
   statfsSync,
   statSync,
 } from 'node:fs'
-import type { Database } from 'bun:sqlite'
 import {
   applicationId,
   databasePath,
   isDamage,
   one,
   openDatabase,
-  openReader,
+  readingFrom,
   schemaVersion,
 } from './sqlite/database/sqlite.ts'
 import { StoreOpenError } from './store.ts'
@@ -63,17 +62,15 @@ export function upgrade(dataDir: string, options: UpgradeOptions, locked: boolea
 /** The schema version of a database that this program would change; undefined for any other file. */
 function olderSchema(path: string): number | undefined {
   if (!existsSync(path) || statSync(path).size === 0) return undefined
-  let reader: Database | undefined
   try {
-    reader = openReader(path)
-    const schema = Number(one(reader, 'PRAGMA user_version'))
-    const ours = Number(one(reader, 'PRAGMA application_id')) === applicationId
-    return ours && schema < schemaVersion ? schema : undefined
+    return readingFrom(path, (reader) => {
+      const schema = Number(one(reader, 'PRAGMA user_version'))
+      const ours = Number(one(reader, 'PRAGMA application_id')) === applicationId
+      return ours && schema < schemaVersion ? schema : undefined
+    })
   } catch {
     // Whoever opens it next reports what is wrong with it.
     return undefined
-  } finally {
-    reader?.close()
   }
 }
 
@@ -93,9 +90,8 @@ function keptCopy(dataDir: string, schema: number, options: UpgradeOptions): str
   requireRoom(dataDir, sizeOf(source), options.freeBytes ?? freeBytes)
   const unfinished = `${copy}.unfinished`
   rmSync(unfinished, { force: true })
-  const reader = openReader(source)
   try {
-    reader.run('VACUUM INTO ?', [unfinished])
+    readingFrom(source, (reader) => reader.run('VACUUM INTO ?', [unfinished]))
     chmodSync(unfinished, 0o600)
     syncFile(unfinished)
     // That of an earlier upgrade from the same schema, or of one that did not come to its end.
@@ -107,8 +103,6 @@ function keptCopy(dataDir: string, schema: number, options: UpgradeOptions): str
     if (isDamage(error)) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreOpenError(`no copy of ${source} could be made before its upgrade: ${reason}`, error)
-  } finally {
-    reader.close()
   }
 }
 

@@ -18,7 +18,7 @@ import {
 } from '../../../accounts/account.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../async/async.ts'
-import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import { keyCreated, Outbox } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
@@ -26,12 +26,20 @@ const cachedRows = 10_000
 /** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
 const trustMs = 5
 
-/** Keys that are looked at before others have their turn: about 3 ms. */
+/** Rows that are looked at before calls go on: about 3 ms each. */
 const keysPerStep = 500
+const accountsPerStep = 1_000
+const accountsCountedPerStep = 20_000
 
 /** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
 interface Found<T> {
   readonly row: T | undefined
+}
+
+interface CountRow {
+  readonly accounts: bigint | null
+  readonly suspended: bigint | null
+  readonly last: bigint | null
 }
 
 interface AccountEvents {
@@ -45,22 +53,20 @@ export class SqliteAccounts implements AccountStore {
   readonly #database: Database
   readonly #outbox: Outbox
   readonly #clock: () => number
-  readonly #heard: AccountEvents
+  readonly #events: AccountEvents
   readonly #sql: () => ReturnType<typeof statements>
-  readonly #list: AccountList
   readonly #accounts = new LRUCache<string, Found<Account>>(atMost(cachedRows))
   readonly #keys = new LRUCache<string, Found<ApiKey>>(atMost(cachedRows))
   readonly #sessions = new LRUCache<string, Found<Session>>(atMost(cachedRows))
   #dataVersion: unknown
   #checkedAt = -Infinity
 
-  constructor(database: Database, clock: () => number, heard: AccountEvents) {
+  constructor(database: Database, clock: () => number, events: AccountEvents) {
     this.#clock = clock
-    this.#heard = heard
+    this.#events = events
     this.#database = database
     this.#outbox = new Outbox(database)
     this.#sql = whenNeeded(() => statements(database))
-    this.#list = new AccountList(database)
   }
 
   createAccount(email: string, more: NewAccount = {}): Account {
@@ -99,16 +105,46 @@ export class SqliteAccounts implements AccountStore {
     return orUnavailable(() => this.#sql().accounts.all()).map(accountOf)
   }
 
-  pageAccounts(query: AccountQuery): Promise<AccountPage> {
-    return this.#list.page(query)
+  /** In short steps, so that a long list does not hold calls up. */
+  async pageAccounts({ limit, after, q }: AccountQuery): Promise<AccountPage> {
+    let from = this.#placeOfAccount(after)
+    const found: Account[] = []
+    for (;;) {
+      const rows = orUnavailable(() => this.#sql().accountsFrom.all(from, accountsPerStep))
+      for (const row of rows) {
+        from = row.place
+        if (row.deleted_at !== null || !holds(row, q)) continue
+        if (found.length === limit) return { accounts: found, next: found.at(-1)!.id }
+        found.push(accountOf(row))
+      }
+      if (rows.length < accountsPerStep) return { accounts: found, next: null }
+      await Bun.sleep(0)
+    }
   }
 
-  countAccounts(): Promise<AccountCount> {
-    return this.#list.count()
+  #placeOfAccount(after: string | undefined): bigint {
+    if (after === undefined) return 0n
+    const row = orUnavailable(() => this.#sql().placeOfAccount.get(after))
+    if (row) return row.place
+    throw unknownCursor()
+  }
+
+  async countAccounts(): Promise<AccountCount> {
+    let [accounts, suspended] = [0, 0]
+    let from: bigint | null = 0n
+    while (from !== null) {
+      const after: bigint = from
+      const step: CountRow = orUnavailable(() => this.#sql().countFrom.get(after, accountsCountedPerStep))!
+      accounts += Number(step.accounts ?? 0n)
+      suspended += Number(step.suspended ?? 0n)
+      from = step.last
+      await Bun.sleep(0)
+    }
+    return { accounts, suspended }
   }
 
   insertKey(key: ApiKey): boolean {
-    const inserted = this.#together(() => {
+    const inserted = inTransaction(this.#database, () => {
       const { changes } = this.#sql().insertKey.run(...keyValues(key))
       if (Number(changes) !== 1) return false
       this.#outbox.add(keyCreated(key, null))
@@ -119,19 +155,15 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
-    const inserted = this.#together(() => {
+    const inserted = inTransaction(this.#database, () => {
       const { changes } = this.#sql().insertSuccessor.run(...keyValues(key), replaces)
       if (Number(changes) !== 1) return false
       this.#outbox.add(keyCreated(key, replaces))
       return true
     })
     this.#drop(this.#keys)
-    this.#heard.onRotated()
+    this.#events.onRotated()
     return inserted
-  }
-
-  #together<T>(work: () => T): T {
-    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 
   changeKey(key: ApiKey): void {
@@ -192,8 +224,7 @@ export class SqliteAccounts implements AccountStore {
     if (after === undefined) return [Number.MAX_SAFE_INTEGER, '']
     const key = this.findKey(after)
     if (key?.account === account) return [key.createdAt, key.id]
-    const message = 'cursor takes the next_cursor of the page before.'
-    throw new GatewayError('invalid_request', { message, param: 'cursor' })
+    throw unknownCursor()
   }
 
   countActiveKeys(account: string, now: number, most: number): number {
@@ -303,12 +334,12 @@ export class SqliteAccounts implements AccountStore {
     this.#accounts.clear()
     this.#keys.clear()
     this.#sessions.clear()
-    this.#heard.onChanged()
+    this.#events.onChanged()
   }
 
   #drop(cache: { clear(): void }): void {
     cache.clear()
-    this.#heard.onChanged()
+    this.#events.onChanged()
   }
 }
 
@@ -342,6 +373,18 @@ function statements(database: Database) {
     accountByEmail: database.prepare<Row<'account'>, [string]>('SELECT * FROM account WHERE email = ?'),
     accounts: database.prepare<Row<'account'>, []>(
       'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
+    ),
+    // Rowids follow the order of insertion.
+    placeOfAccount: database.prepare<{ place: bigint }, [string]>(
+      'SELECT rowid AS place FROM account WHERE id = ?',
+    ),
+    accountsFrom: database.prepare<Row<'account'> & { readonly place: bigint }, [bigint, number]>(
+      'SELECT rowid AS place, * FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?',
+    ),
+    countFrom: database.prepare<CountRow, [bigint, number]>(
+      `SELECT sum(deleted_at IS NULL) AS accounts, sum(deleted_at IS NULL AND suspended) AS suspended,
+       max(place) AS last
+       FROM (SELECT rowid AS place, suspended, deleted_at FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?)`,
     ),
     insertKey: database.prepare(
       `INSERT INTO api_key (${keyColumns}) VALUES (${keyColumns.replace(/\w+/g, '?')}) ON CONFLICT (id) DO NOTHING`,
@@ -433,81 +476,13 @@ function normalizeEmail(email: string): string {
   return email.trim().toLowerCase()
 }
 
-// Lists accounts on SQLite in short steps, so that a long list does not block calls.
-
-const rowsPerStep = 1_000
-const rowsCountedPerStep = 20_000
-
-interface CountRow {
-  readonly accounts: bigint | null
-  readonly suspended: bigint | null
-  readonly last: bigint | null
-}
-
-class AccountList {
-  readonly #sql: () => ReturnType<typeof accountListStatements>
-
-  constructor(database: Database) {
-    this.#sql = whenNeeded(() => accountListStatements(database))
-  }
-
-  /** See `AccountStore.pageAccounts`. */
-  async page({ limit, after, q }: AccountQuery): Promise<AccountPage> {
-    let from = this.#placeOf(after)
-    const found: ReturnType<typeof accountOf>[] = []
-    for (;;) {
-      const rows = orUnavailable(() => this.#sql().from.all(from, rowsPerStep))
-      for (const row of rows) {
-        from = row.place
-        if (row.deleted_at !== null || !holds(row, q)) continue
-        if (found.length === limit) return { accounts: found, next: found.at(-1)!.id }
-        found.push(accountOf(row))
-      }
-      if (rows.length < rowsPerStep) return { accounts: found, next: null }
-      await Bun.sleep(0)
-    }
-  }
-
-  async count(): Promise<AccountCount> {
-    let [accounts, suspended] = [0, 0]
-    let from: bigint | null = 0n
-    while (from !== null) {
-      const after: bigint = from
-      const step: CountRow = orUnavailable(() => this.#sql().countFrom.get(after, rowsCountedPerStep))!
-      accounts += Number(step.accounts ?? 0n)
-      suspended += Number(step.suspended ?? 0n)
-      from = step.last
-      await Bun.sleep(0)
-    }
-    return { accounts, suspended }
-  }
-
-  #placeOf(after: string | undefined): bigint {
-    if (after === undefined) return 0n
-    const row = orUnavailable(() => this.#sql().placeOf.get(after))
-    if (row) return row.place
-    const message = 'cursor takes the next_cursor of the page before.'
-    throw new GatewayError('invalid_request', { message, param: 'cursor' })
-  }
-}
-
 function holds({ id, email }: Row<'account'>, q: string | undefined): boolean {
   return q === undefined || email.includes(q) || id.includes(q)
 }
 
-/** Rowids follow the order of insertion. */
-function accountListStatements(database: Database) {
-  return {
-    placeOf: database.prepare<{ place: bigint }, [string]>('SELECT rowid AS place FROM account WHERE id = ?'),
-    from: database.prepare<Row<'account'> & { readonly place: bigint }, [bigint, number]>(
-      'SELECT rowid AS place, * FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?',
-    ),
-    countFrom: database.prepare<CountRow, [bigint, number]>(
-      `SELECT sum(deleted_at IS NULL) AS accounts, sum(deleted_at IS NULL AND suspended) AS suspended,
-       max(place) AS last
-       FROM (SELECT rowid AS place, suspended, deleted_at FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?)`,
-    ),
-  }
+function unknownCursor(): GatewayError {
+  const message = 'cursor takes the next_cursor of the page before.'
+  return new GatewayError('invalid_request', { message, param: 'cursor' })
 }
 
 // Maps rows of accounts, keys and sessions to domain objects.

@@ -26,7 +26,7 @@ import type {
 } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { accountOf, sessionOf } from './account-store.ts'
-import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 /** The tickets that sign in, or set a password. */
@@ -220,16 +220,12 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   claimWelcome({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
-    return orUnavailable(() =>
-      this.#database
-        .transaction((): ClaimAnswer => {
-          const claimed = this.#sql().welcome.get(address)
-          if (claimed) return claimed.account === account ? 'repeated' : 'taken'
-          const { changes } = this.#sql().claimWelcome.run(address, account, day, amount, day, amount, cap)
-          return Number(changes) === 1 ? 'claimed' : 'capped'
-        })
-        .immediate(),
-    )
+    return inTransaction(this.#database, (): ClaimAnswer => {
+      const claimed = this.#sql().welcome.get(address)
+      if (claimed) return claimed.account === account ? 'repeated' : 'taken'
+      const { changes } = this.#sql().claimWelcome.run(address, account, day, amount, day, amount, cap)
+      return Number(changes) === 1 ? 'claimed' : 'capped'
+    })
   }
 
   returnWelcome(address: string): void {
@@ -237,18 +233,14 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   claimAllowance({ address, account, day, amount, cap }: CreditClaim): ClaimAnswer {
-    return orUnavailable(() =>
-      this.#database
-        .transaction((): ClaimAnswer => {
-          const last = this.#sql().allowance.get(address)
-          // Of a later day: the clock has gone back.
-          if (last && Number(last.day) >= day)
-            return Number(last.day) === day && last.account === account ? 'repeated' : 'taken'
-          const { changes } = this.#sql().claimAllowance.run(address, account, day, amount, cap)
-          return Number(changes) === 1 ? 'claimed' : 'capped'
-        })
-        .immediate(),
-    )
+    return inTransaction(this.#database, (): ClaimAnswer => {
+      const last = this.#sql().allowance.get(address)
+      // Of a later day: the clock has gone back.
+      if (last && Number(last.day) >= day)
+        return Number(last.day) === day && last.account === account ? 'repeated' : 'taken'
+      const { changes } = this.#sql().claimAllowance.run(address, account, day, amount, cap)
+      return Number(changes) === 1 ? 'claimed' : 'capped'
+    })
   }
 
   /** Deletes expired tickets. Returns their number. */
@@ -266,7 +258,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   }
 
   #together<T>(write: () => T): T {
-    const result = orUnavailable(() => this.#database.transaction(write).immediate())
+    const result = inTransaction(this.#database, write)
     this.#changed()
     return result
   }

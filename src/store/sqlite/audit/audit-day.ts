@@ -4,7 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { DayAudit } from '../../../credits/ledger/ledger.ts'
-import { openReader } from '../database/sqlite.ts'
+import { readingFrom } from '../database/sqlite.ts'
 import { genesis } from '../ledger/journal.ts'
 import { anchoredHistory, chainOf, checks, consumptionOrder, firstBroken, result } from './audit.ts'
 import type { Row } from '../../schema.ts'
@@ -23,8 +23,7 @@ const notChecked: readonly string[] = [
  * day or were charged in one of them. Throws only if the file cannot be read.
  */
 export function auditDay(path: string, day: number): DayAudit {
-  const database = openReader(path)
-  try {
+  return readingFrom(path, (database) => {
     database.run('BEGIN')
     const span = transactionsOf(database, day)
     narrow(database, day, span)
@@ -41,9 +40,7 @@ export function auditDay(path: string, day: number): DayAudit {
       checks: all,
       notChecked,
     }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 /** The day's first and last transaction. Everything between is included, whatever its timestamp. */
@@ -65,16 +62,16 @@ function narrow(database: Database, day: number, span: Window | null): void {
   const next = day + dayMs
   const charged = span ? `BETWEEN ${span.first} AND ${span.last}` : 'IS NULL AND 0'
   const calls = callsNear(database, day, span)
-  const lay = (name: string, select: string) => database.run(`CREATE TEMP VIEW ${name} AS ${select}`)
-  lay('day', `SELECT ${day} AS start, ${next} AS next`)
-  lay('journal', `SELECT * FROM main.journal WHERE tx ${charged}`)
-  lay(
+  const view = (name: string, select: string) => database.run(`CREATE TEMP VIEW ${name} AS ${select}`)
+  view('day', `SELECT ${day} AS start, ${next} AS next`)
+  view('journal', `SELECT * FROM main.journal WHERE tx ${charged}`)
+  view(
     'call',
     `SELECT * FROM main.call WHERE seq BETWEEN ${calls.first} AND ${calls.last}
        AND ((ended_at >= ${day} AND ended_at < ${next}) OR settle_tx ${charged})`,
   )
   // By key: the table has a row per key and day, in the order of keys.
-  lay(
+  view(
     'key_spend',
     `SELECT spend.* FROM (SELECT id FROM api_key UNION SELECT key FROM call WHERE key IS NOT NULL) AS known
        CROSS JOIN main.key_spend AS spend ON spend.key = known.id AND spend.day = ${day}`,
@@ -184,43 +181,43 @@ const nearRows = 64n
 
 /**
  * A window that holds every row with `from` <= at < `until`, and some of its neighbours; null when no row can be one.
- * Where a clock was set back by more than an hour the table turns from before to after a moment several times. The
- * turns are looked for over the whole table, in steps that grow with the distance, so what is missed at worst is a
- * stretch of rows shorter than a tenth of its distance from the window.
+ * Where a clock was set back by more than an hour the table crosses a moment several times. The crossings are looked for
+ * over the whole table, in steps that grow with the distance: what is missed at worst is a stretch of rows shorter than a
+ * tenth of its distance from the window.
  */
 export function windowOf(timeline: Timeline, from: number, until: number): Window | null {
   if (!timeline.ends) return null
-  const first = firstTurn(timeline, timeline.ends, from - clockToleranceMs)
-  const last = lastTurn(timeline, timeline.ends, until + clockToleranceMs) - 1n
+  const first = firstCrossing(timeline, timeline.ends, from - clockToleranceMs)
+  const last = lastCrossing(timeline, timeline.ends, until + clockToleranceMs) - 1n
   return first <= last ? { first, last } : null
 }
 
 /** The first key whose row is at `moment` or later, as far as the probes show. */
-function firstTurn(timeline: Timeline, ends: Window, moment: number): bigint {
-  let turn = turnWithin(timeline, moment, ends.first, ends.last + 1n)
+function firstCrossing(timeline: Timeline, ends: Window, moment: number): bigint {
+  let crossing = crossingWithin(timeline, moment, ends.first, ends.last + 1n)
   for (;;) {
-    const stray = distances(turn - ends.first)
-      .map((distance) => timeline.rowFrom(turn - distance))
-      .find((row) => row && row.key < turn && row.at >= moment)
-    if (!stray) return turn
-    turn = turnWithin(timeline, moment, ends.first, stray.key)
+    const stray = distances(crossing - ends.first)
+      .map((distance) => timeline.rowFrom(crossing - distance))
+      .find((row) => row && row.key < crossing && row.at >= moment)
+    if (!stray) return crossing
+    crossing = crossingWithin(timeline, moment, ends.first, stray.key)
   }
 }
 
 /** One past the last key whose row is earlier than `moment`, as far as the probes show. */
-function lastTurn(timeline: Timeline, ends: Window, moment: number): bigint {
-  let turn = turnWithin(timeline, moment, ends.first, ends.last + 1n)
+function lastCrossing(timeline: Timeline, ends: Window, moment: number): bigint {
+  let crossing = crossingWithin(timeline, moment, ends.first, ends.last + 1n)
   for (;;) {
-    const stray = distances(ends.last + 1n - turn)
-      .map((distance) => timeline.rowFrom(turn + distance - 1n))
+    const stray = distances(ends.last + 1n - crossing)
+      .map((distance) => timeline.rowFrom(crossing + distance - 1n))
       .find((row) => row && row.at < moment)
-    if (!stray) return turn
-    turn = turnWithin(timeline, moment, stray.key + 1n, ends.last + 1n)
+    if (!stray) return crossing
+    crossing = crossingWithin(timeline, moment, stray.key + 1n, ends.last + 1n)
   }
 }
 
 /** A key in [low, high] whose row is at `moment` or later (or is `high`), while the row before it is not. */
-function turnWithin(timeline: Timeline, moment: number, low: bigint, high: bigint): bigint {
+function crossingWithin(timeline: Timeline, moment: number, low: bigint, high: bigint): bigint {
   while (low < high) {
     const middle = (low + high) / 2n
     const row = timeline.rowFrom(middle)

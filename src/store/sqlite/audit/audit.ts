@@ -6,7 +6,7 @@ import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
-import { openReader } from '../database/sqlite.ts'
+import { readingFrom } from '../database/sqlite.ts'
 import { genesis, hashOf } from '../ledger/journal.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import type { Row } from '../../schema.ts'
@@ -346,8 +346,7 @@ export const anchoredHistory = 'the history is the one that was anchored outside
 /** Audits the ledger in one file and the anchors beside it. Throws only if the file cannot be read. */
 export function auditFile(path: string): AuditReport {
   const anchors = readAnchors(anchorsBeside(path))
-  const database = openReader(path)
-  try {
+  return readingFrom(path, (database) => {
     database.run('BEGIN')
     const chain = chainOf(database, genesis)
     const found = checks.map(({ name, sql }) => result(name, firstBroken(database, sql)))
@@ -369,9 +368,7 @@ export function auditFile(path: string): AuditReport {
       checks: all,
       replaced: replacements(anchors),
     }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 export function result(name: string, detail: string | null): AuditReport['checks'][number] {

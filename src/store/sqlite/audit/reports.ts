@@ -18,7 +18,7 @@ import {
 } from '../../../credits/ledger/monthly.ts'
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
-import { openReader, orUnavailable } from '../database/sqlite.ts'
+import { orUnavailable, readingFrom } from '../database/sqlite.ts'
 
 interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'> {
   readonly tx: bigint
@@ -85,14 +85,7 @@ export class SqliteReports implements LedgerReports {
   }
 
   #read<T>(read: (database: Database) => T): T {
-    return orUnavailable(() => {
-      const database = openReader(this.#path)
-      try {
-        return read(database)
-      } finally {
-        database.close()
-      }
-    })
+    return orUnavailable(() => readingFrom(this.#path, read))
   }
 }
 

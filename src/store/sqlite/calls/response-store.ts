@@ -1,7 +1,6 @@
 // Stored responses on SQLite: written in order with the ends of their calls, read independently.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Awaitable } from '../../../async/async.ts'
 import type {
   Conversation,
   ConversationChanges,
@@ -110,31 +109,25 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
-  find({ account, line, mode }: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined> {
+  async find({ account, line, mode }: ResponseViewer, id: string): Promise<WrittenResponse | undefined> {
     const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
     const row = orUnavailable(() => this.#sql().find.get(...asked))
-    if (!row) return undefined
-    const response = this.#responseOf(row)
-    if (!(response instanceof Promise)) return this.#group.whenDurable(response)
-    return response.then((found) => found && this.#group.whenDurable(found))
+    const response = row ? await this.#responseOf(row) : undefined
+    return response && this.#group.whenDurable(response)
   }
 
-  sizeOf(viewer: ResponseViewer, id: string): Awaitable<number | undefined> {
-    return this.#sizeOf(viewer, id)
-  }
-
-  #sizeOf({ account, line, mode }: ResponseViewer, id: string): number | undefined {
+  sizeOf({ account, line, mode }: ResponseViewer, id: string): number | undefined {
     const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
     const there = orUnavailable(() => this.#sql().there.get(...asked))
     return there ? Number(there.size) : undefined
   }
 
-  conversation(
+  async conversation(
     viewer: ResponseViewer,
     id: string,
     maxBytes: number,
-  ): Awaitable<Conversation<WrittenResponse>> {
-    if (this.#sizeOf(viewer, id) === undefined) return { kind: 'missing', id }
+  ): Promise<Conversation<WrittenResponse>> {
+    if (this.sizeOf(viewer, id) === undefined) return { kind: 'missing', id }
     const { account, line, mode } = viewer
     const links = orUnavailable(() => this.#sql().chain.all(account, id, line ?? null, mode ?? null))
     const unseen = links.find(({ seen }) => seen === 0n)
@@ -226,12 +219,9 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** undefined where it is deleted while its parts are read. */
-  #responseOf(row: ResponseRow): Awaitable<WrittenResponse | undefined> {
-    const { input, answer, parts } = row
-    return parts === null ? writeParts(row, [input], [answer]) : this.#longResponseOf(row, Number(parts))
-  }
-
-  async #longResponseOf(row: ResponseRow, count: number): Promise<WrittenResponse | undefined> {
+  async #responseOf(row: ResponseRow): Promise<WrittenResponse | undefined> {
+    if (row.parts === null) return writeParts(row, [row.input], [row.answer])
+    const count = Number(row.parts)
     const texts: Record<Part['of'], string[]> = { input: [], answer: [] }
     for (let from = 0; from < count; from += partsReadAtOnce) {
       await this.#pauses.next()

@@ -274,6 +274,21 @@ export function orUnavailable<T>(act: () => T): T {
   }
 }
 
+/** Carries out a write in a transaction of its own. Throws `store_unavailable` for a fault of the database. */
+export function inTransaction<T>(database: Database, write: () => T): T {
+  return orUnavailable(() => database.transaction(write).immediate())
+}
+
+/** What `read` gives of a database file, over a connection of its own that only reads. */
+export function readingFrom<T>(path: string, read: (database: Database) => T): T {
+  const database = openReader(path)
+  try {
+    return read(database)
+  } finally {
+    database.close()
+  }
+}
+
 // One row or value, where there is one.
 
 /** The first column of the first row. */

@@ -13,14 +13,12 @@ import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
 import type { Attempt, CallRecord, Ending, Served } from '../../../credits/ledger/ledger.ts'
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { CallChange, Checkpoint, OpenCall, Pin } from '../../../credits/wallet.ts'
-import type { CallEnd, GroupWrites, ReceiptFacts } from '../../ledger-core.ts'
+import type { CallEnd, ReceiptFacts } from '../../ledger-core.ts'
 import { BulkInsert } from './journal.ts'
 import type { Row } from '../../schema.ts'
 import { isOutage, requireOne } from '../database/sqlite.ts'
 import type { CostLine } from '../../../credits/price.ts'
 import { startOfDay } from '../../../credits/calendar.ts'
-
-type CallWrites = GroupWrites['calls']
 
 /** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
@@ -32,7 +30,7 @@ function nothing() {
   }
 }
 
-export class CallTable implements CallWrites {
+export class CallTable {
   readonly #sql: ReturnType<typeof statements>
   readonly #opened: BulkInsert
   readonly #ended: BulkInsert
@@ -57,7 +55,6 @@ export class CallTable implements CallWrites {
     )
   }
 
-  /** Opens a call; false when its id has been used before. */
   open(account: string, open: OpenCall): boolean {
     const id = open.call
     if (this.#group.opening.has(id) || this.#group.endedIds.has(id) || this.#isUsed(id)) return false

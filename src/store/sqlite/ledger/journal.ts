@@ -6,7 +6,6 @@ import { formatUsd, type Pico } from '../../../credits/money.ts'
 import type { Leg, TransactionKind } from '../../../credits/wallet.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import type { CommitFault, LogSync, NeededRows, Transactions } from '../../commits/durability.ts'
-import type { GroupWrites } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { isBusy, isFailedSync, isOutage } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
@@ -44,9 +43,7 @@ function isPlain(text: string): boolean {
   return plainText.test(text)
 }
 
-type JournalWrites = GroupWrites['journal']
-
-export class Journal implements JournalWrites {
+export class Journal {
   readonly #rows: BulkInsert
   readonly #last: Statement<Pick<Row<'journal'>, 'tx' | 'hash'>, []>
   #head: { tx: number; hash: Uint8Array } | null = null
@@ -335,9 +332,7 @@ function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayErr
   })
 }
 
-type CorrectionWrites = GroupWrites['corrections']
-
-export class Corrections implements CorrectionWrites {
+export class Corrections {
   readonly #find: Statement<CorrectionRow, [string]>
   readonly #ofLot: Statement<{ refunded: bigint }, [string]>
   readonly #insert: Statement
@@ -356,7 +351,6 @@ export class Corrections implements CorrectionWrites {
     )
   }
 
-  /** What this refund has done before. Throws `idempotency_conflict` when its id stands for another one. */
   findRefund({ id, account, lot, amount }: RefundCommand): Corrected | undefined {
     const done = this.#find.get(id)
     if (!done) return undefined
@@ -367,7 +361,6 @@ export class Corrections implements CorrectionWrites {
     throw conflictWith(done)
   }
 
-  /** Whether this correction was made before. Throws `idempotency_conflict` when its id stands for another one. */
   hasAdjusted({ id, account, amount }: AdjustCommand): boolean {
     const done = this.#find.get(id)
     if (!done) return false
@@ -377,7 +370,6 @@ export class Corrections implements CorrectionWrites {
     throw conflictWith(done)
   }
 
-  /** What all refunds of this lot have taken back, out of what was left of it or as debt, less what has failed. */
   refundedOf(lot: string): Pico {
     return this.#ofLot.get(lot)?.refunded ?? 0n
   }

@@ -9,7 +9,7 @@ import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
 import { openCallOf } from './calls.ts'
-import type { GroupWrites, WalletSet } from '../../ledger-core.ts'
+import type { WalletSet } from '../../ledger-core.ts'
 import type { Row } from '../../schema.ts'
 import { requireOne } from '../database/sqlite.ts'
 
@@ -91,7 +91,6 @@ export class Wallets implements WalletSet<CachedWallet> {
     return loaded
   }
 
-  /** The wallet in which the call is open, or nothing when it has ended or never was. */
   ofOpenCall(call: string): CachedWallet | undefined {
     const account = this.#accountOfCall.get(call) ?? this.#sql.accountOfCall.get(call)?.account
     return account === undefined ? undefined : this.of(account)
@@ -369,9 +368,7 @@ function atMost(limit: bigint, value: bigint): bigint {
 
 // How much accounts may owe, and what their calls have spent of loans.
 
-type LineWrites = GroupWrites['lines']
-
-export class CreditLines implements LineWrites {
+export class CreditLines {
   readonly #put: Statement
   readonly #spent: Statement
 

@@ -13,7 +13,7 @@ import type {
 } from '../../../notify/webhook.ts'
 import { formatMinor, type TopUp } from '../../../payments/top-up.ts'
 import type { Row } from '../../schema.ts'
-import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 
 export class SqliteWebhooks implements WebhookStore {
   readonly #database: Database
@@ -43,7 +43,7 @@ export class SqliteWebhooks implements WebhookStore {
   }
 
   removeWebhook(account: string, id: string): boolean {
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const { changes } = this.#sql().remove.run(id, account)
       if (Number(changes) === 0) return false
       this.#sql().removeDeliveries.run(id)
@@ -69,7 +69,7 @@ export class SqliteWebhooks implements WebhookStore {
   claimDue(now: number, leaseUntil: number, busy: readonly string[], limit: number): readonly Delivery[] {
     const some = orUnavailable(() => this.#sql().anyDue.get(now))
     if (!some) return []
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const due = this.#sql().due.all({ now, busy: JSON.stringify(busy), limit })
       for (const { id } of due) this.#sql().lease.run(leaseUntil, id)
       return due.map(deliveryOf)
@@ -86,10 +86,6 @@ export class SqliteWebhooks implements WebhookStore {
 
   forgetDeliveries(before: number, limit: number): number {
     return Number(orUnavailable(() => this.#sql().forget.run(before, limit)).changes)
-  }
-
-  #together<T>(work: () => T): T {
-    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 }
 

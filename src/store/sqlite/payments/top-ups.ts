@@ -14,7 +14,7 @@ import type {
   TopUp,
   UnpaidLimit,
 } from '../../../payments/top-up.ts'
-import { numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import { Outbox, topUpCredited } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
@@ -36,7 +36,7 @@ export class SqlitePayments implements PaymentStore {
     under: OpenedUnder | null,
     { most, since }: UnpaidLimit,
   ): TopUp | 'conflict' | TooManyUnpaid {
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const row = under === null ? null : this.#sql().underKey.get(topUp.account, under.key)
       if (row && under) return row.idempotency_hash === under.hash ? topUpOf(row) : 'conflict'
       const first = this.#sql().unpaid.get(topUp.account, since, most - 1)
@@ -82,7 +82,7 @@ export class SqlitePayments implements PaymentStore {
   }
 
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const before = this.#rowOf(id)
       const after = change(before)
       return after === null ? before : this.#write(before, after)
@@ -127,7 +127,7 @@ export class SqlitePayments implements PaymentStore {
 
   recordEvent(event: EventRecord): EventRecord {
     const { processor, id, type, at, hash, outcome, topUp, reference, paymentId, news } = event
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const known = this.#sql().event.get(processor, id)
       if (known) return eventOf(known)
       const values: Values = [processor, id, type, at, hash, outcome, topUp, reference, paymentId]
@@ -156,7 +156,7 @@ export class SqlitePayments implements PaymentStore {
     { processor, id, topUp }: Pick<Reversal, 'processor' | 'id' | 'topUp'>,
     change: Parameters<PaymentStore['changeReversal']>[1],
   ): Reversal | undefined {
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const before = this.#rowOf(topUp)
       const all = this.#sql().reversals.all(topUp).map(reversalOf)
       const current = all.find((other) => other.processor === processor && other.id === id)
@@ -171,7 +171,7 @@ export class SqlitePayments implements PaymentStore {
 
   askRefund(refund: AskedRefund): AskedRefund | 'exceeds' {
     const { topUp: id, amount, askedAt } = refund
-    return this.#together(() => {
+    return inTransaction(this.#database, () => {
       const known = this.#sql().refund.get(id, refund.id)
       if (known) return askedRefundOf(known)
       const topUp = this.#rowOf(id)
@@ -195,10 +195,6 @@ export class SqlitePayments implements PaymentStore {
 
   unbookedReversals(limit: number): readonly Reversal[] {
     return orUnavailable(() => this.#sql().unbooked.all(limit)).map(reversalOf)
-  }
-
-  #together<T>(work: () => T): T {
-    return orUnavailable(() => this.#database.transaction(work).immediate())
   }
 }
 

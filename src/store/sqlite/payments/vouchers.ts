@@ -3,7 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { Period, SubscriptionStore } from '../../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
-import { numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 export class SqliteVouchers implements VoucherStore {
@@ -16,12 +16,11 @@ export class SqliteVouchers implements VoucherStore {
   }
 
   addVouchers(vouchers: readonly Voucher[]): boolean {
-    const add = this.#database.transaction(() => {
-      for (const { id, hash, amount, note, createdAt, expiresAt } of vouchers)
-        this.#sql().add.run(id, hash, amount, note, createdAt, expiresAt)
-    })
     try {
-      orUnavailable(() => add.immediate())
+      inTransaction(this.#database, () => {
+        for (const { id, hash, amount, note, createdAt, expiresAt } of vouchers)
+          this.#sql().add.run(id, hash, amount, note, createdAt, expiresAt)
+      })
       return true
     } catch (error) {
       if (sqliteCode(error) !== 'SQLITE_CONSTRAINT_PRIMARYKEY') throw error
@@ -102,7 +101,7 @@ export class SqliteSubscriptions implements SubscriptionStore {
   }
 
   changePeriod(period: string, change: (current: Period | undefined) => Period | null): Period | undefined {
-    const work = this.#database.transaction(() => {
+    return inTransaction(this.#database, () => {
       const row = this.#sql().find.get(period)
       const current = row ? periodOf(row) : undefined
       const changed = change(current)
@@ -110,7 +109,6 @@ export class SqliteSubscriptions implements SubscriptionStore {
       this.#put(changed)
       return changed
     })
-    return orUnavailable(() => work.immediate())
   }
 
   #put(row: Period): void {
