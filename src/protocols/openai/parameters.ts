@@ -14,30 +14,82 @@ import { GatewayError } from '../../errors/errors.ts'
 import { asksNothing, joinWarnings, noWarnings, type Warning } from '../lowering.ts'
 import type { Target } from '../protocol.ts'
 
+// Where a ChatRequest holds the parameters that a provider may not know, by their names in chat completions. They are
+// sent in this order.
+
+const samplingFields = {
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+  min_p: 'minP',
+  frequency_penalty: 'frequencyPenalty',
+  presence_penalty: 'presencePenalty',
+  repetition_penalty: 'repetitionPenalty',
+  seed: 'seed',
+  stop: 'stop',
+  logit_bias: 'logitBias',
+} as const satisfies Readonly<Record<string, keyof Sampling>>
+
+/** What the answer is made of depends on these: a request with one that is not supported is refused. */
+const shapingFields = {
+  logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs',
+  n: 'n',
+} as const satisfies Readonly<Record<string, keyof Sampling>>
+
+const requestFields = {
+  tools: 'tools',
+  tool_choice: 'toolChoice',
+  parallel_tool_calls: 'parallelToolCalls',
+  response_format: 'responseFormat',
+  reasoning: 'reasoning',
+} as const satisfies Readonly<Record<string, keyof ChatRequest>>
+
+const labelFields = {
+  user: 'user',
+  safety_identifier: 'safetyIdentifier',
+  prompt_cache_key: 'promptCacheKey',
+  service_tier: 'serviceTier',
+  metadata: 'metadata',
+  store: 'store',
+  verbosity: 'verbosity',
+} as const satisfies Readonly<Record<string, keyof Labels>>
+
+/** The conversation has no word for these: they travel in `rest`. */
+const restFields = ['modalities', 'audio', 'prediction', 'prompt_cache_retention'] as const
+
+/** Where a ChatRequest holds a parameter, and under which name. */
+export interface ParameterPlace {
+  readonly in: 'sampling' | 'labels' | 'rest' | 'request'
+  readonly as: string
+}
+
+function placesIn(
+  holder: ParameterPlace['in'],
+  names: Readonly<Record<string, string>>,
+): [string, ParameterPlace][] {
+  return Object.entries(names).map(([param, as]) => [param, { in: holder, as }])
+}
+
+export const parameterPlaces: ReadonlyMap<string, ParameterPlace> = new Map([
+  ...placesIn('sampling', { ...samplingFields, ...shapingFields }),
+  ...placesIn('request', requestFields),
+  ...placesIn('labels', labelFields),
+  ...placesIn('rest', Object.fromEntries(restFields.map((param) => [param, param]))),
+])
+
 /** Optional request fields that a provider may not know. They are named as the client knows them. */
-export type OptionalField =
-  | 'temperature'
-  | 'top_p'
-  | 'top_k'
-  | 'min_p'
-  | 'frequency_penalty'
-  | 'presence_penalty'
-  | 'repetition_penalty'
-  | 'seed'
-  | 'stop'
-  | 'logit_bias'
-  | 'parallel_tool_calls'
-  | 'user'
-  | 'safety_identifier'
-  | 'prompt_cache_key'
-  | 'service_tier'
-  | 'metadata'
-  | 'store'
-  | 'verbosity'
-  | 'modalities'
-  | 'audio'
-  | 'prediction'
-  | 'prompt_cache_retention'
+export type OptionalField = ModeledField | (typeof restFields)[number]
+
+/** Those that the conversation has words for. */
+type ModeledField = keyof typeof samplingFields | keyof typeof labelFields | 'parallel_tool_calls'
+
+/**
+ * Parameters that a server may be said to ignore. `max_tokens` is not on the list: what a call may cost follows from it.
+ */
+export type IgnorableParameter = OptionalField | keyof typeof shapingFields | keyof typeof requestFields
+
+export const ignorableParameters = [...parameterPlaces.keys()] as readonly IgnorableParameter[]
 
 /** How the effort of reasoning is sent. Several may be sent together. */
 type EffortField =
@@ -51,14 +103,6 @@ type EffortField =
   | 'enable_thinking'
   /** `chat_template_kwargs: {enable_thinking: true}`, which inference servers hand to the model's template. */
   | 'chat_template_kwargs'
-
-/** Those of the optional fields that the conversation has no word for: they travel in `rest`. */
-export const restFields = [
-  'modalities',
-  'audio',
-  'prediction',
-  'prompt_cache_retention',
-] as const satisfies readonly OptionalField[]
 
 /** Which parameters are sent, and under which names. */
 export interface ParameterQuirks {
@@ -165,38 +209,23 @@ function leftOut(name: string, who: string): Warning {
   return { param: name, message: `'${name}' was left out: ${why}.` }
 }
 
-/** Those of the optional parameters that the conversation has words for; the others are in `rest`. */
-type ModeledField = Exclude<OptionalField, (typeof restFields)[number]>
-
 /** Sampling and labels. `temperature: 1` is the default and never refused, so it stays. */
 export function lowerSampling(request: ChatRequest, target: ParameterTarget): LoweredFields {
   const { sampling, labels } = request
   const lowered = new OptionalFields(request, target)
-  lowered.add('temperature', sampling.temperature)
-  lowered.add('top_p', sampling.topP)
-  lowered.add('top_k', sampling.topK)
-  lowered.add('min_p', sampling.minP)
-  lowered.add('frequency_penalty', sampling.frequencyPenalty)
-  lowered.add('presence_penalty', sampling.presencePenalty)
-  lowered.add('repetition_penalty', sampling.repetitionPenalty)
-  lowered.add('seed', sampling.seed)
-  lowered.add('stop', sampling.stop && [...sampling.stop])
-  lowered.add('logit_bias', sampling.logitBias && { ...sampling.logitBias })
+  for (const name of samplingNames) lowered.add(name, sampling[samplingFields[name]])
   // Without tools it says nothing, and OpenAI refuses it.
   if (request.tools.length > 0) lowered.add('parallel_tool_calls', request.parallelToolCalls)
-  lowered.add('user', labels.user)
-  lowered.add('safety_identifier', labels.safetyIdentifier)
-  lowered.add('prompt_cache_key', labels.promptCacheKey)
-  lowered.add('service_tier', labels.serviceTier)
-  lowered.add('metadata', labels.metadata && { ...labels.metadata })
-  lowered.add('store', labels.store)
-  lowered.add('verbosity', labels.verbosity)
+  for (const name of labelNames) lowered.add(name, labels[labelFields[name]])
   const { fields } = lowered
   if (sampling.n !== undefined && sampling.n !== 1) fields.n = sampling.n
   if (sampling.logprobs !== undefined) fields.logprobs = sampling.logprobs
   if (sampling.topLogprobs !== undefined) fields.top_logprobs = sampling.topLogprobs
   return lowered
 }
+
+const samplingNames = Object.keys(samplingFields) as readonly (keyof typeof samplingFields)[]
+const labelNames = Object.keys(labelFields) as readonly (keyof typeof labelFields)[]
 
 /** The optional parameters of one request that the provider and the model take. */
 class OptionalFields implements LoweredFields {
@@ -214,14 +243,14 @@ class OptionalFields implements LoweredFields {
     return this.#warnings ?? noWarnings
   }
 
-  add(name: ModeledField, value: Json | undefined): void {
+  add(name: ModeledField, value: unknown): void {
     if (value === undefined) return
     const { model, provider, quirks } = this.#target
     const byModel = this.#refused.includes(name) && value !== 1
     if (quirks.drops.includes(name) || byModel) {
       const who = byModel ? `the model ${model}` : `the provider ${provider}`
       if (!asksNothing(name, value)) (this.#warnings ??= []).push(leftOut(name, who))
-    } else this.fields[name === 'seed' ? quirks.seedField : name] = value
+    } else this.fields[name === 'seed' ? quirks.seedField : name] = value as Json
   }
 }
 
@@ -413,66 +442,7 @@ export interface LoweredFields {
 /** For a request that sets none of the parameters. */
 export const nothingLowered: LoweredFields = { fields: {}, warnings: [] }
 
-// Request parameters that some servers ignore, by their names in chat completions, and where a ChatRequest holds each.
-
-/** A server that ignores `max_tokens` is not on the list: what a call may cost follows from it. */
-export type IgnorableParameter =
-  | OptionalField
-  | 'n'
-  | 'logprobs'
-  | 'top_logprobs'
-  | 'tools'
-  | 'tool_choice'
-  | 'response_format'
-  | 'reasoning'
-
-type Place =
-  | { readonly in: 'sampling'; readonly as: keyof Sampling }
-  | { readonly in: 'labels'; readonly as: keyof Labels }
-  | { readonly in: 'request'; readonly as: keyof ChatRequest }
-  | { readonly in: 'rest'; readonly as: string }
-
-const sampling = (as: keyof Sampling): Place => ({ in: 'sampling', as })
-const label = (as: keyof Labels): Place => ({ in: 'labels', as })
-const rest = (as: string): Place => ({ in: 'rest', as })
-const whole = (as: keyof ChatRequest): Place => ({ in: 'request', as })
-
-const places: Readonly<Record<IgnorableParameter, Place>> = {
-  temperature: sampling('temperature'),
-  top_p: sampling('topP'),
-  top_k: sampling('topK'),
-  min_p: sampling('minP'),
-  frequency_penalty: sampling('frequencyPenalty'),
-  presence_penalty: sampling('presencePenalty'),
-  repetition_penalty: sampling('repetitionPenalty'),
-  seed: sampling('seed'),
-  stop: sampling('stop'),
-  logit_bias: sampling('logitBias'),
-  logprobs: sampling('logprobs'),
-  top_logprobs: sampling('topLogprobs'),
-  n: sampling('n'),
-  tools: whole('tools'),
-  tool_choice: whole('toolChoice'),
-  parallel_tool_calls: whole('parallelToolCalls'),
-  response_format: whole('responseFormat'),
-  reasoning: whole('reasoning'),
-  user: label('user'),
-  safety_identifier: label('safetyIdentifier'),
-  prompt_cache_key: label('promptCacheKey'),
-  service_tier: label('serviceTier'),
-  metadata: label('metadata'),
-  store: label('store'),
-  verbosity: label('verbosity'),
-  modalities: rest('modalities'),
-  audio: rest('audio'),
-  prediction: rest('prediction'),
-  prompt_cache_retention: rest('prompt_cache_retention'),
-}
-
-export const ignorableParameters = Object.keys(places) as readonly IgnorableParameter[]
-
-/** Without these the answer would not be what was asked for. */
-const shaping: ReadonlySet<IgnorableParameter> = new Set(['n', 'logprobs', 'top_logprobs'])
+// Request parameters that some servers ignore.
 
 /** A request on its way to a provider. */
 export interface OutgoingRequest {
@@ -482,7 +452,7 @@ export interface OutgoingRequest {
 }
 
 /**
- * The request without what the server of this name ignores: each is left out and named. Throws GatewayError
+ * The request without what the server of this name ignores: each parameter is left out with a warning. Throws GatewayError
  * `unsupported_parameter` for those that change what the answer is made of.
  */
 export function withoutIgnored(
@@ -494,11 +464,13 @@ export function withoutIgnored(
   const warnings: Warning[] = []
   let kept = asked.request
   for (const param of ignored) {
-    if (!asks(param, valueAt(kept, places[param]))) continue
+    const place = parameterPlaces.get(param)!
+    if (!asks(param, holderOf(kept, place)[place.as])) continue
     const message = `The provider ${provider} ignores '${param}'.`
-    if (shaping.has(param)) throw new GatewayError('unsupported_parameter', { message, param, provider })
+    // Without it the answer would not be what was asked for.
+    if (param in shapingFields) throw new GatewayError('unsupported_parameter', { message, param, provider })
     warnings.push({ param, message: `'${param}' was left out: the provider ${provider} ignores it.` })
-    kept = without(kept, places[param])
+    kept = without(kept, place)
   }
   return { request: kept, warnings: joinWarnings(asked.warnings, warnings) }
 }
@@ -540,36 +512,15 @@ function asks(param: IgnorableParameter, value: unknown): boolean {
   return !asksNothing(param, value)
 }
 
-function valueAt(request: ChatRequest, place: Place): unknown {
-  switch (place.in) {
-    case 'sampling':
-      return request.sampling[place.as]
-    case 'labels':
-      return request.labels[place.as]
-    case 'request':
-      return request[place.as]
-    case 'rest':
-      return request.rest[place.as]
-  }
+function holderOf(request: ChatRequest, { in: holder }: ParameterPlace): Readonly<Record<string, unknown>> {
+  return (holder === 'request' ? request : request[holder]) as Readonly<Record<string, unknown>>
 }
 
-function without(request: ChatRequest, place: Place): ChatRequest {
-  switch (place.in) {
-    case 'sampling': {
-      const { [place.as]: _, ...others } = request.sampling
-      return { ...request, sampling: others }
-    }
-    case 'labels': {
-      const { [place.as]: _, ...others } = request.labels
-      return { ...request, labels: others }
-    }
-    case 'request':
-      // A choice among tools that are not shown would be refused.
-      if (place.as === 'tools') return { ...request, tools: [], toolChoice: undefined }
-      return { ...request, [place.as]: undefined }
-    case 'rest': {
-      const { [place.as]: _, ...others }: JsonObject = request.rest
-      return { ...request, rest: others }
-    }
-  }
+function without(request: ChatRequest, place: ParameterPlace): ChatRequest {
+  const { in: holder, as } = place
+  // A choice among tools that are not shown would be refused.
+  if (as === 'tools') return { ...request, tools: [], toolChoice: undefined }
+  if (holder === 'request') return { ...request, [as]: undefined }
+  const { [as]: _, ...others } = holderOf(request, place)
+  return { ...request, [holder]: others }
 }

@@ -9,18 +9,16 @@ import type {
   FunctionTool,
   Json,
   JsonObject,
-  Labels,
   Message,
   Reasoning,
   ReasoningDetail,
   ResponseFormat,
-  Sampling,
   ToolCall,
   ToolChoice,
 } from '../../../conversation/request.ts'
 import { present } from '../../lenient.ts'
 import { fileSource, mediaSource, roundsOf, withAsked } from '../../openai/messages.ts'
-import { restFields } from '../../openai/parameters.ts'
+import { type ParameterPlace, parameterPlaces } from '../../openai/parameters.ts'
 import {
   Approvals,
   declarationOf,
@@ -211,46 +209,15 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
 
 // ---- fields without a shape of their own --------------------------------------------------------------------
 
-const samplingFields = {
-  temperature: 'temperature',
-  top_p: 'topP',
-  top_k: 'topK',
-  min_p: 'minP',
-  frequency_penalty: 'frequencyPenalty',
-  presence_penalty: 'presencePenalty',
-  repetition_penalty: 'repetitionPenalty',
-  seed: 'seed',
-  stop: 'stop',
-  logit_bias: 'logitBias',
-  logprobs: 'logprobs',
-  top_logprobs: 'topLogprobs',
-  n: 'n',
-} as const satisfies { readonly [field: string]: keyof Sampling }
+const elsewhere: ParameterPlace = { in: 'request', as: '' }
+const inRest: ParameterPlace = { in: 'rest', as: '' }
 
-const labelFields = {
-  user: 'user',
-  safety_identifier: 'safetyIdentifier',
-  prompt_cache_key: 'promptCacheKey',
-  service_tier: 'serviceTier',
-  metadata: 'metadata',
-  store: 'store',
-  verbosity: 'verbosity',
-} as const satisfies { readonly [field: string]: keyof Labels }
-
-const keptInRest: ReadonlySet<string> = new Set(restFields)
-
-interface Place {
-  readonly in: 'sampling' | 'labels' | 'elsewhere'
-  readonly as: string
-}
-
-/** Where each field goes; those that are read above, or by the gateway only, go elsewhere, and all others to `rest`. */
-const places: ReadonlyMap<string, Place> = new Map<string, Place>([
-  ...[...Object.keys(chatCompletionRequest.shape), ...gatewayFields]
-    .filter((field) => !keptInRest.has(field))
-    .map((field) => [field, { in: 'elsewhere', as: field }] as const),
-  ...Object.entries(samplingFields).map(([field, as]) => [field, { in: 'sampling', as }] as const),
-  ...Object.entries(labelFields).map(([field, as]) => [field, { in: 'labels', as }] as const),
+/** Where each field goes: those read above, or by the gateway only, are not looked at here, and unknown ones go to `rest`. */
+const places: ReadonlyMap<string, ParameterPlace> = new Map([
+  ...[...Object.keys(chatCompletionRequest.shape), ...gatewayFields].map(
+    (field) => [field, elsewhere] as const,
+  ),
+  ...parameterPlaces,
 ])
 
 /** A null means that the field is not set. */
@@ -261,8 +228,8 @@ function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' |
   for (const field in body) {
     const value = body[field]
     if (value == null || field === '__proto__') continue
-    const place = places.get(field)
-    if (place === undefined) (rest ??= {})[field] = value as Json
+    const place = places.get(field) ?? inRest
+    if (place.in === 'rest') (rest ??= {})[field] = value as Json
     else if (place.in === 'sampling') (sampling ??= {})[place.as] = field === 'stop' ? listOf(value) : value
     else if (place.in === 'labels') (labels ??= {})[place.as] = value
   }
