@@ -1,5 +1,7 @@
 // Local inference servers: whether they answer, their models and facts about them.
 
+import type { JsonObject } from '../conversation/request.ts'
+import { isObject, nonEmpty } from '../protocols/lenient.ts'
 import { fetchBounded } from '../transport/bounded-body.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
@@ -61,19 +63,19 @@ const busy = Symbol('busy')
 /** `GET /models`, as OpenAI lists them; servers add their own facts to each entry. */
 const usualList: List = async ({ baseUrl, modelList }, ask) => {
   const detailed = modelList === undefined ? undefined : await ask(new URL(modelList, baseUrl).href)
-  const answer = isRecord(detailed) ? detailed : await ask(`${baseUrl}/models`)
+  const answer = isObject(detailed) ? detailed : await ask(`${baseUrl}/models`)
   if (answer === busy) return { kind: 'busy' }
-  if (!isRecord(answer) || !Array.isArray(answer['data'])) return absent
-  const entries = answer['data'].filter(isRecord)
+  if (!isObject(answer) || !Array.isArray(answer['data'])) return absent
+  const entries = answer['data'].filter(isObject)
   // llama.cpp lists the context that the model was trained for; the configured one is in another answer.
   const props = entries.some((entry) => entry['owned_by'] === 'llamacpp')
     ? await ask(new URL('/props', baseUrl).href)
     : undefined
-  const started = isRecord(props) ? intIn(props['default_generation_settings'], ['n_ctx']) : undefined
+  const started = isObject(props) ? intIn(props['default_generation_settings'], ['n_ctx']) : undefined
   return {
     kind: 'models',
     models: entries.flatMap((entry) => {
-      const name = textIn(entry, 'id')
+      const name = nonEmpty(entry['id'])
       const contextLength = started ?? intIn(entry, contextNames) ?? intIn(entry['meta'], contextNames)
       return name === undefined ? [] : [{ name, contextLength, embeds: embeds(name, entry) }]
     }),
@@ -87,16 +89,16 @@ const usualList: List = async ({ baseUrl, modelList }, ask) => {
 const ollamaList: List = async ({ baseUrl }, ask, known) => {
   const answer = await ask(`${baseUrl}/api/tags`)
   if (answer === busy) return { kind: 'busy' }
-  if (!isRecord(answer) || !Array.isArray(answer['models'])) return absent
-  const tags = answer['models'].filter(isRecord).flatMap((tag) => {
-    const name = textIn(tag, 'name')
-    return name === undefined ? [] : [{ name, tag, version: `${baseUrl} ${name} ${textIn(tag, 'digest')}` }]
+  if (!isObject(answer) || !Array.isArray(answer['models'])) return absent
+  const tags = answer['models'].filter(isObject).flatMap((tag) => {
+    const name = nonEmpty(tag['name'])
+    return name === undefined ? [] : [{ name, tag, version: `${baseUrl} ${name} ${nonEmpty(tag['digest'])}` }]
   })
   const unknown = tags.filter(({ version }) => !known.has(version)).slice(0, maxFacts)
   await Promise.all(
     unknown.map(async ({ name, version }) => {
       const shown = await ask(`${baseUrl}/api/show`, { model: name })
-      if (isRecord(shown)) known.set(version, ollamaFacts(name, shown))
+      if (isObject(shown)) known.set(version, ollamaFacts(name, shown))
     }),
   )
   const models = tags.map(({ name, tag, version }) => ({
@@ -108,11 +110,11 @@ const ollamaList: List = async ({ baseUrl }, ask, known) => {
 
 const listings: Readonly<Partial<Record<ProtocolId, List>>> = { ollama: ollamaList }
 
-function ollamaFacts(name: string, shown: Record<string, unknown>): Omit<LocalModel, 'name'> {
-  const info = isRecord(shown['model_info']) ? shown['model_info'] : {}
+function ollamaFacts(name: string, shown: JsonObject): Omit<LocalModel, 'name'> {
+  const info = isObject(shown['model_info']) ? shown['model_info'] : {}
   const trained = Object.keys(info).filter((key) => key.endsWith('.context_length'))
   // The model file may set a smaller context than the model was trained for.
-  const asked = /^num_ctx\s+(\d+)$/m.exec(textIn(shown, 'parameters') ?? '')?.[1]
+  const asked = /^num_ctx\s+(\d+)$/m.exec(nonEmpty(shown['parameters']) ?? '')?.[1]
   return {
     contextLength: asked === undefined ? intIn(info, trained) : Number(asked),
     embeds: embeds(name, shown),
@@ -134,7 +136,7 @@ const embeddingNames = /(^|[^a-z])(embed(ding)?s?|bge|gte|e5|minilm|arctic-embed
 const otherNames = /rerank/i
 
 /** Whether the server says that it is an embedding model; otherwise by its name. */
-function embeds(name: string, entry: Record<string, unknown>): boolean {
+function embeds(name: string, entry: JsonObject): boolean {
   const capabilities = entry['capabilities']
   if (Array.isArray(capabilities))
     return capabilities.includes('embedding') && !capabilities.includes('completion')
@@ -175,19 +177,10 @@ async function answerOf(
   }
 }
 
-function textIn(from: Record<string, unknown>, key: string): string | undefined {
-  const text = from[key]
-  return typeof text === 'string' && text !== '' ? text : undefined
-}
-
 /** The first of these that is a positive whole number. */
 function intIn(from: unknown, keys: readonly string[]): number | undefined {
-  if (!isRecord(from)) return undefined
+  if (!isObject(from)) return undefined
   return keys
     .map((key) => from[key])
     .find((value): value is number => typeof value === 'number' && Number.isSafeInteger(value) && value > 0)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

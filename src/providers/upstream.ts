@@ -5,6 +5,7 @@ import { settledWithin } from '../async/async.ts'
 import { routeTo, unpackAnswer } from '../transport/bounded-body.ts'
 import type { Fault } from '../conversation/event.ts'
 import { lacksDescriptors, noDescriptors } from '../errors/descriptors.ts'
+import { fault } from '../protocols/faults.ts'
 import { awsHeaders, GoogleTokens } from './credentials/credentials.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
 
@@ -160,7 +161,7 @@ export class Upstream {
     } catch (error) {
       if (signal.aborted) throw signal.reason
       if (lacksDescriptors(error)) throw noDescriptors(error)
-      throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
+      throw new UnreachableError(fault('credentials', messageOf(error)), error)
     }
   }
 
@@ -206,7 +207,7 @@ function headersOf(fields: HeaderFields): Headers {
     return new Headers(fields)
   } catch (error) {
     const message = 'the key or a configured header has characters that no header can have'
-    throw new UnreachableError({ ...noCredentials, message }, error)
+    throw new UnreachableError(fault('credentials', message), error)
   }
 }
 
@@ -269,15 +270,6 @@ class ConnectWatch {
   }
 }
 
-const noCredentials: Fault = {
-  kind: 'credentials',
-  message: '',
-  param: undefined,
-  providerCode: undefined,
-  status: undefined,
-  retryAfterMs: undefined,
-}
-
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'no token could be had'
 }
@@ -303,16 +295,11 @@ function dial(baseUrl: string, onEnd: (connected: boolean) => void): () => void 
 }
 
 function unreachable(error: unknown, timedOut: boolean): UnreachableError {
-  const code = codeOf(error)
-  const fault: Fault = {
-    kind: timedOut ? 'timeout' : 'cut',
-    message: timedOut ? 'no connection in time' : 'the connection could not be made or broke',
-    param: undefined,
-    providerCode: code,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
-  return new UnreachableError(fault, error)
+  const providerCode = codeOf(error)
+  const why = timedOut
+    ? fault('timeout', 'no connection in time', { providerCode })
+    : fault('cut', 'the connection could not be made or broke', { providerCode })
+  return new UnreachableError(why, error)
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../../protocols/lenient.ts'
 import {
   type Effort,
   jsonPieces,
@@ -91,8 +92,7 @@ const longestQuery = 300
 
 /** A client's own function may have either name. */
 function takes(schema: Json | undefined, property: string): boolean {
-  const properties =
-    schema !== null && typeof schema === 'object' && !Array.isArray(schema) && schema['properties']
+  const properties = isObject(schema) ? schema['properties'] : undefined
   return typeof properties === 'object' && properties !== null && property in properties
 }
 
@@ -360,7 +360,7 @@ function branch(branches: readonly Json[], place: Place): Json {
 function merge(...schemas: (Json | Record<string, Json | undefined>)[]): JsonObject {
   const merged: JsonObject = {}
   for (const schema of schemas) {
-    if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) continue
+    if (!isObject(schema)) continue
     for (const [key, value] of Object.entries(schema)) {
       if (value === undefined || key === '__proto__') continue
       const before = merged[key]
@@ -483,20 +483,16 @@ function lowest(schema: JsonObject, gap: number): number | undefined {
   const exclusive = numberAt(schema, 'exclusiveMinimum')
   const inclusive = numberAt(schema, 'minimum')
   if (exclusive === undefined) return inclusive
-  return Math.max(
-    inside(exclusive, numberAt(schema, 'exclusiveMaximum') ?? numberAt(schema, 'maximum'), gap),
-    inclusive ?? -Infinity,
-  )
+  const above = numberAt(schema, 'exclusiveMaximum') ?? numberAt(schema, 'maximum')
+  return Math.max(inside(exclusive, above, gap), inclusive ?? -Infinity)
 }
 
 function highest(schema: JsonObject, gap: number): number | undefined {
   const exclusive = numberAt(schema, 'exclusiveMaximum')
   const inclusive = numberAt(schema, 'maximum')
   if (exclusive === undefined) return inclusive
-  return Math.min(
-    inside(exclusive, numberAt(schema, 'exclusiveMinimum') ?? numberAt(schema, 'minimum'), -gap),
-    inclusive ?? Infinity,
-  )
+  const below = numberAt(schema, 'exclusiveMinimum') ?? numberAt(schema, 'minimum')
+  return Math.min(inside(exclusive, below, -gap), inclusive ?? Infinity)
 }
 
 /** A number next to an exclusive bound: a step away, or halfway to the other bound if that is nearer. */
@@ -508,10 +504,6 @@ function inside(bound: number, other: number | undefined, gap: number): number {
 function numberAt(schema: JsonObject, key: string): number | undefined {
   const value = schema[key]
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 // A text that a regular expression matches, found without running it: clients' patterns may take exponential time.

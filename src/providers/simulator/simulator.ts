@@ -174,61 +174,71 @@ function streamScript(
   delayMs: number,
   signal: AbortSignal,
 ): Response {
-  if (delivery.kind === 'cut') return eventResponse(script.opening + batch(script, delivery.afterFrames).text)
+  const { opening, middle, closing } = script
+  if (delivery.kind === 'cut') return eventResponse(opening + batch(middle, delivery.afterFrames).text)
   if (delivery.kind === 'paced') return eventResponse(paceFrames(script, delayMs, signal))
-  const first = batch(script, framesAtATime)
-  const start = script.opening + first.text
-  return eventResponse(first.done ? start + script.closing : continueStream(start, script))
+  const first = batch(middle, framesAtATime)
+  const start = opening + first.text
+  if (first.done) return eventResponse(start + closing)
+  const next = () => {
+    const { text, done } = batch(middle, framesAtATime)
+    return { text: done ? text + closing : text, done }
+  }
+  return eventResponse(streamOf(start, next))
 }
 
-/** At most `count` next frames of the middle, and whether they are its last. */
-function batch({ middle }: Transcript, size: number): { text: string; done: boolean } {
+interface Part {
+  readonly text: string
+  readonly done: boolean
+}
+
+/** At most `size` next pieces, and whether they are the last. */
+function batch(pieces: Iterator<string, undefined>, size: number): Part {
   let text = ''
   for (let made = 0; made < size; made++) {
-    const next = middle.next()
+    const next = pieces.next()
     if (next.done) return { text, done: true }
     text += next.value
   }
   return { text, done: false }
 }
 
-function continueStream(start: string, script: Transcript): ReadableStream<Uint8Array> {
+/** A body whose parts are made as they are read. */
+function streamOf(
+  start: string,
+  next: () => Part | Promise<Part>,
+  cancel?: (reason: unknown) => void,
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   return new ReadableStream<Uint8Array>(
     {
       start: (controller) => controller.enqueue(encoder.encode(start)),
-      pull(controller) {
-        const { text, done } = batch(script, framesAtATime)
-        controller.enqueue(encoder.encode(done ? text + script.closing : text))
+      async pull(controller) {
+        const { text, done } = await next()
+        controller.enqueue(encoder.encode(text))
         if (done) controller.close()
       },
+      ...(cancel && { cancel }),
     },
     { highWaterMark: 1 },
   )
 }
 
 /** One frame after each pause. A disconnect or the signal ends the pause. */
-function paceFrames(script: Transcript, delayMs: number, signal: AbortSignal): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
+function paceFrames(
+  { opening, middle, closing }: Transcript,
+  delayMs: number,
+  signal: AbortSignal,
+): ReadableStream<Uint8Array> {
   const left = new AbortController()
   const either = AbortSignal.any([signal, left.signal])
-  return new ReadableStream<Uint8Array>(
-    {
-      start: (controller) => controller.enqueue(encoder.encode(script.opening)),
-      async pull(controller) {
-        const next = script.middle.next()
-        if (next.done) {
-          controller.enqueue(encoder.encode(script.closing))
-          controller.close()
-          return
-        }
-        await pause(delayMs, either)
-        controller.enqueue(encoder.encode(next.value))
-      },
-      cancel: (reason) => left.abort(reason),
-    },
-    { highWaterMark: 1 },
-  )
+  const next = async () => {
+    const { text, done } = batch(middle, 1)
+    if (done) return { text: closing, done }
+    await pause(delayMs, either)
+    return { text, done }
+  }
+  return streamOf(opening, next, (reason) => left.abort(reason))
 }
 
 /** Resolves after a time; rejects with the signal's reason as soon as it is aborted. */
@@ -267,7 +277,7 @@ function eventResponse(body: string | ReadableStream<Uint8Array>): Response {
 const charactersAtATime = 65_536
 
 function inPieces(pieces: Iterator<string, undefined>): Response {
-  const next = () => {
+  const next = (): Part => {
     let text = ''
     while (text.length < charactersAtATime) {
       const piece = pieces.next()
@@ -278,20 +288,11 @@ function inPieces(pieces: Iterator<string, undefined>): Response {
   }
   const first = next()
   if (first.done) return jsonResponse(200, first.text)
-  const encoder = new TextEncoder()
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      start: (controller) => controller.enqueue(encoder.encode(first.text)),
-      async pull(controller) {
-        await new Promise((resolve) => setImmediate(resolve))
-        const { text, done } = next()
-        controller.enqueue(encoder.encode(text))
-        if (done) controller.close()
-      },
-    },
-    { highWaterMark: 1 },
-  )
-  return jsonResponse(200, stream)
+  const later = async () => {
+    await new Promise((resolve) => setImmediate(resolve))
+    return next()
+  }
+  return jsonResponse(200, streamOf(first.text, later))
 }
 
 function jsonResponse(
