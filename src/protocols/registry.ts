@@ -2,7 +2,7 @@
 
 import { outbound as anthropicMessages } from './anthropic-messages/outbound/outbound.ts'
 import { outbound as bedrockConverse } from './bedrock-converse/outbound.ts'
-import { outbound as cohere } from './cohere/outbound.ts'
+import { outbound as cohere } from './cohere/cohere.ts'
 import { outbound as gemini } from './gemini/outbound/outbound.ts'
 import { outbound as ollama } from './ollama/ollama.ts'
 import { outbound as openaiChat } from './openai-chat/outbound/outbound.ts'

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'bun:test'
 import type { ContentPart, Message } from '../../src/conversation/request.ts'
-import { outbound as cohere } from '../../src/protocols/cohere/outbound.ts'
+import { outbound as cohere } from '../../src/protocols/cohere/cohere.ts'
 import { outbound as gemini } from '../../src/protocols/gemini/outbound/outbound.ts'
 import { outbound as ollama } from '../../src/protocols/ollama/ollama.ts'
 import { assistant, call, chat, textPart, user } from '../support/conversation.ts'

@@ -15,9 +15,8 @@ import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from
 import { costFields, EventEncoder, frameOf } from './inbound/encode.ts'
 import { gatewayFields } from './inbound/schema.ts'
 import { betaHeader, kindOfField, lostItsThinking } from './outbound/lower.ts'
-import { streamParser } from './outbound/parse.ts'
+import { keptCounters, mergeUsage, type MessagesUsage, readUsage, streamParser } from './outbound/parse.ts'
 import type { AnthropicQuirks } from './outbound/quirks.ts'
-import { keptCounters, mergeUsage, readUsage, type MessagesUsage } from './outbound/schema.ts'
 
 export const passthrough: Passthrough<AnthropicQuirks> = {
   request: (body, target, ignored, searches) => {

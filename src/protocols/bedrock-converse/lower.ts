@@ -48,7 +48,20 @@ import {
 } from '../lowering.ts'
 import { FreeNames, type NameRule, toolNamesOf, type WireNames } from '../names.ts'
 import type { Target } from '../protocol.ts'
-import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
+
+export interface BedrockQuirks {
+  /** `max_tokens` for a model with a thinking budget if neither the client nor the catalog knows one. */
+  readonly defaultMaxTokens: number
+  /** The guardrail of every request (`guardrailConfig`); clients cannot set one. */
+  readonly guardrailConfig: JsonObject | undefined
+}
+
+export const defaultQuirks: BedrockQuirks = { defaultMaxTokens: 16_384, guardrailConfig: undefined }
+
+/** Several rules apply only to Claude among Bedrock's models. */
+export function isClaude(model: string): boolean {
+  return /claude/i.test(model)
+}
 
 /**
  * Bedrock's own fields, passed on unchanged. `serviceTier` and `performanceConfig` have prices of their own, and

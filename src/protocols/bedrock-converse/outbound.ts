@@ -1,12 +1,11 @@
 // Bedrock's Converse protocol, spoken to a provider.
 
 import { ignoredByClaude } from '../claude/models.ts'
-import { familyOf, lower } from './lower.ts'
+import { type BedrockQuirks, defaultQuirks, familyOf, lower } from './lower.ts'
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from '../faults.ts'
 import { parserWithClientNames, withClientNames } from '../names.ts'
 import { parserOf, parseWhole } from './parse.ts'
-import { type BedrockQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<BedrockQuirks> = {
   id: 'bedrock-converse',

@@ -1,6 +1,7 @@
 // Parses Bedrock's answers: events of a stream, or a whole answer as the same events.
 
 import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { z } from 'zod'
 import {
   count,
   counter,
@@ -16,15 +17,117 @@ import { exceptionIn } from '../framing/aws-event-stream.ts'
 import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
 import type { StreamParser } from '../protocol.ts'
-import {
-  answerSchema,
-  blockSchema,
-  citationSchema,
-  type ConverseUsage,
-  eventSchemas,
-  isClaude,
-  type WireDelta,
-} from './schema.ts'
+import { isClaude } from './lower.ts'
+
+// ---- the answer on the wire ------------------------------------------------------------------------------
+// Lenient: a missing or invalid field must not lose the rest of the answer. Built when they are first needed.
+
+const text = z.string().nullish().catch(undefined)
+const tokenCount = z.number().nullish().catch(undefined)
+
+const usageSchema = () =>
+  z.object({
+    inputTokens: tokenCount,
+    outputTokens: tokenCount,
+    totalTokens: tokenCount,
+    cacheReadInputTokens: tokenCount,
+    cacheWriteInputTokens: tokenCount,
+    cacheDetails: z
+      .array(z.object({ inputTokens: tokenCount, ttl: text }))
+      .nullish()
+      .catch(undefined),
+  })
+
+/** The tier that the call was served at. */
+const serviceTier = () => z.object({ type: text }).nullish().catch(undefined)
+
+/** What of the model's own answer was asked for. */
+const answerFields = () => z.object({ stop_sequence: text }).nullish().catch(undefined)
+
+type ConverseUsage = z.infer<ReturnType<typeof usageSchema>>
+
+const toolUse = () =>
+  z.object({
+    toolUseId: z.string().catch(''),
+    name: z.string().catch(''),
+    /** `server_tool_use` for what Amazon runs itself. */
+    type: text,
+    input: z.unknown().optional(),
+  })
+
+const image = () => z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) })
+
+const citationSchema = z.lazy(() => z.object({ title: text, source: text, location: z.unknown().optional() }))
+
+const block = () =>
+  z.object({
+    text,
+    toolUse: toolUse().nullish(),
+    image: image().nullish().catch(undefined),
+    reasoningContent: z
+      .object({
+        reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
+        redactedContent: text,
+      })
+      .nullish()
+      .catch(undefined),
+    citationsContent: z
+      .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
+      .nullish()
+      .catch(undefined),
+  })
+
+/** A block of a whole answer, with one of these fields. */
+const blockSchema = z.lazy(block)
+
+const answerSchema = z.lazy(() =>
+  z.object({
+    output: z.object({ message: z.object({ content: z.array(block()) }) }),
+    stopReason: text,
+    additionalModelResponseFields: answerFields(),
+    usage: usageSchema().nullish().catch(undefined),
+    serviceTier: serviceTier(),
+  }),
+)
+
+const contentBlockIndex = z.number()
+
+/** Stream events by name; unknown ones are ignored. */
+const eventSchemas = {
+  messageStart: z.object({}),
+  contentBlockStart: z.lazy(() =>
+    z.object({
+      contentBlockIndex,
+      start: z.object({ toolUse: toolUse().optional() }).catch({}),
+    }),
+  ),
+  contentBlockDelta: z.lazy(() =>
+    z.object({
+      contentBlockIndex,
+      delta: z.object({
+        text,
+        toolUse: z.object({ input: text }).optional().catch(undefined),
+        reasoningContent: z
+          .object({ text, signature: text, redactedContent: text })
+          .optional()
+          .catch(undefined),
+        citation: z.unknown().optional(),
+        image: image().optional().catch(undefined),
+      }),
+    }),
+  ),
+  contentBlockStop: z.object({ contentBlockIndex }),
+  messageStop: z.lazy(() =>
+    z.object({ stopReason: z.string(), additionalModelResponseFields: answerFields() }),
+  ),
+  metadata: z.lazy(() =>
+    z.object({ usage: usageSchema().nullish().catch(undefined), serviceTier: serviceTier() }),
+  ),
+} as const
+
+type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']
+
+// ---- parsing the answer ----------------------------------------------------------------------------------
 
 /** The name of an event and what it says. */
 type NamedEvent = readonly [string, unknown]
@@ -239,7 +342,8 @@ function annotationsOf(citations: readonly unknown[], start: number, end: number
   })
 }
 
-// Converts Bedrock's counters to disjoint buckets: cached tokens are separate from the input, reasoning is inside the
+// ---- usage -----------------------------------------------------------------------------------------------
+// Bedrock's counters as disjoint buckets: cached tokens are separate from the input, reasoning is inside the
 // output and not counted.
 
 /** `servedAt`: the service tier named beside the counters. */

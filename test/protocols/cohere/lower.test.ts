@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, JsonObject } from '../../../src/conversation/request.ts'
 import { collect } from '../../../src/conversation/event.ts'
-import { outbound as parseChat } from '../../../src/protocols/cohere/outbound.ts'
+import { outbound as parseChat } from '../../../src/protocols/cohere/cohere.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { assistant, call, chat, lookup as tool, result, user } from '../../support/conversation.ts'
 import { cases } from '../../support/recordings.ts'

@@ -1,6 +1,6 @@
 // A target for Cohere, everything at rest but what a test names.
 
-import { type CohereQuirks, defaultQuirks } from '../../../src/protocols/cohere/schema.ts'
+import { type CohereQuirks, defaultQuirks } from '../../../src/protocols/cohere/cohere.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 export const target = targetsLike<CohereQuirks>({

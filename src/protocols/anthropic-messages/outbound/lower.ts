@@ -2,6 +2,7 @@
 
 import type {
   AssistantMessage,
+  CacheMark,
   ChatRequest,
   ContentPart,
   FunctionTool,
@@ -59,7 +60,6 @@ import {
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
-import { cacheControl } from './schema.ts'
 
 /**
  * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that Claude
@@ -658,6 +658,12 @@ export function lostItsThinking(turns: readonly Turn[]): boolean {
 }
 
 // Translates parts of a message to content blocks.
+
+/** A cache mark on the wire; five minutes is the protocol's default and left out. */
+function cacheControl(mark: CacheMark | undefined): JsonObject {
+  if (mark === undefined) return {}
+  return { cache_control: mark.ttl === '1h' ? { type: 'ephemeral', ttl: '1h' } : { type: 'ephemeral' } }
+}
 
 type Part<K extends ContentPart['kind']> = Extract<ContentPart, { kind: K }>
 

@@ -1,29 +1,120 @@
 // Parses Anthropic's answers: events of a stream, or a whole message as the same events.
 
+import { z } from 'zod'
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { count } from '../../../conversation/usage.ts'
+import {
+  count,
+  counter,
+  noUsage,
+  serviceTierOf,
+  type Usage,
+  withUncounted,
+} from '../../../conversation/usage.ts'
 import { BlockParser } from '../../claude/block-parser.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork, searchItem } from '../../claude/tools.ts'
 import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'
 import { exceptionIn } from '../../framing/aws-event-stream.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { entryOf, isObject, parseAnswer, parseJson } from '../../lenient.ts'
+import {
+  entryOf,
+  isObject,
+  list,
+  number,
+  object,
+  parseAnswer,
+  parseJson,
+  text,
+  type ValueRead,
+} from '../../lenient.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { AnthropicQuirks } from './quirks.ts'
-import {
-  citationSchema,
-  errorSchema,
-  mergeUsage,
-  messageSchema,
-  type MessagesUsage,
-  readBlock,
-  readUsage,
-  usageOf,
-  type WireBlock,
-  type WireError,
-} from './schema.ts'
+
+// ---- the answer on the wire ------------------------------------------------------------------------------
+// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer.
+
+const counters = {
+  input_tokens: number,
+  output_tokens: number,
+  cache_read_input_tokens: number,
+  cache_creation_input_tokens: number,
+  cache_creation: object({ ephemeral_5m_input_tokens: number, ephemeral_1h_input_tokens: number }),
+  output_tokens_details: object({ thinking_tokens: number }),
+}
+
+/** The counters of an answer; undefined without any. */
+export const readUsage = object({
+  ...counters,
+  server_tool_use: object({ web_search_requests: number }),
+  iterations: list(object(counters)),
+  service_tier: text,
+})
+
+export type MessagesUsage = ValueRead<typeof readUsage>
+type WireCounters = Pick<MessagesUsage, keyof typeof counters>
+
+/** One block of content. `type` decides which of the fields matter. */
+interface WireBlock {
+  readonly type: string
+  readonly text: string
+  readonly thinking: string
+  readonly signature: string
+  readonly data: string
+  readonly id: string
+  readonly tool_use_id: string
+  readonly name: string
+  readonly input: unknown
+  readonly content: unknown
+  readonly citations: readonly unknown[]
+}
+
+/** A block as it is sent; undefined for something else. A field that is missing or of another type is empty. */
+function readBlock(block: unknown): WireBlock | undefined {
+  if (!isObject(block) || typeof block.type !== 'string') return undefined
+  return {
+    type: block.type,
+    text: text(block.text) ?? '',
+    thinking: text(block.thinking) ?? '',
+    signature: text(block.signature) ?? '',
+    data: text(block.data) ?? '',
+    id: text(block.id) ?? '',
+    tool_use_id: text(block.tool_use_id) ?? '',
+    name: text(block.name) ?? '',
+    input: block.input,
+    content: block.content,
+    citations: Array.isArray(block.citations) ? block.citations : [],
+  }
+}
+
+const citationSchema = z.lazy(() =>
+  z.object({
+    type: z.string(),
+    url: z.string().nullish().catch(undefined),
+    source: z.string().nullish().catch(undefined),
+    title: z.string().nullish().catch(undefined),
+  }),
+)
+
+const messageSchema = z.lazy(() =>
+  z.object({
+    type: z.literal('message').optional(),
+    id: z.unknown().optional(),
+    model: z.unknown().optional(),
+    content: z.array(z.unknown()),
+    stop_reason: z.unknown().optional(),
+    stop_sequence: z.unknown().optional(),
+    stop_details: z.unknown().optional(),
+    usage: z.unknown().optional(),
+  }),
+)
+
+const errorSchema = z.lazy(() =>
+  z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
+)
+type WireError = z.infer<typeof errorSchema>['error']
+
+// ---- parsing the answer ----------------------------------------------------------------------------------
 
 type Framing = AnthropicQuirks['framing']
 
@@ -91,9 +182,9 @@ class MessagesParser extends BlockParser<unknown> {
     switch (type) {
       case 'message_start': {
         if (!isObject(message)) return this.fail('message_start has no message')
-        const id = textIn(message.id)
+        const id = text(message.id)
         this.seed = id || this.seed
-        this.emit({ kind: 'message-start', id, model: textIn(message.model) })
+        this.emit({ kind: 'message-start', id, model: text(message.model) })
         return this.#count(message.usage)
       }
       case 'content_block_start': {
@@ -110,10 +201,10 @@ class MessagesParser extends BlockParser<unknown> {
         return isIndex(index) ? this.#stop(index) : undefined
       case 'message_delta': {
         const { stop_reason, stop_sequence, stop_details } = isObject(delta) ? delta : {}
-        this.#stopReason = textIn(stop_reason) ?? this.#stopReason
-        this.#stopSequence = textIn(stop_sequence) ?? this.#stopSequence
+        this.#stopReason = text(stop_reason) ?? this.#stopReason
+        this.#stopSequence = text(stop_sequence) ?? this.#stopSequence
         // Why the model declined, where it says so.
-        const refusal = isObject(stop_details) ? textIn(stop_details.explanation) : undefined
+        const refusal = isObject(stop_details) ? text(stop_details.explanation) : undefined
         if (refusal) this.emit({ kind: 'refusal-delta', choice: 0, text: refusal })
         return this.#count(usage)
       }
@@ -177,13 +268,17 @@ class MessagesParser extends BlockParser<unknown> {
     switch (delta.type) {
       case 'text_delta':
         this.addsOnlyText = true
-        return this.addText(textIn(delta.text) ?? '')
+        return this.addText(text(delta.text) ?? '')
       case 'input_json_delta':
-        return this.addInput(index, textIn(delta.partial_json) ?? '')
+        return this.addInput(index, text(delta.partial_json) ?? '')
       case 'thinking_delta':
-        return open?.kind === 'reasoning' ? this.#addThinking(open.index, delta.thinking, '') : undefined
+        return open?.kind === 'reasoning'
+          ? this.#addThinking(open.index, text(delta.thinking) ?? '', '')
+          : undefined
       case 'signature_delta':
-        return open?.kind === 'reasoning' ? this.#addThinking(open.index, '', delta.signature) : undefined
+        return open?.kind === 'reasoning'
+          ? this.#addThinking(open.index, '', text(delta.signature) ?? '')
+          : undefined
       case 'compaction_delta':
         return open?.kind === 'reasoning' ? this.#addCompaction(open.index, delta.content) : undefined
       case 'citations_delta':
@@ -197,7 +292,7 @@ class MessagesParser extends BlockParser<unknown> {
     if (open?.kind === 'text') this.annotate(webAnnotations(open.citations, open.start, this.textLength))
     if (open?.kind !== 'search') return
     const input = open.json === '' ? open.input : parseJson(open.json)
-    this.#query = (isObject(input) ? textIn(input.query) : undefined) ?? ''
+    this.#query = (isObject(input) ? text(input.query) : undefined) ?? ''
     this.#addWork({
       type: 'server_tool_use',
       id: open.id,
@@ -207,11 +302,10 @@ class MessagesParser extends BlockParser<unknown> {
     this.emit({ kind: 'search-start', choice: 0, search: open.id, query: this.#query })
   }
 
-  #addThinking(index: number, thinking: unknown, sign: unknown): void {
-    const [text = '', signature = ''] = [textIn(thinking), textIn(sign)]
-    if (text === '' && signature === '') return
+  #addThinking(index: number, thinking: string, signature: string): void {
+    if (thinking === '' && signature === '') return
     const signed = signature === '' ? {} : { signature }
-    this.#addOwn({ type: 'reasoning.text', index, text, ...signed })
+    this.#addOwn({ type: 'reasoning.text', index, text: thinking, ...signed })
   }
 
   #addCompaction(index: number, summary: unknown): void {
@@ -272,16 +366,11 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 /** What Bedrock's direct invocation wraps in a chunk: an event of Claude's, as base64. */
 function unwrapChunk(data: string): string {
   const chunk = parseJson(data)
-  return Buffer.from((isObject(chunk) && textIn(chunk.bytes)) || '', 'base64').toString('utf8')
+  return Buffer.from((isObject(chunk) && text(chunk.bytes)) || '', 'base64').toString('utf8')
 }
 
 function isIndex(value: unknown): value is number {
   return Number.isFinite(value)
-}
-
-/** A text, where there is one: a field of another type must not lose the rest. */
-function textIn(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined
 }
 
 // The older text completion protocol, which Claude 2 and Claude Instant still use at Amazon.
@@ -319,6 +408,168 @@ function webAnnotations(citations: readonly unknown[], start: number, end: numbe
   })
 }
 
+// ---- usage -----------------------------------------------------------------------------------------------
+// Anthropic's counters as disjoint buckets: cached tokens are separate from the input count, thinking is
+// inside the output.
+
+/**
+ * Merges a stream's counters with those of its next event, field by field. They are cumulative: later values replace
+ * earlier ones unless they are smaller. Only `message_start` has the 5-minute and 1-hour split, so missing fields are
+ * kept.
+ */
+export function mergeUsage(before: MessagesUsage | undefined, after: MessagesUsage): MessagesUsage {
+  return { ...joinUsage(before, after), ...keptCounters(before, after) }
+}
+
+const promptFields = [
+  'input_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'cache_creation',
+] as const
+
+/**
+ * The earlier values of fields whose later ones are smaller. The prompt is compared as a whole: a later event may say
+ * that tokens of the input came from the cache, and to keep the input as well would count them twice. So are rounds: the
+ * top level of the last event may count the last round alone.
+ */
+export function keptCounters(
+  before: MessagesUsage | undefined,
+  after: MessagesUsage,
+): Partial<MessagesUsage> {
+  if (before === undefined) return {}
+  const earlier = spentOf(before)
+  const later = spentOf(joinUsage(before, after))
+  const promptShrinks = promptOf(later) < promptOf(earlier)
+  const completionShrinks = later.completion < earlier.completion
+  const fields: (keyof MessagesUsage)[] = []
+  if (promptShrinks) fields.push(...promptFields)
+  if (completionShrinks) fields.push('output_tokens')
+  if (later.thinking < earlier.thinking) fields.push('output_tokens_details')
+  if ((promptShrinks || completionShrinks) && before.iterations !== undefined) fields.push('iterations')
+  return {
+    ...Object.fromEntries(fields.map((field) => [field, before[field]])),
+    ...keptSearches(before, after),
+  }
+}
+
+/** The fields of both. A split that is more than the later total would count what it has lost once more. */
+function joinUsage(before: MessagesUsage | undefined, after: MessagesUsage): MessagesUsage {
+  const split = before?.cache_creation
+  const written = counter(after.cache_creation_input_tokens)
+  if (split === undefined || written === undefined || after.cache_creation !== undefined)
+    return { ...before, ...after }
+  const long = Math.min(written, count(split.ephemeral_1h_input_tokens))
+  const short = Math.min(written - long, count(split.ephemeral_5m_input_tokens))
+  const cache_creation = { ephemeral_1h_input_tokens: long, ephemeral_5m_input_tokens: short }
+  return { ...before, ...after, cache_creation }
+}
+
+function keptSearches(
+  before: MessagesUsage,
+  { server_tool_use: later }: MessagesUsage,
+): Partial<MessagesUsage> {
+  const searches = count(before.server_tool_use?.web_search_requests)
+  if (later === undefined || count(later.web_search_requests) >= searches) return {}
+  return { server_tool_use: { ...later, web_search_requests: searches } }
+}
+
+/**
+ * The whole call in disjoint buckets. Server-side rounds (compaction, an advisor) are listed in `iterations`, and
+ * the top level leaves some of them out, so the sum of the rounds is what was consumed. Should the list be the
+ * shorter account, the top level holds.
+ */
+function usageOf(wire: MessagesUsage): Usage {
+  const spent = spentOf(wire)
+  const { thinking } = spent
+  const serviceTier = serviceTierOf(wire.service_tier)
+  const searches = count(wire.server_tool_use?.web_search_requests)
+  const rounds = wire.iterations?.length ?? 0
+  const usage: Usage = {
+    ...noUsage,
+    input: spent.input,
+    cacheRead: spent.cacheRead,
+    cacheWrite5m: spent.cacheWrite5m,
+    cacheWrite1h: spent.cacheWrite1h,
+    output: spent.completion - thinking,
+    reasoning: thinking,
+    toolCalls: searches > 0 ? { web_search: searches } : {},
+    ...(serviceTier && { serviceTier }),
+    ...(rounds > 1 && { rounds }),
+  }
+  return withUncounted(usage, {
+    prompt: counter(wire.input_tokens) ?? positive(promptOf(spent)),
+    completion: counter(wire.output_tokens) ?? positive(spent.completion),
+  })
+}
+
+/** What was consumed, with the thinking of all rounds. */
+function spentOf(wire: MessagesUsage): Buckets {
+  const top = bucketsOf(wire)
+  const rounds = (wire.iterations ?? []).map(bucketsOf)
+  const summed = rounds.reduce(add, emptyBuckets)
+  const spent = total(summed) >= total(top) && rounds.length > 0 ? summed : top
+  return { ...spent, thinking: Math.min(spent.completion, Math.max(summed.thinking, top.thinking)) }
+}
+
+function positive(tokens: number): number | undefined {
+  return tokens > 0 ? tokens : undefined
+}
+
+interface Buckets {
+  readonly input: number
+  readonly cacheRead: number
+  readonly cacheWrite5m: number
+  readonly cacheWrite1h: number
+  readonly completion: number
+  readonly thinking: number
+}
+
+const emptyBuckets: Buckets = {
+  input: 0,
+  cacheRead: 0,
+  cacheWrite5m: 0,
+  cacheWrite1h: 0,
+  completion: 0,
+  thinking: 0,
+}
+
+function bucketsOf(wire: WireCounters): Buckets {
+  const long = count(wire.cache_creation?.ephemeral_1h_input_tokens)
+  const short = count(wire.cache_creation?.ephemeral_5m_input_tokens)
+  // The total may have grown since the split was sent: the increase is attributed in the same way.
+  const written = Math.max(count(wire.cache_creation_input_tokens), long + short)
+  const onlyLong = long > 0 && short === 0
+  return {
+    input: count(wire.input_tokens),
+    cacheRead: count(wire.cache_read_input_tokens),
+    cacheWrite5m: onlyLong ? 0 : written - long,
+    cacheWrite1h: onlyLong ? written : long,
+    completion: count(wire.output_tokens),
+    thinking: count(wire.output_tokens_details?.thinking_tokens),
+  }
+}
+
+function add(a: Buckets, b: Buckets): Buckets {
+  return {
+    input: a.input + b.input,
+    cacheRead: a.cacheRead + b.cacheRead,
+    cacheWrite5m: a.cacheWrite5m + b.cacheWrite5m,
+    cacheWrite1h: a.cacheWrite1h + b.cacheWrite1h,
+    completion: a.completion + b.completion,
+    thinking: a.thinking + b.thinking,
+  }
+}
+
+function promptOf(buckets: Buckets): number {
+  return buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h
+}
+
+function total(buckets: Buckets): number {
+  return promptOf(buckets) + buckets.completion
+}
+
+// ---- faults ----------------------------------------------------------------------------------------------
 // Classifies errors of this protocol by HTTP status, error type and message.
 
 const kindOfType: Readonly<Record<string, FaultKind>> = {
