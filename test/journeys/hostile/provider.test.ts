@@ -30,7 +30,6 @@ import {
   streamHead,
   usageEvent,
   wholeStream,
-  type Wire,
 } from '../../support/scripted-provider.ts'
 
 /** What the client must see. */
@@ -56,12 +55,13 @@ interface Case {
 const words = 'The river runs.'
 const refused = (status: number, code: string): Expected => ({ kind: 'refused', status, code })
 const upstreamError = refused(502, 'upstream_error')
-const brokenOff = (code = 'upstream_error'): Expected => ({ kind: 'broken-off', code })
+const brokenOff = (): Expected => ({ kind: 'broken-off', code: 'upstream_error' })
 const counted = (prompt: number, completion_: number): Expected => ({
   kind: 'served',
   estimated: false,
   tokens: [prompt, completion_],
 })
+const estimated = { kind: 'served', estimated: true } as const
 const errorEvent = event({ error: { message: 'SECRET-DETAIL', type: 'server_error', code: null } })
 
 /** Sends these bytes and closes. */
@@ -80,451 +80,153 @@ const hangs =
   async (wire) => {
     for (const part of parts) await wire.write(part)
   }
-const resets =
-  (...parts: readonly (string | Uint8Array)[]): Script =>
-  async (wire) => {
-    for (const part of parts) await wire.write(part)
-    wire.reset()
-  }
 const withUsage = (usage: unknown): Script =>
   streams(manners.start, manners.words, manners.finish, usageEvent(usage), done)
 
-/** Resolves when the client of the call to this model has read all words: what breaks a connection waits for it. */
-const readers = new Map<string, PromiseWithResolvers<void>>()
-function readerOf(model: string): PromiseWithResolvers<void> {
-  const known = readers.get(model) ?? Promise.withResolvers<void>()
-  readers.set(model, known)
-  return known
-}
-const breaksAfterWords =
-  (how: (wire: Wire) => unknown): Script =>
-  async (wire) => {
-    for (const part of started) await wire.write(part)
-    await readerOf(String(wire.body['model'])).promise
-    await how(wire)
-  }
-
-/** Writes lines without an end until the gateway hangs up. */
-const endless =
-  (...first: readonly (string | Uint8Array)[]): Script =>
-  async (wire) => {
-    for (const part of first) await wire.write(part)
-    const piece = chunk('x'.repeat(65_536))
-    while (await wire.write(piece));
-  }
-
 const started = [streamHead, chunk(manners.start + manners.words)] as const
+const begun = manners.start + manners.words
+const ended = manners.finish + manners.usage + done
 const long = 'w'.repeat(1_000_000)
 /** JSON that parses, and that nobody could write again. */
-const abyss = '['.repeat(1_000_000) + ']'.repeat(1_000_000)
-const sprawl = `[${'{},'.repeat(500_000)}{}]`
+const abyss = `data: {"choices":[],"x":${'['.repeat(1_000_000) + ']'.repeat(1_000_000)}}\n\n`
+const sprawl = `data: {"choices":[],"x":[${'{},'.repeat(500_000)}{}]}\n\n`
+const json = (body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}) =>
+  sends(plain(200, 'application/json', body, headers))
+const gzipped = { 'content-encoding': 'gzip' }
+const elsewhere = { location: 'http://127.0.0.1:ATTACKER/v1/chat/completions' }
 
-/** Bodies that are no answer, streamed or whole. */
-const unreadable: readonly Case[] = [
-  {
-    name: 'a web page with 200',
-    script: sends(plain(200, 'text/html', '<html>SECRET-DETAIL</html>')),
-    expected: upstreamError,
-  },
-  {
-    name: 'JSON that is none',
-    script: sends(plain(200, 'application/json', '{"choices": [{]')),
-    expected: upstreamError,
-  },
-]
+/** Scripts by their names, of which the client must see the same. */
+const each = (expected: Expected, scripts: Readonly<Record<string, Script>>): readonly Case[] =>
+  Object.entries(scripts).map(([name, script]) => ({ name, script, expected }))
 
+// What every protocol may do at every moment, as falling silent or breaking off, is struck in chaos.test.ts.
 const streamCases: readonly Case[] = [
-  ...unreadable,
-  { name: 'an empty JSON body', script: sends(plain(200, 'application/json', '')), expected: upstreamError },
-  { name: 'an empty stream', script: streams(), expected: upstreamError },
-  { name: 'nothing but [DONE]', script: streams(done), expected: upstreamError },
-  {
-    name: 'a truncated JSON body',
-    script: sends(plain(200, 'application/json', completion(words, someUsage).slice(0, 90))),
-    expected: upstreamError,
-  },
-  { name: 'a role and the end', script: streams(manners.start), expected: upstreamError },
-  { name: 'a role and a reset', script: resets(streamHead, chunk(manners.start)), expected: upstreamError },
-  { name: 'an error as its first event', script: streams(errorEvent, done), expected: upstreamError },
-  {
-    name: 'an error after the role',
-    script: streams(manners.start, errorEvent, done),
-    expected: upstreamError,
-  },
-  {
-    name: 'a limit reached as its first event',
-    script: streams(event({ error: { message: 'slow down', code: 'rate_limit_exceeded' } })),
-    expected: refused(429, 'upstream_rate_limited'),
-  },
-  { name: 'events that are not JSON', script: streams('data: hello\n\n'), expected: upstreamError },
-  { name: 'an HTTP status without a body', script: sends(headOf(204, {})), expected: upstreamError },
-  { name: 'a status line that is none', script: sends('HELLO WORLD\r\n\r\n'), expected: upstreamError },
-  {
-    name: 'chunks with a broken length',
-    script: sends(streamHead, 'zz\r\nhello\r\n'),
-    expected: upstreamError,
-  },
-  {
-    name: 'a header of a megabyte',
-    script: sends(headOf(200, { 'x-bomb': 'a'.repeat(1_000_000) })),
-    expected: upstreamError,
-  },
-  { name: 'a connection closed without a word', script: (wire) => wire.end(), expected: upstreamError },
-  { name: 'a connection reset without a word', script: (wire) => wire.reset(), expected: upstreamError },
-  { name: 'silence before the headers', script: () => undefined, expected: refused(504, 'upstream_timeout') },
-  {
-    name: 'silence after the headers',
-    script: hangs(streamHead),
-    expected: refused(504, 'upstream_timeout'),
-  },
-  {
-    name: 'silence after the role',
-    script: hangs(streamHead, chunk(manners.start)),
-    expected: refused(504, 'upstream_timeout'),
-  },
-  {
-    name: 'a line without end from the start',
-    script: endless(streamHead, chunk('data: {"choices":"')),
-    expected: upstreamError,
-  },
-
-  {
-    name: 'a stream cut in its middle',
-    script: streams(manners.start, manners.words),
-    expected: brokenOff(),
-  },
-  {
-    name: 'a [DONE] before any finish',
-    script: streams(manners.start, manners.words, done),
-    expected: brokenOff(),
-  },
-  {
-    name: 'a [DONE] before any finish and silence',
-    script: hangs(...started, chunk(done)),
-    expected: brokenOff(),
-  },
-  {
-    name: 'an error beside the first words and silence',
-    script: hangs(streamHead, chunk(manners.start + manners.words + errorEvent)),
-    expected: brokenOff(),
-  },
-  {
-    name: 'half an event and the end',
-    script: streams(manners.start, manners.words, 'data: {"choices":[{"ind'),
-    expected: brokenOff(),
-  },
-  {
-    name: 'a reset in its middle',
-    script: breaksAfterWords((wire) => wire.reset()),
-    expected: brokenOff(),
-  },
-  {
-    name: 'an error in its middle',
-    script: streams(manners.start, manners.words, errorEvent),
-    expected: brokenOff(),
-  },
-  {
-    name: 'an event that is not JSON in its middle',
-    script: streams(manners.start, manners.words, 'data: oops\n\n', manners.finish, done),
-    expected: brokenOff(),
-  },
-  {
-    name: 'an event that nests a million deep, at its start',
-    script: streams(`data: {"choices":[],"x":${abyss}}\n\n`, wholeStream),
-    expected: upstreamError,
-  },
-  {
-    name: 'an event that nests a million deep, in its middle',
-    script: streams(manners.start, manners.words, `data: {"choices":[],"x":${abyss}}\n\n`, manners.finish),
-    expected: brokenOff(),
-  },
-  {
-    name: 'an event of half a million objects in its middle',
-    script: streams(manners.start, manners.words, `data: {"choices":[],"x":${sprawl}}\n\n`, manners.finish),
-    expected: brokenOff(),
-  },
-  { name: 'silence in its middle', script: hangs(...started), expected: brokenOff('upstream_timeout') },
-  {
-    name: 'a line without end in its middle',
-    script: endless(...started, chunk('data: {"choices":"')),
-    expected: brokenOff(),
-  },
-  {
-    name: 'a broken chunk in its middle',
-    script: breaksAfterWords((wire) => wire.write('zz\r\n')),
-    expected: brokenOff(),
-  },
-
-  { name: 'good manners', script: streams(wholeStream), expected: counted(12, 4) },
-  {
-    name: 'a finish without [DONE]',
-    script: streams(manners.start, manners.words, manners.finish, manners.usage),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'more after [DONE]',
-    script: streams(
+  ...each(upstreamError, {
+    'JSON that is none': json('{"choices": [{]'),
+    'a truncated JSON body': json(completion(words, someUsage).slice(0, 90)),
+    'nothing but [DONE]': streams(done),
+    'a role and the end': streams(manners.start),
+    'an error after the role': streams(manners.start, errorEvent, done),
+    'an HTTP status without a body': sends(headOf(204, {})),
+    'a header of a megabyte': sends(headOf(200, { 'x-bomb': 'a'.repeat(1_000_000) })),
+    'an event that nests a million deep, at its start': streams(abyss, wholeStream),
+  }),
+  ...each(refused(429, 'upstream_rate_limited'), {
+    'a limit reached as its first event': streams(event({ error: { code: 'rate_limit_exceeded' } })),
+  }),
+  ...each(refused(504, 'upstream_timeout'), {
+    'silence after the role': hangs(streamHead, chunk(manners.start)),
+  }),
+  ...each(brokenOff(), {
+    'a [DONE] before any finish': streams(begun, done),
+    'a [DONE] before any finish and silence': hangs(...started, chunk(done)),
+    'an error beside the first words and silence': hangs(streamHead, chunk(begun + errorEvent)),
+    'an event that nests a million deep, in its middle': streams(begun, abyss, manners.finish),
+    'an event of half a million objects in its middle': streams(begun, sprawl, manners.finish),
+  }),
+  ...each(counted(12, 4), {
+    'good manners': streams(wholeStream),
+    'a finish without [DONE]': streams(begun, manners.finish, manners.usage),
+    'more after [DONE]': streams(
       wholeStream,
       delta({ content: ' AND MORE' }),
       usageEvent({ prompt_tokens: 999, completion_tokens: 999 }),
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'no usage',
-    script: streams(manners.start, manners.words, manners.finish, done),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'lines that end in CRLF',
-    script: streams(wholeStream.replaceAll('\n', '\r\n')),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'one byte at a time',
-    script: sends(
+    'lines that end in CRLF': streams(wholeStream.replaceAll('\n', '\r\n')),
+    'one byte at a time': sends(
       streamHead,
       ...[...Buffer.from(wholeStream)].map((byte) => chunk(Uint8Array.of(byte))),
       lastChunk,
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'an event of a megabyte',
-    script: streams(manners.start, delta({ content: long }), manners.finish, manners.usage, done),
-    expected: { kind: 'served', estimated: false, content: long },
-  },
-  {
-    name: 'a stream that calls itself plain text',
-    script: sends(plain(200, 'text/plain', wholeStream)),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'a stream that calls itself nothing',
-    script: sends(headOf(200, {}), wholeStream),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'a stream that was compressed unasked',
-    script: sends(plain(200, 'text/event-stream', gzipSync(wholeStream), { 'content-encoding': 'gzip' })),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'plain JSON where a stream was asked for',
-    script: sends(plain(200, 'application/json', completion(words, someUsage))),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'comments and unknown event names',
-    script: streams(': hello\n\n', 'event: ping\ndata: {}\n\n', wholeStream),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'events without data',
-    script: streams(
-      'data:\n\n',
-      manners.start,
-      manners.words,
-      'data: \n\n',
-      manners.finish,
-      manners.usage,
-      done,
+    'a stream that calls itself plain text': sends(plain(200, 'text/plain', wholeStream)),
+    'a stream that calls itself nothing': sends(headOf(200, {}), wholeStream),
+    'a stream that was compressed unasked': sends(
+      plain(200, 'text/event-stream', gzipSync(wholeStream), gzipped),
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'a blank behind its [DONE]',
-    script: streams(manners.start, manners.words, manners.finish, manners.usage, 'data: [DONE] \n\n'),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'a choice that nobody asked for',
-    script: streams(
+    'plain JSON where a stream was asked for': json(completion(words, someUsage)),
+    'comments and unknown event names': streams(': hello\n\n', 'event: ping\ndata: {}\n\n', wholeStream),
+    'events without data': streams('data:\n\n', begun, 'data: \n\n', ended),
+    'a blank behind its [DONE]': streams(begun, manners.finish, manners.usage, 'data: [DONE] \n\n'),
+    'a choice that nobody asked for': streams(
       manners.start,
       delta({ content: 'x' }, 'stop', 1e9),
       manners.words,
-      manners.finish,
-      manners.usage,
-      done,
+      ended,
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'a key __proto__ in its events',
-    script: streams(
+    'a key __proto__ in its events': streams(
       manners.start,
       event(
         '{"id":"a","__proto__":{"isAdmin":true},"choices":[{"index":0,"delta":{"content":"The river runs.","__proto__":{"content":"!"}},"finish_reason":null}]}',
       ),
-      manners.finish,
-      manners.usage,
-      done,
+      ended,
     ),
-    expected: counted(12, 4),
-  },
-
-  {
-    name: 'more cached than prompt tokens',
-    script: withUsage({
-      prompt_tokens: 12,
-      completion_tokens: 4,
+    'more cached than prompt tokens': withUsage({
+      ...someUsage,
       prompt_tokens_details: { cached_tokens: 50 },
     }),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'negative counters',
-    script: withUsage({ prompt_tokens: -12, completion_tokens: -4, total_tokens: -16 }),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'counters as strings',
-    script: withUsage({ prompt_tokens: '12', completion_tokens: '4' }),
-    expected: { kind: 'served', estimated: true },
-  },
-  { name: 'usage null', script: withUsage(null), expected: { kind: 'served', estimated: true } },
-  { name: 'usage as a list', script: withUsage([]), expected: { kind: 'served', estimated: true } },
-  {
-    name: 'counters, and then counters of zero',
-    script: streams(
-      manners.start,
-      manners.words,
+    'counters, and then counters of zero': streams(
+      begun,
       manners.finish,
       manners.usage,
       usageEvent({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }),
       done,
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'counters, and then one of them',
-    script: streams(
-      manners.start,
-      manners.words,
+    'counters, and then one of them': streams(
+      begun,
       manners.finish,
       manners.usage,
       usageEvent({ prompt_tokens: 12 }),
       done,
     ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'counters of zero',
-    script: withUsage({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'a completion of zero',
-    script: withUsage({ prompt_tokens: 12, completion_tokens: 0, total_tokens: 12 }),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'a prompt of millions',
-    script: withUsage({ prompt_tokens: 9_000_000, completion_tokens: 4, total_tokens: 9_000_004 }),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'a completion of millions',
-    script: withUsage({ prompt_tokens: 12, completion_tokens: 2_900_000, total_tokens: 2_900_012 }),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'searches that nobody asked for',
-    script: withUsage({
-      prompt_tokens: 12,
-      completion_tokens: 4,
-      total_tokens: 16,
-      server_tool_use: { web_search_requests: 900 },
-    }),
-    expected: { kind: 'served', estimated: true, tokens: [12, 4] },
-  },
+  }),
+  ...each(estimated, {
+    'no usage': streams(begun, manners.finish, done),
+    'negative counters': withUsage({ prompt_tokens: -12, completion_tokens: -4, total_tokens: -16 }),
+    'counters as strings': withUsage({ prompt_tokens: '12', completion_tokens: '4' }),
+    'usage null': withUsage(null),
+    'usage as a list': withUsage([]),
+    'a completion of zero': withUsage({ prompt_tokens: 12, completion_tokens: 0, total_tokens: 12 }),
+    'a completion of millions': withUsage({ prompt_tokens: 12, completion_tokens: 2_900_000 }),
+  }),
+  ...each(
+    { ...estimated, tokens: [12, 4] },
+    {
+      'searches that nobody asked for': withUsage({
+        ...someUsage,
+        server_tool_use: { web_search_requests: 900 },
+      }),
+    },
+  ),
+  ...each(
+    { kind: 'served', estimated: false, content: long },
+    {
+      'an event of a megabyte': streams(manners.start, delta({ content: long }), ended),
+    },
+  ),
 ]
 
 const wholeCases: readonly Case[] = [
-  {
-    name: 'that nests a million deep',
-    script: sends(
-      plain(200, 'application/json', completion(words, someUsage).replace('{', `{"x":${abyss},`)),
+  ...each(upstreamError, {
+    'JSON that is none': json('{"choices": [{]'),
+    'that nests a million deep': json(
+      completion(words, someUsage).replace('{', `{${abyss.slice('data: {"choices":[],'.length, -3)},`),
     ),
-    expected: upstreamError,
-  },
-  ...unreadable,
-  { name: 'an empty body', script: sends(plain(200, 'application/json', '')), expected: upstreamError },
-  {
-    name: 'JSON of another shape',
-    script: sends(plain(200, 'application/json', '{"hello":"world"}')),
-    expected: upstreamError,
-  },
-  { name: 'an array', script: sends(plain(200, 'application/json', '[]')), expected: upstreamError },
-  { name: 'null', script: sends(plain(200, 'application/json', 'null')), expected: upstreamError },
-  {
-    name: 'a truncated body',
-    script: sends(plain(200, 'application/json', completion(words, someUsage).slice(0, 90))),
-    expected: upstreamError,
-  },
-  {
-    name: 'a body shorter than announced',
-    script: resets(
-      headOf(200, { 'content-type': 'application/json', 'content-length': '5000' }),
-      completion(words, someUsage),
-    ),
-    expected: upstreamError,
-  },
-  {
-    name: 'an error with 200',
-    script: sends(plain(200, 'application/json', '{"error":{"message":"SECRET-DETAIL"}}')),
-    expected: upstreamError,
-  },
-  {
-    name: 'a redirect',
-    script: sends(
-      plain(302, 'text/plain', '', { location: 'http://127.0.0.1:ATTACKER/v1/chat/completions' }),
-    ),
-    expected: upstreamError,
-  },
-  {
-    name: 'a body of 25 MB',
-    script: sends(plain(200, 'application/json', completion('w'.repeat(25_000_000), someUsage))),
-    expected: upstreamError,
-  },
-  {
-    name: 'a compressed body of 100 MB',
-    script: sends(
-      plain(200, 'application/json', gzipSync(Buffer.alloc(100_000_000, 0x20)), {
-        'content-encoding': 'gzip',
-      }),
-    ),
-    expected: upstreamError,
-  },
-  { name: 'silence before the headers', script: () => undefined, expected: refused(504, 'upstream_timeout') },
-  {
-    name: 'silence within the body',
-    script: hangs(headOf(200, { 'content-type': 'application/json', 'content-length': '5000' }), '{"id":'),
-    expected: refused(504, 'upstream_timeout'),
-  },
-  { name: 'a reset before the headers', script: (wire) => wire.reset(), expected: upstreamError },
-  {
-    name: 'good manners',
-    script: sends(plain(200, 'application/json', completion(words, someUsage))),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'no usage',
-    script: sends(plain(200, 'application/json', completion(words, undefined))),
-    expected: { kind: 'served', estimated: true },
-  },
-  {
-    name: 'a compressed body',
-    script: sends(
-      plain(200, 'application/json', gzipSync(completion(words, someUsage)), { 'content-encoding': 'gzip' }),
-    ),
-    expected: counted(12, 4),
-  },
-  {
-    name: 'JSON that calls itself plain text',
-    script: sends(plain(200, 'text/plain', completion(words, someUsage))),
-    expected: counted(12, 4),
-  },
+    'an empty body': json(''),
+    'JSON of another shape': json('{"hello":"world"}'),
+    'an array': json('[]'),
+    null: json('null'),
+    'a truncated body': json(completion(words, someUsage).slice(0, 90)),
+    'an error with 200': json('{"error":{"message":"SECRET-DETAIL"}}'),
+    'a redirect': sends(plain(302, 'text/plain', '', elsewhere)),
+    'a body of 25 MB': json(completion('w'.repeat(25_000_000), someUsage)),
+    'a compressed body of 100 MB': json(gzipSync(Buffer.alloc(100_000_000, 0x20)), gzipped),
+  }),
+  ...each(estimated, { 'no usage': json(completion(words, undefined)) }),
+  ...each(counted(12, 4), {
+    'good manners': json(completion(words, someUsage)),
+    'a compressed body': json(gzipSync(completion(words, someUsage)), gzipped),
+    'JSON that calls itself plain text': sends(plain(200, 'text/plain', completion(words, someUsage))),
+  }),
 ]
 
 const idOf = ({ name }: Case, kind: string) => `${kind}-${name.replace(/[^a-z0-9]+/gi, '-')}`
@@ -566,10 +268,9 @@ afterAll(async () => {
 })
 
 function call(model: string, stream: boolean, options: CallOptions = {}): Promise<Answer> {
-  const onText = (text: string) => void (text.includes('runs.') && readerOf(model).resolve())
   const messages = [{ role: 'user', content: 'Where does the river run?' }]
   const usage = stream ? { stream: true, stream_options: { include_usage: true } } : {}
-  return post(weir, { model: `lab/${model}`, messages, max_tokens: 500, ...usage }, { onText, ...options })
+  return post(weir, { model: `lab/${model}`, messages, max_tokens: 500, ...usage }, options)
 }
 
 /** What every answer must keep, whatever the provider did; then what this one must. */
@@ -627,7 +328,7 @@ describe('a stream (G11, S20, S21)', () => {
 
   test('that gave its finish reason has finished, whatever comes after', async () => {
     const before = Number((await restingCredits(weir)).total_used)
-    await expectOutcome(await call('finish-and-silence', true), { kind: 'served', estimated: true }, before)
+    await expectOutcome(await call('finish-and-silence', true), estimated, before)
   })
 })
 
@@ -653,7 +354,7 @@ describe('a provider', () => {
 
   test('that counts 10^30 tokens is not believed: the answer is charged as we count it', async () => {
     const before = Number((await restingCredits(weir)).total_used)
-    await expectOutcome(await call('absurd', true), { kind: 'served', estimated: true }, before)
+    await expectOutcome(await call('absurd', true), estimated, before)
   })
 })
 
