@@ -63,7 +63,11 @@ describe('recorded requests', () => {
   test('are enough to say something', () => expect(known.length).toBeGreaterThanOrEqual(18))
 
   test.each(known.map((one) => [one.id, one] as const))('%s is what lowering makes', (_, one) => {
-    const { body } = parseChat.lower(asClient(one.request!), target({ model: String(one.request!.model) }))
+    const { body, path } = parseChat.lower(
+      asClient(one.request!),
+      target({ model: String(one.request!.model) }),
+    )
+    expect(path).toBe('/chat')
     expect(plain(body)).toEqual(plain({ stream: false, ...one.request! }))
   })
 })
