@@ -211,24 +211,16 @@ describe('a model id', () => {
 
 describe('a credential (S1, S12, S26)', () => {
   const metacharacters = [
+    ...`% _ * $(id) {{7*7}} ../../etc/passwd <script> admin"-- )`.split(' '),
     "' OR 1=1--",
     '" OR ""="',
     "'; DROP TABLE api_key;--",
-    '%',
-    '_',
     '\\',
-    '*',
     '${jndi:ldap://x}',
-    '$(id)',
-    '{{7*7}}',
-    '../../etc/passwd',
-    '<script>',
     "1' AND SLEEP(5)--",
-    'admin"--',
     '${{x}}',
     '\u00e9',
     '\tx',
-    ')',
     "')) UNION SELECT 1,2--",
   ]
 
