@@ -222,18 +222,6 @@ describe('refunds', () => {
     await expectPrinted(weir, 'refund_exceeds')
     await sound(weir)
   })
-
-  test('that come before their payment take effect with it, and when they are told again', async () => {
-    const anna = await payer()
-    const { id, payment } = await paidTopUp(anna)
-    const early = razorpay.refunded(payment, 50_000)
-    expect(await deliver(weir, early)).toMatchObject({ status: 200, json: { outcome: 'waiting' } })
-    await deliver(weir, razorpay.paid(payment))
-    expect(await anna.topUp(id)).toMatchObject({ state: 'refunded' })
-    expect(await deliver(weir, early)).toMatchObject({ status: 200, json: { outcome: 'applied' } })
-    expect(await anna.purchased()).toBe('0')
-    await sound(weir)
-  })
 })
 
 describe('a dispute', () => {
@@ -248,29 +236,6 @@ describe('a dispute', () => {
     await deliver(weir, razorpay.disputed(payment, 'created', 'disp_won'))
     expect(await anna.topUp(id)).toMatchObject({ state: 'credited' })
     expect(await anna.purchased()).toBe('5.617030837499')
-    await sound(weir)
-  })
-
-  test('that is lost takes the credit', async () => {
-    const anna = await payer()
-    const { id, payment } = await credited(anna)
-    await credited(anna, '100')
-    for (let again = 0; again < 2; again++) {
-      await deliver(weir, razorpay.disputed(payment, 'created', 'disp_lost'))
-      await deliver(weir, razorpay.disputed(payment, 'lost', 'disp_lost'))
-    }
-    expect(await anna.topUp(id)).toMatchObject({ state: 'refunded', refunded: '500' })
-    expect(await anna.purchased()).toBe('1.123406167499')
-    await sound(weir)
-  })
-
-  test('whose end comes first is over', async () => {
-    const anna = await payer()
-    const { id, payment } = await credited(anna)
-    await deliver(weir, razorpay.disputed(payment, 'lost', 'disp_reversed', 20_000))
-    await deliver(weir, razorpay.disputed(payment, 'created', 'disp_reversed', 20_000))
-    expect(await anna.topUp(id)).toMatchObject({ state: 'refunded_part', refunded: '200' })
-    expect(await anna.purchased()).toBe('3.3702185025')
     await sound(weir)
   })
 })
