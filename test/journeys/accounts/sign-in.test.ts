@@ -1,7 +1,7 @@
 // Accounts as people use them: opened, signed in to, proven, given up; and what strangers cannot do with them.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { getAs, runJson } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
@@ -15,11 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => weir.stop())
 
-async function cli(...args: string[]): Promise<Record<string, unknown>> {
-  const { code, stdout, stderr } = await weir.command(...args, '--json')
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout) as Record<string, unknown>
-}
+const cli = (...args: string[]) => runJson(weir, ...args)
 
 /** Opens an account and signs in to it. */
 async function member(name: string): Promise<ConsoleClient> {
@@ -437,24 +433,6 @@ test('S24 passwords cannot be tried out, by one after another or all at once', a
   // Another address is not locked out by it.
   await member('paula')
 })
-
-test('a thousand sign-ins at once are answered or told to wait, and a call goes on beside them', async () => {
-  await member('quinn')
-  const email = 'quinn@example.org'
-  const signIns = Array.from({ length: 1_000 }, (_, at) =>
-    new ConsoleClient(weir).post(
-      'sign-in',
-      at % 2 === 0 ? { email, password } : { email: `no-${at}@example.org`, password },
-    ),
-  )
-  const call = await postAs(`${weir.baseUrl}/chat/completions`, weir.key, {
-    model: 'sim/echo',
-    messages: [{ role: 'user', content: 'Hello' }],
-  })
-  expect(call.status).toBe(200)
-  const statuses = (await Promise.all(signIns)).map(({ status }) => status)
-  expect(new Set(statuses)).toEqual(new Set([200, 401, 429]))
-}, 30_000)
 
 test('S25 whether an address has an account is told by no answer', async () => {
   await member('rosa')

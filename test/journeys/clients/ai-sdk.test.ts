@@ -8,6 +8,7 @@ import { type LanguageModel, streamText } from 'ai'
 import OpenAI from 'openai'
 import { type Lab, startLab } from '../../chat/lab.ts'
 import { type Script, type ScriptedProvider, startScriptedProvider } from '../../support/scripted-provider.ts'
+import { failure } from '../../support/call-gateway.ts'
 
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n'
 const chunk = (delta: object, finish_reason: string | null = null) =>
@@ -100,10 +101,7 @@ describe('openai', () => {
     const reading = (async () => {
       for await (const { choices } of stream) seen.push(...choices.map(({ finish_reason }) => finish_reason))
     })()
-    const thrown = await reading.then(
-      () => undefined,
-      (error: unknown) => error,
-    )
+    const thrown = await failure(reading)
     expect(thrown).toBeInstanceOf(OpenAI.APIError)
     expect(seen.at(-1) as string).toBe('error')
   })
