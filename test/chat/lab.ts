@@ -103,12 +103,20 @@ function offer(written: string): Settings {
   return { provider: written.slice(0, at), upstream: written.slice(at + 1), price }
 }
 
+/** Asks until it holds, for at most `ms`; throws when it never does. */
+export async function until(holds: () => boolean, ms?: number): Promise<boolean>
 /** Asks until it is so, for at most `ms`; throws with the last answer when it never is. */
 export async function until<T>(
   ask: () => T | Promise<T>,
   isSo: (answer: T) => boolean,
-  ms = 20_000,
+  ms?: number,
+): Promise<T>
+export async function until<T>(
+  ask: () => T | Promise<T>,
+  given: number | ((answer: T) => boolean) = Boolean,
+  limit = 20_000,
 ): Promise<T> {
+  const [isSo, ms] = typeof given === 'number' ? [Boolean, given] : [given, limit]
   const deadline = performance.now() + ms
   for (;;) {
     const answer = await ask()

@@ -180,11 +180,9 @@ export async function accountWith(
   grants: Readonly<Record<string, string>>,
   ...rights: string[]
 ): Promise<{ key: string; keyId: string }> {
-  expect(await weir.command('accounts', 'create', '--email', email, '--json')).toMatchObject({ code: 0 })
-  for (const [pool, usd] of Object.entries(grants)) {
-    const grant = ['credits', 'grant', '--account', email, '--pool', pool, '--usd', usd, '--json']
-    expect(await weir.command(...grant)).toMatchObject({ code: 0 })
-  }
+  await runJson(weir, 'accounts', 'create', '--email', email)
+  for (const [pool, usd] of Object.entries(grants))
+    await runJson(weir, 'credits', 'grant', '--account', email, '--pool', pool, '--usd', usd)
   return keyFor(weir, email, ...rights)
 }
 
@@ -193,10 +191,26 @@ export async function keyFor(
   email: string,
   ...rights: string[]
 ): Promise<{ key: string; keyId: string }> {
-  const made = await weir.command('keys', 'create', '--account', email, ...rights, '--json')
-  expect(made).toMatchObject({ code: 0 })
-  const { key, id } = JSON.parse(made.stdout) as { key: string; id: string }
-  return { key, keyId: id }
+  const made = await runJson(weir, 'keys', 'create', '--account', email, ...rights)
+  return { key: String(made['key']), keyId: String(made['id']) }
+}
+
+/** What a call throws; undefined where it does not. Promises of clients are of a kind that `expect().rejects` cannot read. */
+export function failure(call: PromiseLike<unknown>): Promise<unknown> {
+  return Promise.resolve(call).then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}
+
+/** What a command prints as JSON, run beside the gateway; it must succeed. */
+export async function runJson<T = Readonly<Record<string, unknown>>>(
+  weir: Pick<ServedWeir, 'command'>,
+  ...args: string[]
+): Promise<T> {
+  const { code, stdout, stderr } = await weir.command(...args, '--json')
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout) as T
 }
 
 /** The ledger proves itself; on a failure the assertion shows what it said. */

@@ -1,7 +1,9 @@
 // A browser as far as the console's API can tell: it keeps the cookie, and says which page asks.
 
+import { expect } from 'bun:test'
 import { expectDocumented } from './documented-answers.ts'
-import type { RunningWeir } from './run-weir.ts'
+import { runJson } from './call-gateway.ts'
+import type { ServedWeir } from './run-weir.ts'
 import type { SessionView } from '../../src/http/console/answers.ts'
 
 export interface ConsoleAnswer {
@@ -19,11 +21,11 @@ export interface SendOptions {
 }
 
 export class ConsoleClient {
-  readonly #weir: Pick<RunningWeir, 'origin' | 'port'>
+  readonly #weir: Pick<ServedWeir, 'origin' | 'port'>
   /** `name=value` as the gateway has set it last; empty when it was taken away. */
   cookie = ''
 
-  constructor(weir: Pick<RunningWeir, 'origin' | 'port'>) {
+  constructor(weir: Pick<ServedWeir, 'origin' | 'port'>) {
     this.#weir = weir
   }
 
@@ -70,4 +72,15 @@ export class ConsoleClient {
   async follow(url: string): Promise<ConsoleAnswer> {
     return this.post('link', { token: new URL(url).hash.slice(1) })
   }
+}
+
+/** Signed in by the link that the operator's command prints. */
+export async function signedIn(
+  weir: Pick<ServedWeir, 'origin' | 'port' | 'command'>,
+  email: string,
+): Promise<ConsoleClient> {
+  const client = new ConsoleClient(weir)
+  const { url } = await runJson(weir, 'accounts', 'link', '--account', email)
+  expect((await client.follow(String(url))).status).toBe(200)
+  return client
 }

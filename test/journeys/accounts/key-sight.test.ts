@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { until } from '../../chat/lab.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { runJson } from '../../support/call-gateway.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -22,11 +23,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
   const keys: Record<string, { readonly id: string; readonly key: string }> = {}
   let session: string
 
-  async function command(...args: string[]): Promise<Json> {
-    const { code, stdout, stderr } = await weir.command(...args, '--json')
-    expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
-    return JSON.parse(stdout) as Json
-  }
+  const command = (...args: string[]) => runJson(weir, ...args)
 
   async function ask(
     who: string,

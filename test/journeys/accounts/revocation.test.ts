@@ -2,7 +2,7 @@
 // and once whoever ended it has the answer, no process serves another, however often the key was just used.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { codeIn, type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
@@ -54,11 +54,7 @@ describe.each([
     paced.stop()
   })
 
-  async function command<Result>(...given: string[]): Promise<Result> {
-    const { code, stdout, stderr } = await lab.weir.command(...given, '--json')
-    expect([code, stderr]).toEqual([0, ''])
-    return JSON.parse(stdout) as Result
-  }
+  const command = <Result>(...given: string[]) => runJson<Result>(lab.weir, ...given)
 
   async function admin(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
     const response = await fetch(`${lab.weir.origin}/admin/v1/${path}`, {
@@ -117,10 +113,7 @@ describe.each([
   async function whole(secret: string, path?: string): Promise<Promise<Response>[]> {
     const before = mock.bill.length
     const answer = post(secret, { model: 'mock/hang' }, path)
-    await until(
-      () => mock.bill.length,
-      (calls) => calls > before,
-    )
+    await until(() => mock.bill.length > before)
     return [answer]
   }
 

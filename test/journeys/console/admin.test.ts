@@ -5,8 +5,8 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { adminRoutes, consoleRoutes as routes } from '../../../src/http/console/api.ts'
 import { until } from '../../chat/lab.ts'
-import { accountWith, post, getAs } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { accountWith, post, getAs, runJson } from '../../support/call-gateway.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -22,18 +22,7 @@ let annaId: string
 let operator: ConsoleClient
 let user: ConsoleClient
 
-async function command(...args: string[]): Promise<Json> {
-  const { code, stdout, stderr } = await weir.command(...args, '--json')
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout) as Json
-}
-
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const client = new ConsoleClient(weir)
-  const { url } = await command('accounts', 'link', '--account', email)
-  expect((await client.follow(String(url))).status).toBe(200)
-  return client
-}
+const command = (...args: string[]) => runJson(weir, ...args)
 
 async function admin(method: string, path: string, body?: unknown, key = management) {
   const response = await fetch(`${weir.origin}/admin/v1/${path}`, {
@@ -59,8 +48,8 @@ beforeAll(async () => {
   management = await managementKey()
   anna = await accountWith(weir, 'anna@example.org', { purchased: '1' })
   annaId = String((await command('accounts', 'show', 'anna@example.org'))['id'])
-  operator = await signedIn('owner@localhost')
-  user = await signedIn('anna@example.org')
+  operator = await signedIn(weir, 'owner@localhost')
+  user = await signedIn(weir, 'anna@example.org')
 }, 30_000)
 afterAll(() => weir?.stop())
 
@@ -119,7 +108,7 @@ describe('an operator', () => {
     expect((await post(weir, chat, { key: anna.key })).status).toBe(403)
     expect(await admin('POST', `accounts/${annaId}/resume`, {})).toMatchObject({ json: { suspended: false } })
     expect((await post(weir, chat, { key: anna.key })).status).toBe(200)
-    user = await signedIn('anna@example.org')
+    user = await signedIn(weir, 'anna@example.org')
   })
 
   test('sees the calls and the usage of everybody, and proves the ledger', async () => {
@@ -172,7 +161,7 @@ describe('an operator', () => {
       const grant = { pool: 'purchased', usd: '0.01', note: `grant ${nth}` }
       expect((await admin('POST', `accounts/${String(json['id'])}/grant`, grant)).status).toBe(200)
     }
-    const { cookie } = await signedIn(email)
+    const { cookie } = await signedIn(weir, email)
     const response = await fetch(`${weir.origin}/console/api/credits/history.csv`, { headers: { cookie } })
     expect(response.headers.get('content-disposition')).toContain('credits.csv')
     const [heading, ...lines] = (await response.text()).trimEnd().split('\r\n')
@@ -299,7 +288,7 @@ describe('a management key', () => {
     expect(apiKey.json['id']).not.toBe(made['id'])
     await command('accounts', 'create', '--email', 'olga@example.org')
     await command('accounts', 'role', 'olga@example.org', 'operator')
-    const olga = await signedIn('olga@example.org')
+    const olga = await signedIn(weir, 'olga@example.org')
     expect(await olga.post(path, wanted)).toMatchObject({ status: 201 })
     await command('accounts', 'role', 'olga@example.org', 'user')
     // A revoked key still stands for its request. What was refused has made nothing: it can be corrected.
@@ -339,7 +328,7 @@ describe('a management key', () => {
       json: { error },
     })
     await command('accounts', 'resume', 'anna@example.org')
-    const anna = await signedIn('anna@example.org')
+    const anna = await signedIn(weir, 'anna@example.org')
     const atOnce = await Promise.all([
       operator.post(`admin/accounts/${annaId}/role`, { role: 'user' }),
       anna.post(`admin/accounts/${owner}/role`, { role: 'user' }),
@@ -348,14 +337,14 @@ describe('a management key', () => {
     expect(atOnce.map(({ status }) => status).toSorted()[1]).not.toBe(200)
     await command('accounts', 'role', owner, 'operator')
     await command('accounts', 'role', 'anna@example.org', 'user')
-    operator = await signedIn('owner@localhost')
-    user = await signedIn('anna@example.org')
+    operator = await signedIn(weir, 'owner@localhost')
+    user = await signedIn(weir, 'anna@example.org')
   })
 
   test('a session and a link of a user do not become those of an operator', async () => {
     const email = 'promoted@example.org'
     const { id } = await command('accounts', 'create', '--email', email)
-    const before = await signedIn(email)
+    const before = await signedIn(weir, email)
     expect(await before.get('session')).toMatchObject({ json: { role: 'user' } })
     const link = await admin('POST', `accounts/${String(id)}/link`, {})
     const role = (wanted: string) => operator.post(`admin/accounts/${String(id)}/role`, { role: wanted })

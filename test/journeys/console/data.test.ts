@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { admissionRules } from '../../../src/http/console/requests.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { accountWith, keyFor, post } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 
 // Most tests run commands of their own, each a start of the program.
 setDefaultTimeout(30_000)
@@ -17,13 +17,6 @@ let annas: { key: string; keyId: string }
 type Json = Readonly<Record<string, unknown>>
 type Rows = { data: Json[]; has_more: boolean; next_cursor: string | null }
 
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const { stdout } = await lab.weir.command('accounts', 'link', '--account', email, '--json')
-  const client = new ConsoleClient(lab.weir)
-  expect((await client.follow((JSON.parse(stdout) as { url: string }).url)).status).toBe(200)
-  return client
-}
-
 async function rows(client: ConsoleClient, path: string): Promise<Rows> {
   const { status, json } = await client.get(path)
   expect(status).toBe(200)
@@ -33,8 +26,8 @@ async function rows(client: ConsoleClient, path: string): Promise<Rows> {
 beforeAll(async () => {
   lab = await startLab({ providers: {}, models: {}, settings: { local_servers: { discover: false } } })
   annas = await accountWith(lab.weir, 'anna@example.org', { purchased: '2' })
-  owner = await signedIn('owner@localhost')
-  anna = await signedIn('anna@example.org')
+  owner = await signedIn(lab.weir, 'owner@localhost')
+  anna = await signedIn(lab.weir, 'anna@example.org')
   for (let n = 0; n < 3; n++) await post(lab.weir, chat('sim/echo'), { key: annas.key })
   await post(lab.weir, chat('sim/error-500'), { key: annas.key })
   await until(
@@ -124,7 +117,7 @@ describe('requests', () => {
 describe('why it was refused', () => {
   test('the rule that fired, the figures of that moment, and what would change it', async () => {
     const poor = await accountWith(lab.weir, 'poor@example.org', { purchased: '0.000001' })
-    const client = await signedIn('poor@example.org')
+    const client = await signedIn(lab.weir, 'poor@example.org')
     const { requestId } = await post(lab.weir, chat('sim/echo'), { key: poor.key })
     await until(
       () => rows(client, 'requests'),

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openStore } from '../../../src/store/open.ts'
 import { accountWith, eventually, postAs, getAs } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -12,16 +12,9 @@ let client: ConsoleClient
 beforeAll(async () => {
   weir = await serveWeir({ config: 'local_servers: { discover: false }' })
   await accountWith(weir, 'anna@example.org', { purchased: '5' })
-  client = await signedIn('anna@example.org')
+  client = await signedIn(weir, 'anna@example.org')
 })
 afterAll(() => weir.stop())
-
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const { stdout } = await weir.command('accounts', 'link', '--account', email, '--json')
-  const made = new ConsoleClient(weir)
-  expect(await made.follow((JSON.parse(stdout) as { url: string }).url)).toMatchObject({ status: 200 })
-  return made
-}
 
 interface Key {
   readonly id: string
@@ -102,7 +95,7 @@ test('a request with an id makes one key, however often it is sent; another acco
   expect(await keys()).toBe(before + 1)
   expect((await call(made.key)).status).toBe(200)
   await weir.command('accounts', 'create', '--email', 'carl@example.org', '--json')
-  const carl = await signedIn('carl@example.org')
+  const carl = await signedIn(weir, 'carl@example.org')
   expect(await carl.post('keys', wanted)).toMatchObject({ status: 201 })
   // What was refused for another reason has made nothing: the same request can be corrected.
   const corrected = { name: 'corrected', id: 'form-2' }
@@ -167,7 +160,7 @@ test('a revoked key is refused at once, and stays revoked since then', async () 
 
 test('keys of another account are not there', async () => {
   await accountWith(weir, 'berta@example.org', {})
-  const berta = await signedIn('berta@example.org')
+  const berta = await signedIn(weir, 'berta@example.org')
   const { id } = await newKey({ name: 'mine' })
   const unknown = 'aaaaaaaaaaaa'
   for (const [method, path, body] of [
@@ -208,7 +201,7 @@ test.each([
 })
 
 test('what an operator does for others is kept, with who and what', async () => {
-  const owner = await signedIn('owner@localhost')
+  const owner = await signedIn(weir, 'owner@localhost')
   const made = await owner.post('admin/invitations', { email: 'clara@example.org', role: 'operator' })
   expect(made.status).toBe(201)
   expect(String(made.json['url'])).toContain('/console/link#wt-weir-')

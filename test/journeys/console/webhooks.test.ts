@@ -2,14 +2,14 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { requireSigned } from '../../../src/payments/standard-webhook.ts'
-import { postAs } from '../../support/call-gateway.ts'
+import { postAs, runJson } from '../../support/call-gateway.ts'
 import { until } from '../../chat/lab.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { FakeRazorpay } from '../../support/fake-razorpay.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-import { commandIn, deliver, Payer, settingsFor } from '../payments/top-ups-lab.ts'
+import { deliver, Payer, settingsFor } from '../payments/top-ups-lab.ts'
 
 setDefaultTimeout(20_000)
 
@@ -53,7 +53,7 @@ async function someone() {
   const payer = await Payer.of(weir, name)
   const client = new ConsoleClient(weir)
   const email = `${name}@example.org`
-  await client.follow(String((await commandIn(weir, 'accounts', 'link', '--account', email))['url']))
+  await client.follow(String((await runJson(weir, 'accounts', 'link', '--account', email))['url']))
   return { payer, client, email }
 }
 
@@ -117,7 +117,7 @@ test('a low balance and an expiring lot are told of once, and shown in the conso
   const { payer, client, email } = await someone()
   await client.post('webhooks', { url: at('/bert'), events: ['balance.low', 'lot.expiring'] })
   const soon = new Date(Date.now() + 3 * 86_400_000).toISOString().slice(0, 10)
-  await commandIn(
+  await runJson(
     weir,
     'credits',
     'grant',
@@ -150,7 +150,7 @@ test('a low balance and an expiring lot are told of once, and shown in the conso
 test('a key whose limit refuses a call is told of', async () => {
   const { client, email } = await someone()
   await client.post('webhooks', { url: at('/carl'), events: ['key.limit_reached'] })
-  await commandIn(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '5')
+  await runJson(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '5')
   const { json } = await client.post('keys', {
     name: 'tight',
     limit_usd: '0.000000000001',
@@ -221,7 +221,7 @@ test('a request with an id adds one webhook, however often it is sent, until tha
 
 test('the command line adds, lists, tests and removes', async () => {
   const { email } = await someone()
-  const added = await commandIn(
+  const added = await runJson(
     weir,
     'webhooks',
     'add',
@@ -233,15 +233,15 @@ test('the command line adds, lists, tests and removes', async () => {
   )
   const id = String(added['id'])
   expect(added).toMatchObject({ events: ['key.created'], secret: expect.stringMatching(/^whsec_/) })
-  expect(await commandIn(weir, 'webhooks', 'test', id, '--account', email)).toMatchObject({
+  expect(await runJson(weir, 'webhooks', 'test', id, '--account', email)).toMatchObject({
     ok: true,
     status: 204,
   })
-  expect(await commandIn(weir, 'webhooks', 'list', '--account', email)).toMatchObject([
+  expect(await runJson(weir, 'webhooks', 'list', '--account', email)).toMatchObject([
     { id, url: at('/emma') },
   ])
-  await commandIn(weir, 'webhooks', 'remove', id, '--account', email)
-  expect((await commandIn(weir, 'webhooks', 'list', '--account', email)) as unknown).toEqual([])
+  await runJson(weir, 'webhooks', 'remove', id, '--account', email)
+  expect((await runJson(weir, 'webhooks', 'list', '--account', email)) as unknown).toEqual([])
   const wrong = await weir.command('webhooks', 'add', at('/emma'), '--account', email, '--event', 'nothing')
   expect(wrong.code).not.toBe(0)
 })

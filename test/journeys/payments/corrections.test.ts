@@ -1,7 +1,7 @@
 // An operator corrects beside a running gateway: what the command line books, the next request sees.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -14,11 +14,7 @@ afterAll(() => weir?.stop())
 const owner = ['--account', 'owner@localhost']
 
 /** Runs a command as a process of its own; it must succeed. */
-async function cli<T>(...args: string[]): Promise<T> {
-  const { code, stdout, stderr } = await weir.command(...args, '--json')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout) as T
-}
+const cli = <T>(...args: string[]) => runJson<T>(weir, ...args)
 
 async function available(): Promise<string> {
   const response = await getAs(`${weir.baseUrl}/credits`, weir.key)

@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-import { booked, commandIn, type Json, sound } from './top-ups-lab.ts'
+import { booked, type Json, sound } from './top-ups-lab.ts'
 
 setDefaultTimeout(20_000)
 
@@ -24,9 +24,9 @@ afterAll(() => weir?.stop())
 
 async function member(...line: string[]) {
   const email = `debtor${++names}@example.org`
-  const { id } = await commandIn(weir, 'accounts', 'create', '--email', email)
-  const { key } = await commandIn(weir, 'keys', 'create', '--account', email)
-  if (line.length > 0) await commandIn(weir, 'accounts', 'set', email, '--credit-line', ...line)
+  const { id } = await runJson(weir, 'accounts', 'create', '--email', email)
+  const { key } = await runJson(weir, 'keys', 'create', '--account', email)
+  if (line.length > 0) await runJson(weir, 'accounts', 'set', email, '--credit-line', ...line)
   return { email, id: String(id), key: String(key) }
 }
 
@@ -72,7 +72,7 @@ test('an account without a line keeps the rules to the letter', async () => {
 test('what was bought is spent first, and the next credit pays what is owed first', async () => {
   const { email, key } = await member('unlimited')
   const grant = (usdAmount: string) =>
-    commandIn(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', usdAmount)
+    runJson(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', usdAmount)
   await grant('1')
   const { id } = await ask(key, 'sim/dear')
   expect(await get(key, `generation?id=${id}`)).toMatchObject({ on_credit: '0' })
@@ -93,7 +93,7 @@ test('of many calls at once no more are admitted than the line holds', async () 
   const { debt } = (await get(key, 'credits')) as { debt: string }
   expect(usd(debt)).toBeLessThanOrEqual(usd(3))
   // What is owed stays when the line goes, and nothing more is lent.
-  await commandIn(weir, 'accounts', 'set', '--account', email, '--credit-line', 'none')
+  await runJson(weir, 'accounts', 'set', '--account', email, '--credit-line', 'none')
   expect((await ask(key)).status).toBe(402)
   expect(await get(key, 'credits')).toMatchObject({ debt, credit_line: null })
   await sound(weir)
@@ -101,9 +101,9 @@ test('of many calls at once no more are admitted than the line holds', async () 
 
 test('a month adds up: opening and every entry are closing', async () => {
   const { email, key } = await member('10')
-  await commandIn(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
+  await runJson(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
   for (let calls = 0; calls < 3; calls++) await ask(key)
-  const statement = await commandIn(weir, 'credits', 'statement', '--account', email)
+  const statement = await runJson(weir, 'credits', 'statement', '--account', email)
   const totals = Object.values(statement['totals'] as Record<string, string>).map(usd)
   const opening = usd(String(statement['opening']))
   // What was given for nothing when the account was opened is in it, too.
@@ -113,7 +113,7 @@ test('a month adds up: opening and every entry are closing', async () => {
   expect(csv.stdout.trim().split('\r\n')).toHaveLength(1 + (statement['entries'] as object[]).length)
   const html = await weir.command('credits', 'statement', '--account', email, '--html')
   expect(html.stdout).toContain('<h1>Statement for ')
-  const nothing = await commandIn(weir, 'credits', 'statement', '--account', email, '--month', '2020-01')
+  const nothing = await runJson(weir, 'credits', 'statement', '--account', email, '--month', '2020-01')
   expect(nothing).toMatchObject({ opening: '0', closing: '0', entries: [] })
   for (const wrong of ['2026-13', 'november', '2026'])
     expect((await weir.command('credits', 'statement', '--account', email, '--month', wrong)).code).toBe(2)

@@ -4,18 +4,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { ConsoleClient } from '../../support/console-client.ts'
 import { FakeRazorpay } from '../../support/fake-razorpay.ts'
 import { FakeStripe } from '../../support/fake-stripe.ts'
+import { runJson } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-import {
-  type Answer,
-  answerOf,
-  commandIn,
-  deliver,
-  type Json,
-  Payer,
-  settingsFor,
-  sound,
-} from './top-ups-lab.ts'
+import { type Answer, answerOf, deliver, type Json, Payer, settingsFor, sound } from './top-ups-lab.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 
 setDefaultTimeout(30_000)
@@ -33,7 +25,7 @@ beforeAll(async () => {
   const more = `  stripe: ${stripe.settings}
 subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }`
   weir = await serveWeir({ config: settingsFor(razorpay, more) })
-  const made = await commandIn(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
+  const made = await runJson(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
   management = String(made['key'])
 })
 afterAll(async () => {
@@ -232,9 +224,9 @@ test('subscriptions are told of and ended', async () => {
 
 test('the console of an account has its own top-ups, and an operator has all', async () => {
   const email = 'visitor@example.org'
-  await commandIn(weir, 'accounts', 'create', '--email', email)
+  await runJson(weir, 'accounts', 'create', '--email', email)
   const visitor = new ConsoleClient(weir)
-  await visitor.follow(String((await commandIn(weir, 'accounts', 'link', '--account', email))['url']))
+  await visitor.follow(String((await runJson(weir, 'accounts', 'link', '--account', email))['url']))
   const terms = await visitor.get('top-up-terms')
   expect(terms.json['data']).toMatchObject({ min: '100', max: '50000', rate: '89.015' })
   const opened = await visitor.post('top-ups', { amount: '500', currency: 'INR' })

@@ -2,13 +2,13 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
-import { getAs, postAs } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { FakeRazorpay } from '../../support/fake-razorpay.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-import { answerOf, commandIn, deliver, type Json, Payer, settingsFor } from './top-ups-lab.ts'
+import { answerOf, deliver, type Json, Payer, settingsFor } from './top-ups-lab.ts'
 
 setDefaultTimeout(30_000)
 
@@ -36,12 +36,6 @@ let stranger: ConsoleClient
 let topUp: string
 let management: string
 
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const client = new ConsoleClient(weir)
-  await client.follow(String((await commandIn(weir, 'accounts', 'link', '--account', email))['url']))
-  return client
-}
-
 /** A top-up, a refund of a part of it, calls beyond it against a credit line. */
 beforeAll(async () => {
   razorpay = new FakeRazorpay()
@@ -54,8 +48,8 @@ beforeAll(async () => {
   const payment = razorpay.pay([...razorpay.links.values()][0]!.id)
   await deliver(weir, razorpay.paid(payment))
   await deliver(weir, razorpay.refunded(payment, 10_000))
-  await commandIn(weir, 'accounts', 'set', 'payer@example.org', '--credit-line', '10')
-  const { key } = await commandIn(weir, 'keys', 'create', '--account', 'payer@example.org')
+  await runJson(weir, 'accounts', 'set', 'payer@example.org', '--credit-line', '10')
+  const { key } = await runJson(weir, 'keys', 'create', '--account', 'payer@example.org')
   for (let calls = 0; calls < 3; calls++) {
     const response = await postAs(`${weir.origin}/v1/chat/completions`, String(key), {
       model: 'sim/fee',
@@ -64,10 +58,10 @@ beforeAll(async () => {
     expect(response.status).toBe(200)
     await response.text()
   }
-  visitor = await signedIn('payer@example.org')
-  await commandIn(weir, 'accounts', 'create', '--email', 'stranger@example.org')
-  stranger = await signedIn('stranger@example.org')
-  const made = await commandIn(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
+  visitor = await signedIn(weir, 'payer@example.org')
+  await runJson(weir, 'accounts', 'create', '--email', 'stranger@example.org')
+  stranger = await signedIn(weir, 'stranger@example.org')
+  const made = await runJson(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
   management = String(made['key'])
 })
 afterAll(async () => {
@@ -139,7 +133,7 @@ test('an operator and the command line have the same', async () => {
   expect({ status, data: json['data'] }).toMatchObject({ status: 200, data: await own() })
   const csv = await (await admin(`${path}/entries.csv`)).text()
   const { closing, totals } = await own()
-  const printed = await commandIn(weir, 'credits', 'statement', '--account', payer.account)
+  const printed = await runJson(weir, 'credits', 'statement', '--account', payer.account)
   expect(printed).toMatchObject({ closing: closing.balance, owed: closing.owed, credit_line: '10' })
   expect(csv.trimEnd().split('\r\n').slice(1)).toHaveLength((printed['entries'] as Json[]).length)
   const byKind = Object.fromEntries(totals.map(({ kind, balance }) => [kind, balance]))

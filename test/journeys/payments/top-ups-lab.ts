@@ -2,6 +2,7 @@
 
 import { expect } from 'bun:test'
 import { openReader } from '../../../src/store/sqlite/database/sqlite.ts'
+import { runJson } from '../../support/call-gateway.ts'
 import type { Delivery, FakeRazorpay } from '../../support/fake-razorpay.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 
@@ -39,8 +40,8 @@ export class Payer {
 
   static async of(weir: Payer['weir'], name: string): Promise<Payer> {
     const email = `${name}@example.org`
-    const { id } = await commandIn(weir, 'accounts', 'create', '--email', email)
-    const { token } = await commandIn(weir, 'accounts', 'session', '--account', email)
+    const { id } = await runJson(weir, 'accounts', 'create', '--email', email)
+    const { token } = await runJson(weir, 'accounts', 'session', '--account', email)
     return new Payer(weir, String(id), String(token))
   }
 
@@ -89,12 +90,6 @@ export async function answerOf(response: Response): Promise<Answer> {
   return { status: response.status, json, code: error?.code }
 }
 
-export async function commandIn(weir: Pick<ServedWeir, 'command'>, ...args: string[]): Promise<Json> {
-  const { code, stdout, stderr } = await weir.command(...args, '--json')
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout) as Json
-}
-
 export async function deliver(
   weir: Pick<ServedWeir, 'origin'>,
   { body, headers }: Delivery,
@@ -105,7 +100,7 @@ export async function deliver(
 
 /** Every invariant holds, of the whole ledger. */
 export async function sound(weir: Pick<ServedWeir, 'command'>): Promise<void> {
-  const report = await commandIn(weir, 'ledger', 'audit')
+  const report = await runJson(weir, 'ledger', 'audit')
   expect((report['checks'] as { ok: boolean }[]).filter(({ ok }) => !ok)).toEqual([])
 }
 

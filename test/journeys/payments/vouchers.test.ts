@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Database } from 'bun:sqlite'
-import { postAs } from '../../support/call-gateway.ts'
+import { postAs, runJson } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-import { commandIn, Payer, sound } from './top-ups-lab.ts'
+import { Payer, sound } from './top-ups-lab.ts'
 
 setDefaultTimeout(20_000)
 
@@ -26,7 +26,7 @@ interface Made {
 }
 
 async function make(...args: string[]): Promise<Made[]> {
-  return (await commandIn(weir, 'vouchers', 'create', '--usd', '10', ...args)) as unknown as Made[]
+  return (await runJson(weir, 'vouchers', 'create', '--usd', '10', ...args)) as unknown as Made[]
 }
 
 const redeem = (anna: Payer, code: unknown) => anna.send('POST', '/app/v1/vouchers/redeem', { code })
@@ -63,7 +63,7 @@ test('of many who redeem one voucher at once, one gets it', async () => {
 test('one that was revoked, has expired or was never made is worth nothing', async () => {
   const anna = await payer()
   const [revoked] = await make()
-  await commandIn(weir, 'vouchers', 'revoke', revoked!.id)
+  await runJson(weir, 'vouchers', 'revoke', revoked!.id)
   const [expired] = await make('--expires', '2099-01-01')
   using database = new Database(`${weir.dataDir}/weir.db`)
   database.prepare('UPDATE voucher SET expires_at = 1 WHERE id = ?').run(expired!.id)
@@ -72,7 +72,7 @@ test('one that was revoked, has expired or was never made is worth nothing', asy
   for (const code of [undefined, 5, ''])
     expect(await redeem(anna, code)).toMatchObject({ status: 400, code: 'invalid_request' })
   expect(await anna.purchased()).toBe('0')
-  const listed = (await commandIn(weir, 'vouchers', 'list')) as unknown as { id: string; state: string }[]
+  const listed = (await runJson(weir, 'vouchers', 'list')) as unknown as { id: string; state: string }[]
   expect(listed.find(({ id }) => id === revoked!.id)?.state).toBe('revoked')
   expect(listed.find(({ id }) => id === expired!.id)?.state).toBe('expired')
 })

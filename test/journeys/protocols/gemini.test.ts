@@ -10,7 +10,7 @@ import {
   Type,
   type Content,
 } from '@google/genai'
-import { getAs } from '../../support/call-gateway.ts'
+import { failure, receiptOf } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -33,10 +33,7 @@ async function post(path: string, body: unknown, more: Record<string, string> = 
   })
 }
 
-async function charged(id: string): Promise<string> {
-  const response = await getAs(`${weir.baseUrl}/generation?id=${id}`, weir.key)
-  return ((await response.json()) as { data: { total: string } }).data.total
-}
+const charged = async (id: string) => (await receiptOf(weir, id))!.total
 
 const level = {
   name: 'water_level',
@@ -47,13 +44,6 @@ const level = {
     required: ['town'],
   },
 }
-
-/** What a call throws; undefined where it does not. */
-const failure = (call: Promise<unknown>) =>
-  call.then(
-    () => undefined,
-    (error: unknown) => error,
-  )
 
 describe('a path without models/, as the AI SDK writes it', () => {
   const ask = (path: string) =>

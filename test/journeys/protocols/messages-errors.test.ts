@@ -11,6 +11,7 @@ import {
   expectAudited,
   post,
   restingCredits,
+  failure,
 } from '../../support/call-gateway.ts'
 import { consoleErrors } from '../../support/console-errors.ts'
 import { failures } from '../../support/failing-provider.ts'
@@ -216,11 +217,6 @@ describe('the official client', () => {
     max_tokens: 100,
     messages: [{ role: 'user' as const, content: 'Where does the river run?' }],
   })
-  const failure = (call: PromiseLike<unknown>) =>
-    call.then(
-      () => undefined,
-      (error: unknown) => error,
-    )
 
   test.each([
     [400, 'context_length_exceeded', Anthropic.BadRequestError, 'lab/too-long'],

@@ -7,7 +7,7 @@ import type { ChatResult } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
-import { expectAudited, receiptOf, restingCredits } from '../../support/call-gateway.ts'
+import { expectAudited, receiptOf, restingCredits, failure } from '../../support/call-gateway.ts'
 import { type Case, cases, framesOf } from '../../support/recordings.ts'
 import {
   everyBytes,
@@ -371,11 +371,6 @@ describe('between a client of Anthropic and Anthropic', () => {
 
 describe('a stream of Anthropic', () => {
   const stream = () => client.messages.stream(request('anthropic/recorded'))
-  const failed = (call: PromiseLike<unknown>) =>
-    call.then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
   const overloaded =
     'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Busy"}}\n\n'
   const begun = () => {
@@ -398,7 +393,7 @@ describe('a stream of Anthropic', () => {
   test('that fails before its first word is an error with a status, and costs nothing', async () => {
     instead = sse(overloaded)
     const before = await restingCredits(weir)
-    expect(await failed(stream().finalMessage())).toMatchObject({ status: 503, errorCode: 'overloaded' })
+    expect(await failure(stream().finalMessage())).toMatchObject({ status: 503, errorCode: 'overloaded' })
     expect(await restingCredits(weir)).toEqual(before)
   })
 
@@ -412,7 +407,7 @@ describe('a stream of Anthropic', () => {
       const before = await restingCredits(weir)
       const words: string[] = []
       const reading = stream().on('streamEvent', ({ type }) => words.push(type))
-      expect(await failed(reading.finalMessage())).toMatchObject({ errorCode: code })
+      expect(await failure(reading.finalMessage())).toMatchObject({ errorCode: code })
       expect(words).toContain('content_block_delta')
       expect(words).not.toContain('message_stop')
       const after = await restingCredits(weir)
@@ -520,10 +515,7 @@ describe('a large request', () => {
   test('that must be honoured to the letter is refused where it cannot be', async () => {
     const body = { ...largeRequest('recorded-openai/recorded'), strict: true }
     const before = replay.requests.length
-    const error = await client.beta.messages.create(body).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
+    const error = await failure(client.beta.messages.create(body))
     expect(error).toMatchObject({ status: 400, errorCode: 'unsupported_parameter' })
     expect(replay.requests).toHaveLength(before)
   })

@@ -11,6 +11,7 @@ import {
   expectAudited,
   receiptOf,
   restingCredits,
+  failure,
 } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
@@ -48,13 +49,6 @@ const tool = (name: string) => ({
     required: ['city'],
   },
 })
-
-/** What a call throws. The client's promises are of a kind that `expect().rejects` cannot look into. */
-const failure = (call: PromiseLike<unknown>) =>
-  call.then(
-    () => undefined,
-    (error: unknown) => error,
-  )
 
 interface Priced {
   readonly cost: number

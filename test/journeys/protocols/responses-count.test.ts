@@ -3,7 +3,14 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { InputTokenCountParams } from 'openai/resources/responses/input-tokens'
-import { accountWith, expectAudited, keyFor, restingCredits, postAs } from '../../support/call-gateway.ts'
+import {
+  accountWith,
+  expectAudited,
+  keyFor,
+  restingCredits,
+  postAs,
+  failure,
+} from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 const model = 'sim/echo'
@@ -63,10 +70,7 @@ test.each([
   [400, notFound, { model, input: 'x', previous_response_id: 'resp_nothing' }],
   [404, 'model_not_found', { model: 'sim/ecko', input: 'x' }],
 ])('it is refused with %d %s for %j', async (status, code, body) => {
-  const error: unknown = await client.responses.inputTokens.count(body).then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
+  const error: unknown = await failure(client.responses.inputTokens.count(body))
   expect(error).toMatchObject({ status, code })
 })
 

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
-import { postAs } from '../../support/call-gateway.ts'
+import { postAs, receiptOf } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -13,14 +13,6 @@ beforeAll(async () => {
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 afterAll(() => weir?.stop())
-
-/** The receipt's total of a call, as a decimal string. */
-async function charged(id: string): Promise<string> {
-  const headers = { authorization: `Bearer ${weir.key}` }
-  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, { headers })
-  const { data } = (await response.json()) as { data: { total: string } }
-  return data.total
-}
 
 describe('a text completion', () => {
   test.each([['Hello, river.'], [['Hello, river.']]])(
@@ -33,7 +25,7 @@ describe('a text completion', () => {
         choices: [{ index: 0, text: 'Hello, river.', logprobs: null, finish_reason: 'stop' }],
         usage: { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9, cost: 0.0000075 },
       })
-      expect(await charged(answer.id)).toBe('0.0000075')
+      expect(await receiptOf(weir, answer.id)).toMatchObject({ total: '0.0000075' })
     },
   )
 

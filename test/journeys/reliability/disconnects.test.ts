@@ -51,11 +51,7 @@ describe('a stream that is left', () => {
       const before = await lab.used()
       const call = provider.calls.length
       await leaveAfter(frames, 'paced/m')
-      await until(
-        () => provider.calls[call]!.ending,
-        (ending) => ending !== 'open',
-        1_000,
-      )
+      await until(() => provider.calls[call]!.ending !== 'open', 1_000)
       await rested()
       const charged = (await lab.used()) - before
       // An estimate: the prompt is guessed, the words are counted as they pass.
@@ -87,16 +83,10 @@ describe('a stream that is left', () => {
     try {
       const caller = new AbortController()
       const asked = drained.ask('groq/m', { stream: true }, caller.signal).catch(() => 'left')
-      await until(
-        () => slow.calls.length,
-        (calls) => calls === 1,
-      )
+      await until(() => slow.calls.length === 1)
       caller.abort()
       expect(await asked).toBe('left')
-      await until(
-        () => slow.calls[0]!.ending,
-        (ending) => ending !== 'open',
-      )
+      await until(() => slow.calls[0]!.ending !== 'open')
       await until(drained.held, (held) => held === '0')
       expect(slow.calls[0]!.ending).toBe('done')
       expect(await drained.used()).toBeCloseTo(whole, 12)
@@ -112,17 +102,10 @@ describe('a whole answer whose client leaves', () => {
     const call = provider.calls.length
     const caller = new AbortController()
     const asked = lab.ask(model, more, caller.signal).catch(() => 'left')
-    await until(
-      () => provider.calls.length,
-      (calls) => calls > call,
-    )
+    await until(() => provider.calls.length > call)
     caller.abort()
     expect(await asked).toBe('left')
-    await until(
-      () => provider.calls[call]!.ending,
-      (ending) => ending !== 'open',
-      1_000,
-    )
+    await until(() => provider.calls[call]!.ending !== 'open', 1_000)
     await rested()
     return provider.calls[call]!.ending
   }
@@ -203,10 +186,7 @@ describe('a client that leaves before the first byte', () => {
     const asking = postAs(quiet.weir.origin + path, quiet.weir.key, body, { signal: client.signal }).catch(
       () => 'left' as const,
     )
-    await until(
-      () => asked.length - before.asked,
-      (calls) => calls === times,
-    )
+    await until(() => asked.length - before.asked === times)
     client.abort()
     expect(await asking).toBe('left')
     const [row] = await until(rows, ([latest]) => latest !== undefined && latest['id'] !== last?.['id'])
@@ -281,11 +261,7 @@ test('many leave at once, and nobody is left behind', async () => {
   const call = provider.calls.length
   await Promise.all(Array.from({ length: 60 }, (_, at) => leaveAfter(1 + (at % 5), 'paced/m')))
   await rested()
-  await until(
-    () => provider.calls.slice(call).filter(({ ending }) => ending === 'open').length,
-    (open) => open === 0,
-    1_000,
-  )
+  await until(() => provider.calls.slice(call).filter(({ ending }) => ending === 'open').length === 0, 1_000)
   const health = (await lab.get('/v1/providers'))['data'] as { id: string; success_rate: number }[]
   expect(health.find(({ id }) => id === 'paced')).toMatchObject({ state: 'healthy', success_rate: 1 })
 })
@@ -306,15 +282,8 @@ test('a client that stops reading a large answer is given up, and its answer doe
     const sockets = await Promise.all(
       Array.from({ length: readers }, () => stalledReader(stalling.weir.port, stalling.weir.key, 'large/m')),
     )
-    await until(
-      () => large.calls.length,
-      (calls) => calls === readers,
-    )
-    await until(
-      () => large.calls.filter(({ ending }) => ending === 'open').length,
-      (open) => open === 0,
-      20_000,
-    )
+    await until(() => large.calls.length === readers)
+    await until(() => large.calls.filter(({ ending }) => ending === 'open').length === 0, 20_000)
     expect(large.calls.map(({ ending }) => ending)).toEqual(Array(readers).fill('left'))
     // A tenth of what was on its way to them: whoever kept it all would hold all of it.
     expect(memoryOf(stalling.weir.pid) - before).toBeLessThan((readers * 400e6) / 10)

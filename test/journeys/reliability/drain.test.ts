@@ -39,10 +39,7 @@ describe('a gateway that is told to stop', () => {
     )
     const rest = await begun(await lab.open('paced/m', { stream: true }))
     const whole = lab.ask('paced/m')
-    await until(
-      () => provider.calls.length,
-      (calls) => calls === 2,
-    )
+    await until(() => provider.calls.length === 2)
     const stopped = lab.weir.stop()
     const unready = await until(
       () => fetch(`${lab.weir.origin}/readyz`),
@@ -79,10 +76,7 @@ describe('a gateway that is told to stop', () => {
     const lab = await startLab(settings, { dataDir: home.join('data') })
     const rest = await begun(await lab.open('mock/m', { stream: true }))
     const late = lab.ask('mock/late', { stream: true })
-    await until(
-      () => mock.bill.length,
-      (calls) => calls === 2,
-    )
+    await until(() => mock.bill.length === 2)
     const asked = performance.now()
     const stopped = lab.weir.stop()
     const text = await rest()

@@ -3,7 +3,7 @@
 // process.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { postAs } from '../../support/call-gateway.ts'
+import { postAs, runJson } from '../../support/call-gateway.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 
@@ -151,11 +151,7 @@ afterAll(async () => {
   await provider?.stop(true)
 })
 
-async function command(...args: string[]): Promise<Record<string, string>> {
-  const { code, stdout, stderr } = await lab.weir.command(...args, '--json')
-  expect([code, stderr]).toEqual([0, ''])
-  return JSON.parse(stdout) as Record<string, string>
-}
+const command = (...args: string[]) => runJson<Record<string, string>>(lab.weir, ...args)
 
 /** An account with so much purchased credit, a key of it, and a session of its app. */
 async function member(usd: string, ...limits: string[]) {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { codeIn, type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
@@ -102,11 +102,7 @@ function countsOf(statuses: readonly number[]): Record<string, number> {
   return Object.fromEntries([...Map.groupBy(statuses, String)].map(([status, all]) => [status, all.length]))
 }
 
-async function command(...args: string[]): Promise<{ key: string }> {
-  const { code, stdout, stderr } = await lab.weir.command(...args, '--json')
-  expect([code, stderr]).toEqual([0, ''])
-  return JSON.parse(stdout) as { key: string }
-}
+const command = (...args: string[]) => runJson<{ key: string }>(lab.weir, ...args)
 
 /** A key of a new account with so much credit. */
 async function client(usd: string): Promise<string> {
@@ -175,11 +171,7 @@ describe('a gateway of two workers', () => {
     const refused: (readonly [status: number, code: string | undefined])[] = []
     for (let number = 0; number < 64; number++)
       void hang(key).then((answer) => answer === undefined || refused.push(answer))
-    await until(
-      () => refused.length,
-      (count) => count === 64 - places,
-      5_000,
-    )
+    await until(() => refused.length === 64 - places, 5_000)
     expect(countsOf(refused.map(([status]) => status))).toEqual({ 402: 64 - places })
     expect(new Set(refused.map(([, code]) => code))).toEqual(new Set(['credits_reserved']))
     expect(mock.bill.length - before).toBe(places)
@@ -352,11 +344,7 @@ describe('a gateway of two workers', () => {
     const { alive } = workersOf(lab)
     expect(alive).toHaveLength(2)
     await lab.weir.kill()
-    await until(
-      () => alive.filter(isAlive),
-      (left) => left.length === 0,
-      2_000,
-    )
+    await until(() => alive.filter(isAlive).length === 0, 2_000)
   })
 })
 

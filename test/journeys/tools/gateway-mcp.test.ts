@@ -8,7 +8,7 @@ import Anthropic from '@anthropic-ai/sdk'
 import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { eventually, receiptOf } from '../../support/call-gateway.ts'
+import { eventually, receiptOf, failure } from '../../support/call-gateway.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -345,10 +345,7 @@ describe('responses', () => {
     ],
     ['a program', { tools: [{ type: 'mcp', server_label: 'a', command: 'npx' }] }, 'tools[0].command'],
   ])('%s is refused with 400', async (_, body, param) => {
-    const error = await ask(body).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
+    const error = await failure(ask(body))
     expect(error).toBeInstanceOf(OpenAI.BadRequestError)
     expect((error as InstanceType<typeof OpenAI.APIError>).param).toBe(param)
     expect(server.requests).toEqual([])

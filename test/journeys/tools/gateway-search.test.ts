@@ -9,8 +9,7 @@ import {
   GoogleGenAI,
 } from '@google/genai'
 import OpenAI from 'openai'
-import type { Receipt } from '../../../src/credits/ledger/receipt.ts'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { postAs, receiptOf, failure } from '../../support/call-gateway.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -31,14 +30,9 @@ afterAll(() => weir?.stop())
 const question = 'How high is Mount Everest?'
 const page = 'https://atlas.example.org/mount-everest'
 
-async function receiptOf(id: string | null): Promise<Receipt> {
-  const response = await getAs(`${weir.baseUrl}/generation?id=${id}`, weir.key)
-  return ((await response.json()) as { data: Receipt }).data
-}
-
 /** The receipt shows two rounds with a search between them, whose sum the answer has told. */
 async function expectTwoRounds(id: string | null, cost: unknown) {
-  const { lines, total, usage, attempts } = await receiptOf(id)
+  const { lines, total, usage, attempts } = (await receiptOf(weir, id ?? ''))!
   expect(lines.map(({ item, round }) => [item, round])).toEqual([
     ['input', 1],
     ['output', 1],
@@ -305,7 +299,7 @@ test('a domain that is none is named where the client wrote it', async () => {
     input: question,
     tools: [{ type: 'web_search', filters }],
   })
-  expect(await asked.then(undefined, (error: unknown) => error)).toMatchObject({
+  expect(await failure(asked)).toMatchObject({
     param: 'tools[0].filters.allowed_domains[1]',
   })
 })

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import OpenAI from 'openai'
 import { accountWith } from '../../support/call-gateway.ts'
 import { eventually } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { anySchema, mcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -108,7 +108,7 @@ egress: { allow_hosts: ['${server.host}'] }
 `,
   })
   key = (await accountWith(weir, 'anna@example.org', { purchased: '5' })).key
-  anna = await signedIn('anna@example.org')
+  anna = await signedIn(weir, 'anna@example.org')
 })
 afterAll(async () => {
   server?.[Symbol.dispose]()
@@ -121,13 +121,6 @@ beforeEach(async () => {
   metadata = usual
   await anna.post('mcp-servers', { name: 'kept', url: server.url })
 })
-
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const { stdout } = await weir.command('accounts', 'link', '--account', email, '--json')
-  const made = new ConsoleClient(weir)
-  await made.follow((JSON.parse(stdout) as { url: string }).url)
-  return made
-}
 
 /** The user allows it: what the authorisation server sends the browser back with. */
 async function allowed(client: ConsoleClient): Promise<string> {
@@ -297,10 +290,10 @@ test('authorisation servers can read who the gateway is', async () => {
 
 test('S17 an answer that another session brings, or a second time, is refused', async () => {
   const query = await allowed(anna)
-  const other = await signedIn('anna@example.org')
+  const other = await signedIn(weir, 'anna@example.org')
   expect((await callback(other, query)).status).toBe(400)
   await accountWith(weir, 'bert@example.org', { purchased: '5' })
-  const bert = await signedIn('bert@example.org')
+  const bert = await signedIn(weir, 'bert@example.org')
   expect((await callback(bert, query)).status).toBe(404)
   expect((await new ConsoleClient(weir).get(`mcp-servers/callback?${query}`)).status).toBe(401)
   expect((await callback(anna, query.replace(/state=kept\./, 'state=kept.x'))).status).toBe(400)

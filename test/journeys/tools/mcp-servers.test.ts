@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { accountWith, eventually } from '../../support/call-gateway.ts'
-import { ConsoleClient } from '../../support/console-client.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { anySchema, mcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -22,19 +22,12 @@ beforeAll(async () => {
     config: `local_servers: { discover: false }\nsecrets: { master_key: ${masterKey} }\negress: { allow_hosts: ['${server.host}'] }\n`,
   })
   await accountWith(weir, 'anna@example.org', { purchased: '5' })
-  anna = await signedIn('anna@example.org')
+  anna = await signedIn(weir, 'anna@example.org')
 }, 30_000)
 afterAll(async () => {
   server[Symbol.dispose]()
   await weir.stop()
 })
-
-async function signedIn(email: string): Promise<ConsoleClient> {
-  const { stdout } = await weir.command('accounts', 'link', '--account', email, '--json')
-  const made = new ConsoleClient(weir)
-  await made.follow((JSON.parse(stdout) as { url: string }).url)
-  return made
-}
 
 test('an account registers a server, tries it and forgets it', async () => {
   const made = await anna.post('mcp-servers', {
@@ -75,7 +68,7 @@ test('S16 its token is nowhere in the data directory', async () => {
 test('S11 the servers of another account are as those that are not there', async () => {
   await anna.post('mcp-servers', { name: 'annas', url: server.url })
   await accountWith(weir, 'bert@example.org', { purchased: '5' })
-  const bert = await signedIn('bert@example.org')
+  const bert = await signedIn(weir, 'bert@example.org')
   expect((await bert.get('mcp-servers')).json).toEqual({ data: [] })
   const said = async (name: string) => {
     const { status, json } = await bert.post(`mcp-servers/${name}/test`)
