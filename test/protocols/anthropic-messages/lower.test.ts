@@ -13,6 +13,7 @@ import type {
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
+import { providerById } from '../../../src/providers/registry.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { assistant, call, chat, result, system, user } from '../../support/conversation.ts'
 import { target as bedrockTarget } from '../bedrock-converse/support.ts'
@@ -78,6 +79,13 @@ describe('the envelope', () => {
     expect(headers).toEqual({})
     expect(body).toMatchObject({ anthropic_version: 'vertex-2023-10-16', stream: true })
     expect('model' in body).toBe(false)
+  })
+
+  test('of Claude at Bedrock streams from an address of its own', () => {
+    const quirks = { ...outbound.defaultQuirks, ...providerById('bedrockclaude')!.quirks }
+    expect(lower({ stream: true }, { quirks }).path).toBe(
+      '/model/claude-sonnet-4-5/invoke-with-response-stream',
+    )
   })
 
   test.each([
