@@ -146,10 +146,7 @@ const rows = [
     'invalid_request',
     'the providers that it names do not serve the model',
     () => chat('lab/busy', pinned),
-    {
-      param: 'provider.only',
-      tells: 'lab',
-    },
+    { param: 'provider.only', tells: 'lab' },
   ),
   row('rate_limit_exceeded', 'the account has as many calls in flight as it may', oneTooMany, {
     retryAfterMs: 1000,

@@ -1,8 +1,8 @@
 // The Idempotency-Key header through a running gateway: sent twice, served once, charged once.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { json } from '../../cli/run.ts'
-import { getAs, postAs } from '../../support/call-gateway.ts'
+import { parseUsd } from '../../../src/credits/money.ts'
+import { creditsOf, expectAudited, postAs, restingCredits, runJson } from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -37,7 +37,7 @@ function send(
   signal: AbortSignal | null = null,
 ): Promise<Response> {
   return postAs(`${weir.origin}${path}/chat/completions`, secret, body, {
-    headers: { ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }) },
+    headers: idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey },
     signal,
   })
 }
@@ -61,11 +61,10 @@ const chat = (model: string, more: object = {}) => ({
   ...more,
 })
 
-/** How many calls the account has been charged for, and how much. */
+/** How much the account has been charged, and what is held of it. */
 async function charges(): Promise<{ used: string; held: string }> {
-  const response = await getAs(`${weir.baseUrl}/credits`, key)
-  const { data } = (await response.json()) as { data: { total_used: string; held: string } }
-  return { used: data.total_used, held: data.held }
+  const { total_used: used, held } = await creditsOf(weir, key)
+  return { used, held }
 }
 
 /** Asks again until the first request with this key has ended. */
@@ -93,17 +92,13 @@ describe('the same request again', () => {
   })
 
   test('from the app', async () => {
-    const machine = { cwd: weir.dataDir, now: Date.now() }
-    const made = await json(
-      machine,
+    const { token } = await runJson<{ token: string }>(
+      weir,
       'accounts',
       'session',
       '--account',
       'owner@localhost',
-      '--data-dir',
-      weir.dataDir,
     )
-    const { token } = made as { token: string }
     const first = await ask('app', chat('sim/echo'), '/app/v1', token)
     const second = await ask('app', chat('sim/echo'), '/app/v1', token)
     expect([first, second]).toMatchObject([{ replayed: false }, { replayed: true, text: first.text }])
@@ -227,8 +222,7 @@ test('after kill -9 kept answers are replayed, and a call that was cut is never 
   // Nothing had been made durable of it, so it was voided, and runs now; or it was charged, and does not run again.
   if (again.status === 200) expect(again.replayed).toBe(false)
   else expect(again.code).toBe('idempotency_answer_lost')
-  const { code, stdout } = await weir.command('ledger', 'audit', '--json')
-  expect({ code, ...JSON.parse(stdout) }).toMatchObject({ code: 0, ok: true })
+  await expectAudited(weir)
 }, 30_000)
 
 test.each([[false], [true]])(
@@ -261,15 +255,9 @@ test.each([[false], [true]])(
 
 /** What was charged while `work` ran, in picodollars, once no call holds anything. */
 async function chargeOf(work: () => Promise<unknown>): Promise<bigint> {
-  const pico = (text: string) => {
-    const [whole, fraction = ''] = text.split('.')
-    return BigInt(whole!) * 10n ** 12n + BigInt(fraction.padEnd(12, '0'))
-  }
   const before = await charges()
   await work()
-  const deadline = performance.now() + 10_000
-  let after = await charges()
-  while (after.held !== '0' && performance.now() < deadline) after = await charges()
-  expect(after.held).toBe('0')
-  return pico(after.used) - pico(before.used)
+  const { total_used: after, held } = await restingCredits(weir, key)
+  expect(held).toBe('0')
+  return parseUsd(after)! - parseUsd(before.used)!
 }

@@ -9,11 +9,7 @@ import { tempDir } from '../../support/tmp.ts'
 const dir = tempDir('weir-max-price-')
 afterAll(() => dir.remove())
 
-const price = {
-  input: '1',
-  output: '2',
-  tiers: [{ above_prompt_tokens: 1_000, input: '4', output: '8' }],
-}
+const price = { input: '1', output: '2', tiers: [{ above_prompt_tokens: 1_000, input: '4', output: '8' }] }
 const catalog = {
   date: '2026-11-01',
   sources: [],

@@ -20,10 +20,7 @@ beforeAll(async () => {
   const scripted = Object.keys({ ...failures, 'tells-key': 0 })
   lab = await startLab({
     // A port that nothing listens on.
-    providers: {
-      lab: { base_url: provider.url, api_key: providerKey },
-      dead: 'http://127.0.0.1:9/v1',
-    },
+    providers: { lab: { base_url: provider.url, api_key: providerKey }, dead: 'http://127.0.0.1:9/v1' },
     models: {
       ...Object.fromEntries(scripted.map((name) => [`lab/${name}`, [`lab/${name}`]])),
       'dead/m': ['dead/m'],

@@ -112,12 +112,7 @@ describe('a conversation', () => {
     const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Gone' }))
     const events = await fetch(`${weir.origin}/app/v1/responses`, {
       method: 'POST',
-      headers: {
-        cookie,
-        origin: weir.origin,
-        'content-type': 'application/json',
-        'x-weir-conversation': id,
-      },
+      headers: { cookie, origin: weir.origin, 'content-type': 'application/json', 'x-weir-conversation': id },
       body: JSON.stringify({ model: 'sim/slow', input: 'one', stream: true }),
     })
     expect((await asked('DELETE', `/console/api/conversations/${id}`)).status).toBe(200)

@@ -88,9 +88,7 @@ test('a request with an id makes one key, however often it is sent; another acco
     expect(await client.post('keys', body)).toMatchObject({
       status: 409,
       code: 'idempotency_conflict',
-      json: {
-        error: { message: expect.stringContaining('"pressed twice"'), metadata: { key: made.id } },
-      },
+      json: { error: { message: expect.stringContaining('"pressed twice"'), metadata: { key: made.id } } },
     })
   expect(await keys()).toBe(before + 1)
   expect((await call(made.key)).status).toBe(200)

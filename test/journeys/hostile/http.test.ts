@@ -44,34 +44,25 @@ function expectHungUp(answer: RawResponse, status: number): void {
 
 describe('a Host (S8)', () => {
   test.each([
-    ['that carries a path', [['Host', 'x/public?']]],
-    ['that carries a path to a route', [['Host', 'x/v1/models?']]],
-    ['that carries a user', [['Host', 'good@evil']]],
-    ['that is empty', [['Host', '']]],
-    ['with blanks', [['Host', 'a b']]],
-    ['of two names', [['Host', 'a, b']]],
-    [
-      'sent twice',
-      [
-        ['Host', 'a'],
-        ['Host', 'b'],
-      ],
-    ],
-    [
-      'sent twice alike',
-      [
-        ['Host', 'a'],
-        ['Host', 'a'],
-      ],
-    ],
-    ['with a port that is none', [['Host', 'a:b']]],
-    ['with a port that is too high', [['Host', 'a:99999']]],
-    ['that is an address with a part too large', [['Host', '1.2.3.999']]],
-    ['that is an address of too many parts', [['Host', '[:::]']]],
-    ['of letters that encode nothing', [['Host', 'xn--a']]],
-  ] as const)('%s is refused on every route', async (_, hosts) => {
+    ['that carries a path', ['x/public?']],
+    ['that carries a path to a route', ['x/v1/models?']],
+    ['that carries a user', ['good@evil']],
+    ['that is empty', ['']],
+    ['with blanks', ['a b']],
+    ['of two names', ['a, b']],
+    ['with a port that is none', ['a:b']],
+    ['with a port that is too high', ['a:99999']],
+    ['that is an address with a part too large', ['1.2.3.999']],
+    ['that is an address of too many parts', ['[:::]']],
+    ['of letters that encode nothing', ['xn--a']],
+    ['sent twice', ['a', 'b']],
+    ['sent twice alike', ['a', 'a']],
+  ])('%s is refused on every route', async (_, hosts) => {
     for (const path of ['/v1/models?q=echo', '/v1/key', '/nowhere', '/healthz', '/readyz', '/']) {
-      const answer = await ask(`GET ${path} HTTP/1.1`, [...hosts, bearer()])
+      const answer = await ask(`GET ${path} HTTP/1.1`, [
+        ...hosts.map((name): Header => ['Host', name]),
+        bearer(),
+      ])
       expectError(answer, 400, 'invalid_request')
       expect(answer.body.length).toBeLessThan(400)
     }
@@ -115,65 +106,45 @@ describe('a smuggled request (S28)', () => {
     rawRequest(post11, [host(), bearer(), json, ['Content-Length', value]], body)
   const inChunks = (encoding: string, text: string): string =>
     rawRequest(post11, [host(), bearer(), json, ['Transfer-Encoding', encoding]], text + smuggled)
+  /** An empty body in chunks with these headers, and another request behind it. */
+  const ending = (startLine: string, ...headers: Header[]) =>
+    rawRequest(startLine, [host(), json, ...headers], `0\r\n\r\n${smuggled}`)
   const headed = (lines: string): string => `${post11}\r\nHost: a\r\n${lines}\r\n\r\n${smuggled}`
 
   test.each([
-    [
-      'a length beside chunks',
-      (): string =>
-        rawRequest(post11, [host(), json, ['Content-Length', '4'], chunkedBody], `0\r\n\r\n${smuggled}`),
-    ],
-    [
-      'chunks beside a length',
-      (): string =>
-        rawRequest(post11, [host(), json, chunkedBody, ['Content-Length', '4']], `0\r\n\r\n${smuggled}`),
-    ],
-    [
-      'two lengths',
-      (): string => rawRequest(post11, [host(), json, length(body), ['Content-Length', '3']], body),
-    ],
-    ['a list of lengths', (): string => withLength(`${body.length}, ${body.length}`)],
-    ['a length with a sign', (): string => withLength(`+${body.length}`)],
-    ['a negative length', (): string => withLength('-1')],
-    ['a hexadecimal length', (): string => withLength('0x10')],
-    ['a length beyond 64 bits', (): string => withLength('99999999999999999999')],
-    ['a length with a blank inside', (): string => withLength('1 0')],
-    ['a blank before the colon', (): string => headed('Content-Length : 5')],
-    ['an unknown coding', (): string => inChunks('xchunked', '0\r\n\r\n')],
-    ['chunks that are not the last coding', (): string => inChunks('chunked, identity', '0\r\n\r\n')],
-    ['a coding before chunks', (): string => inChunks('gzip, chunked', '0\r\n\r\n')],
-    [
-      'two codings',
-      (): string =>
-        rawRequest(
-          post11,
-          [host(), json, chunkedBody, ['Transfer-Encoding', 'identity']],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    ['a coding behind a vertical tab', (): string => headed('Transfer-Encoding: \x0bchunked')],
-    [
-      'chunks in HTTP/1.0',
-      (): string =>
-        rawRequest('POST /v1/chat/completions HTTP/1.0', [host(), json, chunkedBody], `0\r\n\r\n${smuggled}`),
-    ],
-    ['a folded header', (): string => headed('X-A: b\r\n c')],
-    ['a folded coding', (): string => headed('Transfer-Encoding:\r\n chunked')],
-    ['a bare carriage return', (): string => headed('X-A: b\rX-B: c')],
-    ['a NUL in a header', (): string => headed('X-A: b\0c')],
-    ['a header without a colon', (): string => headed('foo')],
-    ['a header name with a blank', (): string => headed('foo bar: x')],
-    ['a header before the first', (): string => `${post11}\r\n Host: a\r\n\r\n${smuggled}`],
-    ['a negative chunk', (): string => inChunks('chunked', '-1\r\nabc\r\n0\r\n\r\n')],
-    ['an endless chunk size', (): string => inChunks('chunked', 'FFFFFFFFFFFFFFFFF\r\nabc\r\n0\r\n\r\n')],
-    ['a chunk size that is none', (): string => inChunks('chunked', 'zz\r\nabc\r\n0\r\n\r\n')],
-    ['a chunk longer than it says', (): string => inChunks('chunked', '3\r\nabcX0\r\n\r\n')],
-    ['chunks that end in a bare LF', (): string => inChunks('chunked', '3\nabc\n0\n\n')],
-    ['a chunk size with 0x', (): string => inChunks('chunked', '0x3\r\nabc\r\n0\r\n\r\n')],
-    ['two blanks in the request line', (): string => rawRequest('GET  /v1/models HTTP/1.1', [host()])],
-    ['a target without a slash', (): string => rawRequest('GET v1/models HTTP/1.1', [host()])],
-    ['a TLS greeting', (): string => '\x16\x03\x01\x02\x00\x01\x00\r\n\r\n'],
-  ] as const)('by %s is refused and the connection closed', async (_, request) => {
+    ['a length beside chunks', () => ending(post11, ['Content-Length', '4'], chunkedBody)],
+    ['chunks beside a length', () => ending(post11, chunkedBody, ['Content-Length', '4'])],
+    ['two lengths', () => rawRequest(post11, [host(), json, length(body), ['Content-Length', '3']], body)],
+    ['a list of lengths', () => withLength(`${body.length}, ${body.length}`)],
+    ['a length with a sign', () => withLength(`+${body.length}`)],
+    ['a negative length', () => withLength('-1')],
+    ['a hexadecimal length', () => withLength('0x10')],
+    ['a length beyond 64 bits', () => withLength('99999999999999999999')],
+    ['a length with a blank inside', () => withLength('1 0')],
+    ['a blank before the colon', () => headed('Content-Length : 5')],
+    ['an unknown coding', () => inChunks('xchunked', '0\r\n\r\n')],
+    ['chunks that are not the last coding', () => inChunks('chunked, identity', '0\r\n\r\n')],
+    ['a coding before chunks', () => inChunks('gzip, chunked', '0\r\n\r\n')],
+    ['two codings', () => ending(post11, chunkedBody, ['Transfer-Encoding', 'identity'])],
+    ['a coding behind a vertical tab', () => headed('Transfer-Encoding: \x0bchunked')],
+    ['chunks in HTTP/1.0', () => ending('POST /v1/chat/completions HTTP/1.0', chunkedBody)],
+    ['a folded header', () => headed('X-A: b\r\n c')],
+    ['a folded coding', () => headed('Transfer-Encoding:\r\n chunked')],
+    ['a bare carriage return', () => headed('X-A: b\rX-B: c')],
+    ['a NUL in a header', () => headed('X-A: b\0c')],
+    ['a header without a colon', () => headed('foo')],
+    ['a header name with a blank', () => headed('foo bar: x')],
+    ['a header before the first', () => `${post11}\r\n Host: a\r\n\r\n${smuggled}`],
+    ['a negative chunk', () => inChunks('chunked', '-1\r\nabc\r\n0\r\n\r\n')],
+    ['an endless chunk size', () => inChunks('chunked', 'FFFFFFFFFFFFFFFFF\r\nabc\r\n0\r\n\r\n')],
+    ['a chunk size that is none', () => inChunks('chunked', 'zz\r\nabc\r\n0\r\n\r\n')],
+    ['a chunk longer than it says', () => inChunks('chunked', '3\r\nabcX0\r\n\r\n')],
+    ['chunks that end in a bare LF', () => inChunks('chunked', '3\nabc\n0\n\n')],
+    ['a chunk size with 0x', () => inChunks('chunked', '0x3\r\nabc\r\n0\r\n\r\n')],
+    ['two blanks in the request line', () => rawRequest('GET  /v1/models HTTP/1.1', [host()])],
+    ['a target without a slash', () => rawRequest('GET v1/models HTTP/1.1', [host()])],
+    ['a TLS greeting', () => '\x16\x03\x01\x02\x00\x01\x00\r\n\r\n'],
+  ])('by %s is refused and the connection closed', async (_, request) => {
     expectHungUp(await sendRaw(weir.port, request()), 400)
   })
 

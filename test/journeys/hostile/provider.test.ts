@@ -199,9 +199,7 @@ const streamCases: readonly Case[] = [
   ),
   ...each(
     { kind: 'served', estimated: false, content: long },
-    {
-      'an event of a megabyte': streams(manners.start, delta({ content: long }), ended),
-    },
+    { 'an event of a megabyte': streams(manners.start, delta({ content: long }), ended) },
   ),
 ]
 

@@ -115,9 +115,7 @@ describe('a top-up', () => {
     })
     expect(
       (await admin('POST', `top-ups/${id}/refund`, { amount: '300', id: 'ticket-2' })).data,
-    ).toMatchObject({
-      state: 'refunded',
-    })
+    ).toMatchObject({ state: 'refunded' })
     // Sent again when nothing is left, and by several at once.
     const again = await Promise.all(
       [first, { amount: '300', id: 'ticket-2' }, { amount: '300', id: 'ticket-2' }].map((body) =>
@@ -147,9 +145,7 @@ describe('a top-up', () => {
     for (let again = 0; again < 2; again++)
       expect(
         (await admin('POST', `top-ups/${id}/refund`, { amount: '200', id: 'ticket-1' })).data,
-      ).toMatchObject({
-        refunded: '200',
-      })
+      ).toMatchObject({ refunded: '200' })
     await deliver(weir, stripe.refunded(session, 20_000), 'stripe')
     expect(session.refunded).toBe(20_000)
     expect(await anna.purchased()).toBe('3.3702185025')

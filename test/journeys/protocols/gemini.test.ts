@@ -295,10 +295,7 @@ describe('functions', () => {
     const forbidden = await client.models.generateContent({
       model: 'sim/tools',
       contents: 'How high?',
-      config: {
-        ...config,
-        toolConfig: { functionCallingConfig: { mode: FunctionCallingConfigMode.NONE } },
-      },
+      config: { ...config, toolConfig: { functionCallingConfig: { mode: FunctionCallingConfigMode.NONE } } },
     })
     expect(forbidden.functionCalls).toBeUndefined()
   })
@@ -386,43 +383,25 @@ describe('counts, models and refusals', () => {
   })
 
   const user = (parts: unknown[]) => ({ contents: [{ role: 'user', parts }] })
+  const hi = (more: object) => ({ ...user([{ text: 'Hi' }]), ...more })
+  const configured = (generationConfig: object) => hi({ generationConfig })
+  const searching = [{ functionDeclarations: [] }, { google_search: {} }]
+  const answered = { functionResponse: { name: 'f', response: {} } }
+  const file = { fileData: { mimeType: 'image/png', fileUri: 'http://127.0.0.1:9/x.png' } }
+  const thinkingLevel = 'DEEP'
   test.each([
     ['contents', {}, 'invalid_request'],
     ['contents', { contents: [] }, 'invalid_request'],
-    [
-      'tools[0].urlContext',
-      { ...user([{ text: 'Hi' }]), tools: [{ url_context: {} }] },
-      'unsupported_parameter',
-    ],
+    ['tools[0].urlContext', hi({ tools: [{ url_context: {} }] }), 'unsupported_parameter'],
     // No search is configured here: the refusal names the tool as the client wrote it.
-    [
-      'tools[1].googleSearch',
-      { ...user([{ text: 'Hi' }]), tools: [{ functionDeclarations: [] }, { google_search: {} }] },
-      'unsupported_parameter',
-    ],
-    [
-      'cachedContent',
-      { ...user([{ text: 'Hi' }]), cachedContent: 'cachedContents/1' },
-      'unsupported_parameter',
-    ],
-    [
-      'contents[0].parts[0].functionResponse',
-      user([{ functionResponse: { name: 'f', response: {} } }]),
-      'invalid_request',
-    ],
-    [
-      'contents[0].parts[0].fileData.fileUri',
-      user([{ fileData: { mimeType: 'image/png', fileUri: 'http://127.0.0.1:9/x.png' } }]),
-      'url_not_allowed',
-    ],
-    [
-      'generationConfig.maxOutputTokens',
-      { ...user([{ text: 'Hi' }]), generationConfig: { maxOutputTokens: 0 } },
-      'invalid_request',
-    ],
+    ['tools[1].googleSearch', hi({ tools: searching }), 'unsupported_parameter'],
+    ['cachedContent', hi({ cachedContent: 'cachedContents/1' }), 'unsupported_parameter'],
+    ['contents[0].parts[0].functionResponse', user([answered]), 'invalid_request'],
+    ['contents[0].parts[0].fileData.fileUri', user([file]), 'url_not_allowed'],
+    ['generationConfig.maxOutputTokens', configured({ maxOutputTokens: 0 }), 'invalid_request'],
     [
       'generationConfig.thinkingConfig.thinkingLevel',
-      { ...user([{ text: 'Hi' }]), generationConfig: { thinkingConfig: { thinkingLevel: 'DEEP' } } },
+      configured({ thinkingConfig: { thinkingLevel } }),
       'invalid_request',
     ],
   ])('names %s in its refusal', async (param, body, reason) => {

@@ -46,9 +46,7 @@ beforeAll(async () => {
     fetch: () => new Response(Buffer.from(pixel, 'base64'), { headers: { 'content-type': 'image/png' } }),
   })
   weir = await startWeir({
-    config: recordedConfig(folders, replay.url, {
-      egress: { allow_hosts: [`127.0.0.1:${pictures.port}`] },
-    }),
+    config: recordedConfig(folders, replay.url, { egress: { allow_hosts: [`127.0.0.1:${pictures.port}`] } }),
   })
   client = new Anthropic({ apiKey: weir.key, authToken: null, baseURL: weir.origin, maxRetries: 0 })
 }, 30_000)

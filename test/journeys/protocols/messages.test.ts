@@ -43,11 +43,7 @@ const ask = (model: string, content: string, max_tokens = 1024) => ({
 const tool = (name: string) => ({
   name,
   description: `Tells the ${name}.`,
-  input_schema: {
-    type: 'object' as const,
-    properties: { city: { type: 'string' } },
-    required: ['city'],
-  },
+  input_schema: { type: 'object' as const, properties: { city: { type: 'string' } }, required: ['city'] },
 })
 
 interface Priced {

@@ -430,11 +430,7 @@ test('what is stored expires when its time is over', async () => {
 
 describe('reasoning', () => {
   test('is sent back by a client that keeps everything, and read again', async () => {
-    const request = {
-      model: 'sim/reason',
-      store: false,
-      include: ['reasoning.encrypted_content' as const],
-    }
+    const request = { model: 'sim/reason', store: false, include: ['reasoning.encrypted_content' as const] }
     const first = await client.responses.create({ ...request, input: 'Why is the sky blue?' })
     expect(first.output[0]).toHaveProperty('encrypted_content')
     const input: ResponseInput = [

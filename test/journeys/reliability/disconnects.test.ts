@@ -149,19 +149,13 @@ describe('a client that leaves before the first byte', () => {
         if (!body.includes('count it')) return new Promise<Response>(() => undefined)
         const message = { id: 'm', usage: { input_tokens: 2_345, output_tokens: 1 } }
         const start = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message })}\n\n`
-        const stream = new ReadableStream({
-          start: (controller) => controller.enqueue(Buffer.from(start)),
-        })
+        const stream = new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from(start)) })
         return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
       },
     })
     const url = `http://127.0.0.1:${silent.port}/v1`
     quiet = await startLab({
-      providers: {
-        quiet: url,
-        claude: { protocol: 'anthropic-messages', base_url: url },
-        busy: url,
-      },
+      providers: { quiet: url, claude: { protocol: 'anthropic-messages', base_url: url }, busy: url },
       models: {
         'quiet/m': {},
         'quiet/thinks': { reasoning: true },

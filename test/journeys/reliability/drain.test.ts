@@ -94,10 +94,7 @@ describe('a gateway that is told to stop', () => {
     expect(await auditOf(next)).toBe(0)
     expect(
       await next.weir.command('credits', 'show', '--account', 'owner@localhost', '--json'),
-    ).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/"held":\s*"0"/),
-    })
+    ).toMatchObject({ code: 0, stdout: expect.stringMatching(/"held":\s*"0"/) })
     await next.weir.stop()
     await mock.stop()
     home.remove()

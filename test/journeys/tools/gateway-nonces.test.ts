@@ -15,9 +15,7 @@ const atOnce = 20
 let weir: ServedWeir
 
 beforeAll(async () => {
-  weir = await serveWeir({
-    config: 'search: { backend: sim }\nlog: { level: error }',
-  })
+  weir = await serveWeir({ config: 'search: { backend: sim }\nlog: { level: error }' })
 })
 
 afterAll(() => weir?.stop())

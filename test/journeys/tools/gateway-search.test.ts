@@ -299,9 +299,7 @@ test('a domain that is none is named where the client wrote it', async () => {
     input: question,
     tools: [{ type: 'web_search', filters }],
   })
-  expect(await failure(asked)).toMatchObject({
-    param: 'tools[0].filters.allowed_domains[1]',
-  })
+  expect(await failure(asked)).toMatchObject({ param: 'tools[0].filters.allowed_domains[1]' })
 })
 
 describe('Gemini’s protocol', () => {

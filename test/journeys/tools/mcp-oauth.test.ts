@@ -57,10 +57,7 @@ async function http(request: Request): Promise<Response | undefined> {
   const { pathname, origin } = new URL(request.url)
   asked.push(pathname)
   if (pathname.startsWith('/.well-known/oauth-protected-resource'))
-    return Response.json({
-      resource: `${origin}/mcp`,
-      authorization_servers: [origin + issuerPath],
-    })
+    return Response.json({ resource: `${origin}/mcp`, authorization_servers: [origin + issuerPath] })
   if (pathname === `/.well-known/oauth-authorization-server${issuerPath}`) {
     await hold?.()
     return Response.json(metadata(origin))
