@@ -134,16 +134,9 @@ export class Reports implements UsageReader {
 
   /** Goes on with a page of the request log from `query.after`. In a command the caller does it. */
   async search(query: RequestQuery, signal?: AbortSignal): Promise<RequestPage> {
-    using job = this.#begin(query)
-    const end = () => this.#cancel(job.id)
-    signal?.addEventListener('abort', end)
-    try {
-      const answer = await this.#ask({ id: job.id, kind: 'search', path: this.#path, query })
-      if (answer.kind !== 'search') throw new Error('the thread has answered something else')
-      return answer.page
-    } finally {
-      signal?.removeEventListener('abort', end)
-    }
+    const answer = await this.#make(query, (id) => ({ id, kind: 'search', path: this.#path, query }), signal)
+    if (answer.kind !== 'search') throw wrongAnswer()
+    return answer.page
   }
 
   async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
@@ -183,15 +176,25 @@ export class Reports implements UsageReader {
   }
 
   async #reportBeside(query: UsageQuery, most: number, signal: AbortSignal): Promise<UsageReport> {
+    const messageFor = (id: number): ToReports => ({ id, kind: 'report', path: this.#path, query, most })
+    const answer = await this.#make(query, messageFor, signal)
+    if (answer.kind !== 'report') throw wrongAnswer()
+    return answer.report
+  }
+
+  /** What the thread answers, in one piece. Ends with the signal. */
+  async #make(
+    query: Pick<UsageQuery, 'account'>,
+    messageFor: (id: number) => ToReports,
+    signal: AbortSignal | undefined,
+  ): Promise<FromReports> {
     using job = this.#begin(query)
     const end = () => this.#cancel(job.id)
-    signal.addEventListener('abort', end)
+    signal?.addEventListener('abort', end)
     try {
-      const answer = await this.#ask({ id: job.id, kind: 'report', path: this.#path, query, most })
-      if (answer.kind !== 'report') throw new Error('the thread has answered something else')
-      return answer.report
+      return await this.#ask(messageFor(job.id))
     } finally {
-      signal.removeEventListener('abort', end)
+      signal?.removeEventListener('abort', end)
     }
   }
 
@@ -205,7 +208,7 @@ export class Reports implements UsageReader {
       while (!last) {
         if (signal?.aborted) throw clientLeft()
         const piece = await this.#ask({ id: job.id, kind: 'next' })
-        if (piece.kind !== 'piece') throw new Error('the thread has answered something else')
+        if (piece.kind !== 'piece') throw wrongAnswer()
         last = piece.last
         yield piece.text
       }
@@ -300,6 +303,10 @@ function follow(shared: Shared, signal: AbortSignal | undefined): Promise<UsageR
     signal?.addEventListener('abort', leave)
     shared.report.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave))
   })
+}
+
+function wrongAnswer(): Error {
+  return new Error('the thread has answered something else')
 }
 
 /** Nobody reads it; the log does. */

@@ -1,6 +1,6 @@
 // Accounts and API keys on SQLite. Lookups are cached; the cache is dropped when another process has written.
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Changes, Database, Statement } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import {
@@ -18,7 +18,14 @@ import {
 } from '../../../accounts/account.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../async/async.ts'
-import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import {
+  inTransaction,
+  numberOrNull,
+  orUnavailable,
+  recordReader,
+  sqliteCode,
+  whenNeeded,
+} from '../database/sqlite.ts'
 import { keyCreated, Outbox } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
@@ -144,25 +151,24 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertKey(key: ApiKey): boolean {
-    const inserted = inTransaction(this.#database, () => {
-      const { changes } = this.#sql().insertKey.run(...keyValues(key))
-      if (Number(changes) !== 1) return false
-      this.#outbox.add(keyCreated(key, null))
-      return true
-    })
-    this.#drop(this.#keys)
-    return inserted
+    return this.#insertKey(key, null, () => this.#sql().insertKey.run(...keyValues(key)))
   }
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
+    const insert = () => this.#sql().insertSuccessor.run(...keyValues(key), replaces)
+    const inserted = this.#insertKey(key, replaces, insert)
+    this.#events.onRotated()
+    return inserted
+  }
+
+  /** In one transaction with the message to webhooks. */
+  #insertKey(key: ApiKey, replaces: string | null, insert: () => Changes): boolean {
     const inserted = inTransaction(this.#database, () => {
-      const { changes } = this.#sql().insertSuccessor.run(...keyValues(key), replaces)
-      if (Number(changes) !== 1) return false
+      if (Number(insert().changes) !== 1) return false
       this.#outbox.add(keyCreated(key, replaces))
       return true
     })
     this.#drop(this.#keys)
-    this.#events.onRotated()
     return inserted
   }
 
@@ -523,21 +529,14 @@ function keyOf(row: KeyRow): ApiKey {
   }
 }
 
-export function sessionOf(row: Row<'session'>): Session {
-  return {
-    id: row.id,
-    account: row.account,
-    hash: row.hash,
-    lastFour: row.last_four,
-    createdAt: Number(row.created_at),
-    expiresAt: Number(row.expires_at),
-    revokedAt: numberOrNull(row.revoked_at),
-    userAgent: row.user_agent,
-    seenAt: numberOrNull(row.seen_at),
-    idleMs: numberOrNull(row.idle_ms),
-    elevatedUntil: numberOrNull(row.elevated_until),
-  }
-}
+export const sessionOf = recordReader<Row<'session'>>()({
+  created_at: Number,
+  expires_at: Number,
+  revoked_at: numberOrNull,
+  seen_at: numberOrNull,
+  idle_ms: numberOrNull,
+  elevated_until: numberOrNull,
+})
 
 function listOrNull(json: string | null): string[] | null {
   return json === null ? null : (JSON.parse(json) as string[])

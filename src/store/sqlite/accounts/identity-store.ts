@@ -26,7 +26,15 @@ import type {
 } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { accountOf, sessionOf } from './account-store.ts'
-import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import {
+  inTransaction,
+  isSet,
+  numberOrNull,
+  orUnavailable,
+  recordReader,
+  sqliteCode,
+  whenNeeded,
+} from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 /** The tickets that sign in, or set a password. */
@@ -414,16 +422,10 @@ function ticketOf(row: Row<'ticket'>): Ticket {
   }
 }
 
-function passkeyOf(row: Row<'passkey'>): Passkey {
-  return {
-    id: row.id,
-    account: row.account,
-    publicKey: row.public_key,
-    counter: Number(row.counter),
-    transports: JSON.parse(row.transports) as string[],
-    name: row.name,
-    backedUp: row.backed_up === 1n,
-    createdAt: Number(row.created_at),
-    lastUsedAt: numberOrNull(row.last_used_at),
-  }
-}
+const passkeyOf = recordReader<Row<'passkey'>>()({
+  counter: Number,
+  transports: (json) => JSON.parse(json) as string[],
+  backed_up: isSet,
+  created_at: Number,
+  last_used_at: numberOrNull,
+})

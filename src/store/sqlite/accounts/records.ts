@@ -5,7 +5,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
 import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
-import { numberOrNull, orUnavailable } from '../database/sqlite.ts'
+import { numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 export class SqliteManagementKeys implements ManagementKeyStore {
@@ -60,19 +60,12 @@ export class SqliteManagementKeys implements ManagementKeyStore {
   }
 }
 
-function keyOf(row: Row<'managementKey'>): ManagementKey {
-  return {
-    id: row.id,
-    account: row.account,
-    name: row.name,
-    hash: row.hash,
-    lastFour: row.last_four,
-    createdAt: Number(row.created_at),
-    expiresAt: numberOrNull(row.expires_at),
-    revokedAt: numberOrNull(row.revoked_at),
-    networks: row.networks === null ? null : (JSON.parse(row.networks) as string[]),
-  }
-}
+const keyOf = recordReader<Row<'managementKey'>>()({
+  created_at: Number,
+  expires_at: numberOrNull,
+  revoked_at: numberOrNull,
+  networks: (json) => (json === null ? null : (JSON.parse(json) as string[])),
+})
 
 // Registered MCP servers on SQLite.
 
@@ -111,9 +104,7 @@ export class SqliteMcpServers implements McpServerStore {
   }
 }
 
-function rowOf({ account, name, url, sealed, created_at, changed_at }: Row<'mcpServer'>): McpServerRow {
-  return { account, name, url, sealed, createdAt: Number(created_at), changedAt: Number(changed_at) }
-}
+const rowOf = recordReader<Row<'mcpServer'>>()({ created_at: Number, changed_at: Number })
 
 // The log of operators' acts on SQLite. The table refuses updates and deletes.
 
@@ -145,14 +136,6 @@ function jsonOf(state: unknown): string | null {
   return state === null || state === undefined ? null : JSON.stringify(state)
 }
 
-function actOf(row: Row<'act'>): LoggedAct {
-  return {
-    seq: Number(row.seq),
-    at: Number(row.at),
-    operator: row.operator,
-    what: row.what,
-    subject: row.subject,
-    before: row.before === null ? null : (JSON.parse(row.before) as unknown),
-    after: row.after === null ? null : (JSON.parse(row.after) as unknown),
-  }
-}
+const stateOf = (json: string | null) => (json === null ? null : (JSON.parse(json) as unknown))
+
+const actOf = recordReader<Row<'act'>>()({ seq: Number, at: Number, before: stateOf, after: stateOf })

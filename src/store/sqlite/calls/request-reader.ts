@@ -9,7 +9,7 @@ import type {
   RequestQuery,
   RequestReader,
 } from '../../../observe/call-log.ts'
-import { orUnavailable } from '../database/sqlite.ts'
+import { isSet, numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
@@ -202,15 +202,9 @@ class Conditions {
   /** These and those. */
   and(others: Conditions): Conditions {
     const both = new Conditions()
-    for (const { parts, values } of [this.#own, others.#own]) {
-      both.#parts.push(...parts)
-      both.values.push(...values)
-    }
+    both.#parts.push(...this.#parts, ...others.#parts)
+    both.values.push(...this.values, ...others.values)
     return both
-  }
-
-  get #own() {
-    return { parts: this.#parts, values: this.values }
   }
 
   is(condition: string): void {
@@ -227,26 +221,14 @@ class Conditions {
   }
 }
 
-function rowOf(row: Row<'requestLog'>): LoggedRequest {
-  return {
-    seq: Number(row.seq),
-    requestId: row.request_id,
-    at: Number(row.at),
-    account: row.account,
-    key: row.key,
-    model: row.model,
-    provider: row.provider,
-    stream: row.stream === 1n,
-    status: Number(row.status),
-    code: row.code,
-    ending: row.ending,
-    promptTokens: Number(row.prompt_tokens),
-    completionTokens: Number(row.completion_tokens),
-    cost: row.cost,
-    attempts: Number(row.attempts),
-    firstByteMs: row.first_byte_ms === null ? null : Number(row.first_byte_ms),
-    totalMs: Number(row.total_ms),
-    detail: row.detail,
-    contents: row.contents,
-  }
-}
+const rowOf = recordReader<Row<'requestLog'>>()({
+  seq: Number,
+  at: Number,
+  stream: isSet,
+  status: Number,
+  prompt_tokens: Number,
+  completion_tokens: Number,
+  attempts: Number,
+  first_byte_ms: numberOrNull,
+  total_ms: Number,
+})

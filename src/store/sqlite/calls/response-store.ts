@@ -12,7 +12,7 @@ import type {
   StoredBytes,
   WrittenResponse,
 } from '../../../responses/response-store.ts'
-import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { orUnavailable, recordReader, whenNeeded } from '../database/sqlite.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import type { Row } from '../../schema.ts'
 
@@ -435,14 +435,4 @@ function conversationStatements(database: Database) {
   }
 }
 
-function recordOf(row: Row<'conversation'>): ConversationRecord {
-  return {
-    id: row.id,
-    account: row.account,
-    title: row.title,
-    model: row.model,
-    lastResponse: row.last_response,
-    createdAt: Number(row.created_at),
-    updatedAt: Number(row.updated_at),
-  }
-}
+const recordOf = recordReader<Row<'conversation'>>()({ created_at: Number, updated_at: Number })

@@ -121,7 +121,7 @@ class UsageSource {
   readonly #table: 'usage_day' | 'usage_total'
   /** Whose days are read; undefined for everybody's. */
   readonly #account: string | undefined
-  /** What only some of the rows fulfil, and its values. */
+  /** Further conditions of the query. */
   readonly #filter: readonly Condition[]
   readonly #statements = new Map<string, Statement<unknown, Value[]>>()
   readonly #labels = new Map<string, string | null>()
@@ -182,7 +182,7 @@ class UsageSource {
   /** Ranks the groups first, so that only those are read that are shown. */
   *rank(most: number): Generator<undefined, UsageReport> {
     const { from, until } = this.#query
-    const days = this.#account === undefined ? this.#daysOfAll() : this.#daysOf(this.#account, undefined)
+    const days = this.#account === undefined ? this.#totalDays() : this.#daysOf(this.#account, undefined)
     if (this.#isLong()) yield
     let top: Ranked[] = []
     let groups = 0
@@ -194,7 +194,7 @@ class UsageSource {
       if (top.length > 4 * most) best()
       if (this.#isLong()) yield
     }
-    const app = this.#account === undefined && this.#query.by === 'key' ? this.#daysOfApp() : []
+    const app = this.#account === undefined && this.#query.by === 'key' ? this.#totalDays('app') : []
     if (app.length > 0) {
       const { cost, calls } = totalOf(app)
       top.push({ group: '', account: undefined, cost, calls: BigInt(calls) })
@@ -228,7 +228,7 @@ class UsageSource {
       return
     }
     if (this.#account === undefined && by === 'key') {
-      const app = this.#daysOfApp([day, day + dayMs])
+      const app = this.#totalDays('app', [day, day + dayMs])
       if (app.length > 0) yield app.map((figures) => ({ ...figures, group: '', label: null }))
     }
     // In the order of the index: a page of it is found at once, and nothing is sorted.
@@ -253,13 +253,8 @@ class UsageSource {
   }
 
   #rank(account: string, most: number): { readonly top: readonly Ranked[]; readonly groups: number } {
-    const { from, until, by } = this.#query
-    const { text, values } = where(
-      ['account = ?', account],
-      ['day >= ?', from],
-      ['day < ?', until],
-      ...this.#filter,
-    )
+    const { by } = this.#query
+    const { text, values } = this.#ofAccount(account)
     if (by === 'account') {
       const [row] = this.#all<{ cost: bigint | null; calls: bigint | null }>(
         `SELECT sum(cost) AS cost, sum(calls) AS calls FROM usage_day WHERE ${text}`,
@@ -296,14 +291,8 @@ class UsageSource {
 
   /** The days of an account, or of one of its keys: where the days are named, each is found by itself. */
   #daysOf(account: string, key: string | undefined, span?: readonly [number, number]): UsageOfDay[] {
-    const { from, until } = this.#query
     if (key === undefined || span === undefined) {
-      const { text, values } = where(
-        ['account = ?', account],
-        ['day >= ?', from],
-        ['day < ?', until],
-        ...this.#filter,
-      )
+      const { text, values } = this.#ofAccount(account)
       return this.#days(`FROM usage_day WHERE ${text} GROUP BY day ORDER BY day`, values)
     }
     const named: number[] = []
@@ -316,21 +305,19 @@ class UsageSource {
     )
   }
 
-  #daysOfAll(): UsageOfDay[] {
-    const { from, until, model } = this.#query
-    return this.#days(
-      `FROM usage_total WHERE day >= ? AND day < ? ${model === undefined ? '' : 'AND model = ?'} GROUP BY day ORDER BY day`,
-      [from, until, ...(model === undefined ? [] : [model])],
-    )
-  }
-
-  #daysOfApp([from, until]: readonly [number, number] = [this.#query.from, this.#query.until]): UsageOfDay[] {
-    const { model } = this.#query
-    return this.#days(
-      `FROM usage_total WHERE day >= ? AND day < ? AND channel = 'app' ${model === undefined ? '' : 'AND model = ?'}
-       GROUP BY day ORDER BY day`,
-      [from, until, ...(model === undefined ? [] : [model])],
-    )
+  /** The days of the whole installation, or of the app of all accounts alone. */
+  #totalDays(
+    channel?: 'app',
+    [from, until]: readonly [number, number] = [this.#query.from, this.#query.until],
+  ): UsageOfDay[] {
+    const conditions: Condition[] = [
+      ['day >= ?', from],
+      ['day < ?', until],
+    ]
+    if (channel !== undefined) conditions.push(['channel = ?', channel])
+    if (this.#query.model !== undefined) conditions.push(['model = ?', this.#query.model])
+    const { text, values } = where(...conditions)
+    return this.#days(`FROM usage_total WHERE ${text} GROUP BY day ORDER BY day`, values)
   }
 
   #days(from: string, values: readonly Value[]): UsageOfDay[] {
@@ -344,6 +331,12 @@ class UsageSource {
   #where(...given: Condition[]): { text: string; values: Value[] } {
     const own: Condition[] = this.#account === undefined ? [] : [['account = ?', this.#account]]
     return where(...given, ...own, ...this.#filter)
+  }
+
+  /** The rows of an account that are asked for. */
+  #ofAccount(account: string): { text: string; values: Value[] } {
+    const { from, until } = this.#query
+    return where(['account = ?', account], ['day >= ?', from], ['day < ?', until], ...this.#filter)
   }
 
   #filterOf({ key, line, mode, model }: UsageQuery): Condition[] {

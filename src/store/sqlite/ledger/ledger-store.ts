@@ -30,19 +30,7 @@ import { type CachedWallet, CreditLines, Wallets } from './wallets.ts'
 import type { Row } from '../../schema.ts'
 
 /** Every table that a group writes, and the queue that makes its groups. */
-interface Tables {
-  readonly parts: LedgerParts
-  readonly time: LedgerClock
-  readonly wallets: Wallets
-  readonly journal: Journal
-  readonly calls: CallTable
-  readonly prices: PriceRecords
-  readonly sql: ReturnType<typeof statements>
-  readonly transactions: SqliteTransactions
-  readonly group: CommitQueue
-  /** The last head that is certain to be on the disk. */
-  readonly durableHead: { at: Head | null }
-}
+type Tables = ReturnType<typeof tablesOf>
 
 export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStore, LedgerUpkeep {
   readonly group: CommitQueue
@@ -216,7 +204,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 }
 
-function tablesOf(parts: LedgerParts): Tables {
+function tablesOf(parts: LedgerParts) {
   const { database } = parts
   const tables = {
     parts,
@@ -226,6 +214,7 @@ function tablesOf(parts: LedgerParts): Tables {
     calls: new CallTable(database, parts.usage),
     prices: new PriceRecords(database, parts.time.clock),
     sql: statements(database),
+    /** The last head that is certain to be on the disk. */
     durableHead: { at: null as Head | null },
   }
   const { time, wallets, journal, calls, prices } = tables

@@ -13,7 +13,7 @@ import type {
 } from '../../../notify/webhook.ts'
 import { formatMinor, type TopUp } from '../../../payments/top-up.ts'
 import type { Row } from '../../schema.ts'
-import { inTransaction, numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, recordReader, whenNeeded } from '../database/sqlite.ts'
 
 export class SqliteWebhooks implements WebhookStore {
   readonly #database: Database
@@ -137,10 +137,10 @@ function statements(database: Database) {
   }
 }
 
-function webhookOf({ id, account, url, events, sealed, created_at }: Row<'webhook'>): WebhookRow {
-  const wanted = JSON.parse(events) as EventType[]
-  return { id, account, url, events: wanted, sealed, createdAt: Number(created_at) }
-}
+const webhookOf = recordReader<Row<'webhook'>>()({
+  events: (json) => JSON.parse(json) as EventType[],
+  created_at: Number,
+})
 
 function deliveryOf(row: Row<'webhookDelivery'>): Delivery {
   return {

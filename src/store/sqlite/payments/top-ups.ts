@@ -14,7 +14,14 @@ import type {
   TopUp,
   UnpaidLimit,
 } from '../../../payments/top-up.ts'
-import { inTransaction, numberOrNull, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import {
+  inTransaction,
+  isSet,
+  numberOrNull,
+  orUnavailable,
+  recordReader,
+  whenNeeded,
+} from '../database/sqlite.ts'
 import { Outbox, topUpCredited } from '../notify/webhooks.ts'
 import type { Row } from '../../schema.ts'
 
@@ -313,39 +320,9 @@ function topUpOf(row: Row<'topUp'>): TopUp {
   }
 }
 
-function eventOf(row: Row<'paymentEvent'>): EventRecord {
-  return {
-    processor: row.processor,
-    id: row.id,
-    type: row.type,
-    at: Number(row.at),
-    hash: row.hash,
-    outcome: row.outcome,
-    topUp: row.top_up,
-    reference: row.reference,
-    paymentId: row.payment_id,
-    news: newsOf(row.news),
-  }
-}
-
-function reversalOf(row: Row<'paymentReversal'>): Reversal {
-  return {
-    processor: row.processor,
-    id: row.id,
-    topUp: row.top_up,
-    kind: row.kind,
-    amount: row.amount,
-    credit: row.credit,
-    held: row.held,
-    booked: row.booked === 1n,
-    at: Number(row.at),
-  }
-}
-
-function askedRefundOf(row: Row<'paymentRefund'>): AskedRefund {
-  const { top_up: topUp, id, amount, asked_at: askedAt, made_at: madeAt } = row
-  return { topUp, id, amount, askedAt: Number(askedAt), madeAt: numberOrNull(madeAt) }
-}
+const eventOf = recordReader<Row<'paymentEvent'>>()({ at: Number, news: newsOf })
+const reversalOf = recordReader<Row<'paymentReversal'>>()({ booked: isSet, at: Number })
+const askedRefundOf = recordReader<Row<'paymentRefund'>>()({ asked_at: Number, made_at: numberOrNull })
 
 /** JSON has no integers of this size: amounts are text. */
 export function newsText(news: PaymentNews): string {

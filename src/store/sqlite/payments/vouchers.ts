@@ -3,7 +3,14 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { Period, SubscriptionStore } from '../../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
-import { inTransaction, numberOrNull, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import {
+  inTransaction,
+  numberOrNull,
+  orUnavailable,
+  recordReader,
+  sqliteCode,
+  whenNeeded,
+} from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 export class SqliteVouchers implements VoucherStore {
@@ -74,20 +81,12 @@ function statements(database: Database) {
   }
 }
 
-function voucherOf(row: Row<'voucher'>): Voucher {
-  return {
-    id: row.id,
-    hash: row.hash,
-    amount: row.amount,
-    note: row.note,
-    createdAt: Number(row.created_at),
-    expiresAt: numberOrNull(row.expires_at),
-    revokedAt: numberOrNull(row.revoked_at),
-    account: row.account,
-    redeemedAt: numberOrNull(row.redeemed_at),
-    lot: row.lot,
-  }
-}
+const voucherOf = recordReader<Row<'voucher'>>()({
+  created_at: Number,
+  expires_at: numberOrNull,
+  revoked_at: numberOrNull,
+  redeemed_at: numberOrNull,
+})
 
 // Periods of subscriptions on SQLite.
 
@@ -154,20 +153,9 @@ function subscriptionStatements(database: Database) {
   }
 }
 
-function periodOf(row: Row<'subscription'>): Period {
-  return {
-    period: row.period,
-    source: row.source,
-    subscription: row.subscription,
-    account: row.account,
-    product: row.product,
-    startsAt: Number(row.starts_at),
-    endsAt: Number(row.ends_at),
-    state: row.state,
-    amount: row.amount,
-    lot: row.lot,
-    takenBack: row.taken_back,
-    createdAt: Number(row.created_at),
-    updatedAt: Number(row.updated_at),
-  }
-}
+const periodOf = recordReader<Row<'subscription'>>()({
+  starts_at: Number,
+  ends_at: Number,
+  created_at: Number,
+  updated_at: Number,
+})
