@@ -118,10 +118,10 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
       await keep(account, record, (present) => ({ ...present, ...kept }))
       return url
     },
-    async end({ account, ...brought }) {
-      const name = brought.state.split('.')[0]!
+    async end({ account, ...callback }) {
+      const name = callback.state.split('.')[0]!
       const record = await servers.find(account, name)
-      const kept = await endAuthorization(authorizationOf(record.url), record.secrets.oauth ?? {}, brought)
+      const kept = await endAuthorization(authorizationOf(record.url), record.secrets.oauth ?? {}, callback)
       await keep(account, record, () => kept)
       return name
     },

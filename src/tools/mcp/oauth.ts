@@ -72,9 +72,14 @@ export async function beginAuthorization(
 export async function endAuthorization(
   server: Authorized,
   { begun, given }: OAuthKept,
-  brought: { readonly state: string; readonly session: string; readonly code: string; readonly iss?: string },
+  callback: {
+    readonly state: string
+    readonly session: string
+    readonly code: string
+    readonly iss?: string
+  },
 ): Promise<OAuthKept> {
-  const { state, session, code, iss } = brought
+  const { state, session, code, iss } = callback
   const isOwn = begun !== undefined && begun.state === state && begun.session === session
   if (!isOwn || server.now() - begun.at > longestBegunMs) {
     throw notAuthorised('no such authorisation has been begun here, or it was too long ago')

@@ -38,77 +38,53 @@ export function mcpSources(settings: McpSettings): ToolSources['mcp'] {
     budgets.set(caller, budget)
     const egress = { ...settings.egress, budget }
     const checked = checkNamed(declaration, () => checkedDeclaration(declaration))
-    return new McpSource(
-      { ...settings, egress },
-      checked,
-      fieldOf(declaration, 'server_url'),
-      declared,
-      caller,
-    )
+    const param = fieldOf(declaration, 'server_url')
+    return mcpSource({ ...settings, egress }, checked, param, declared, caller)
   }
 }
 
-class McpSource implements ToolSource {
-  readonly #closed = new AbortController()
-  readonly #settings: McpSettings
-  readonly #declaration: CheckedDeclaration
-  readonly #param: string
-  readonly #declared: DeclaredTools
-  readonly #caller: ToolCaller
-  #tools: ServerTools | undefined
+/** One server of one call. `param` is the field that its address is in. */
+function mcpSource(
+  settings: McpSettings,
+  declaration: CheckedDeclaration,
+  param: string,
+  { history, approved }: DeclaredTools,
+  { signal: gone, deadlineAt, account, requestId }: ToolCaller,
+): ToolSource {
+  const closed = new AbortController()
+  const { label, target } = declaration
+  let tools: ServerTools | undefined
 
-  constructor(
-    settings: McpSettings,
-    declaration: CheckedDeclaration,
-    param: string,
-    declared: DeclaredTools,
-    caller: ToolCaller,
-  ) {
-    this.#settings = settings
-    this.#declaration = declaration
-    this.#param = param
-    this.#declared = declared
-    this.#caller = caller
-  }
-
-  async open() {
-    const { signal: gone, deadlineAt, account, requestId } = this.#caller
-    const signals = [
-      this.#closed.signal,
-      gone,
-      AbortSignal.timeout(Math.max(0, deadlineAt - performance.now())),
-    ]
-    const server = await this.#server(account)
-    this.#tools = new ServerTools(this.#settings, this.#declaration, { server, requestId })
-    const { label } = this.#declaration
-    const { history, approved } = this.#declared
-    const listed = history.findLast((item) => item.type === 'mcp_list_tools' && item.server_label === label)
-    // What was approved is compared with what the server offers now, and not with what it said before.
-    const anew = approved.some(({ serverLabel }) => serverLabel === label)
-    try {
-      return await this.#tools.open(listed, anew, AbortSignal.any(signals))
-    } catch (error) {
-      throw asParam(error, this.#param)
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#closed.abort(new DOMException('the call has ended', 'AbortError'))
-    await this.#tools?.close()
-  }
-
-  async #server(account: string): Promise<McpServer> {
-    const { target } = this.#declaration
+  const serverOf = async (): Promise<McpServer> => {
     if (target.kind === 'registered') {
-      return this.#settings.registered(account, target.name).catch((error: unknown) => {
+      return settings.registered(account, target.name).catch((error: unknown) => {
         if (!(error instanceof GatewayError) || error.code !== 'not_found') throw error
         const message = `The account has registered no MCP server named ${JSON.stringify(target.name)}, and no address is given.`
-        throw new GatewayError('not_found', { ...error.details, message, param: this.#param, cause: error })
+        throw new GatewayError('not_found', { ...error.details, message, param, cause: error })
       })
     }
-    const { allowHosts } = this.#settings.egress
-    const url = checkUrl(target.server.url, { allowHosts, param: this.#param })
+    const { allowHosts } = settings.egress
+    const url = checkUrl(target.server.url, { allowHosts, param })
     return { ...target.server, url: url.href }
+  }
+
+  return {
+    async open() {
+      const late = AbortSignal.timeout(Math.max(0, deadlineAt - performance.now()))
+      tools = new ServerTools(settings, declaration, { server: await serverOf(), requestId })
+      const listed = history.findLast((item) => item.type === 'mcp_list_tools' && item.server_label === label)
+      // What was approved is compared with what the server offers now, and not with what it said before.
+      const anew = approved.some(({ serverLabel }) => serverLabel === label)
+      try {
+        return await tools.open(listed, anew, AbortSignal.any([closed.signal, gone, late]))
+      } catch (error) {
+        throw asParam(error, param)
+      }
+    },
+    async close() {
+      closed.abort(new DOMException('the call has ended', 'AbortError'))
+      await tools?.close()
+    },
   }
 }
 

@@ -7,6 +7,7 @@ import { type EgressOptions, type Fetched, fetchPublic } from '../../egress/egre
 import { GatewayError } from '../../errors/errors.ts'
 import type { GatewayTool, ToolCaller, ToolContext, ToolSource, ToolSources } from '../tool.ts'
 import {
+  argumentsIn,
   failedResult,
   recencies,
   type Recency,
@@ -178,7 +179,7 @@ function openPageTool(options: OpenPageOptions): GatewayTool {
     mostCost: 0n,
     run: async (argumentsText, context) => {
       context.signal.throwIfAborted()
-      const url = urlIn(argumentsText)
+      const url = argumentsIn(argumentsText, argumentsSchema)?.url
       if (url === undefined)
         return failedResult(
           'invalid_arguments',
@@ -242,14 +243,6 @@ function offlinePage(url: string, { offline }: OpenPageOptions): ReadPage | unde
   if (offline === 'alone')
     throw new PageFault('page_unavailable', 'The offline index holds no page at this address.')
   return undefined
-}
-
-function urlIn(argumentsText: string): string | undefined {
-  try {
-    return argumentsSchema.safeParse(JSON.parse(argumentsText)).data?.url
-  } catch {
-    return undefined
-  }
 }
 
 // Fetches a web page as text through the egress guard; refuses other media, and decodes the text.

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { type ToolResult, type WebSearchDeclaration, webTools } from '../../conversation/gateway-tools.ts'
 import type { GatewayTool, ToolContext } from '../tool.ts'
 import {
+  argumentsIn,
   failedResult,
   recencies,
   type Recency,
@@ -60,7 +61,7 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
     mostCost: options.backend.mostPrice,
     run: async (argumentsText, context) => {
       context.signal.throwIfAborted()
-      const read = argumentsOf(argumentsText)
+      const read = argumentsIn(argumentsText, argumentsSchema)
       if (!read)
         return failedResult(
           'invalid_arguments',
@@ -158,14 +159,6 @@ function hasPath(rule: string): boolean {
 /** The action of a `web_search_call` item. */
 function actionOf(query: string, results: readonly SearchResult[]) {
   return { type: 'search', query, sources: results.map(({ url }) => ({ type: 'url', url })) }
-}
-
-function argumentsOf(text: string): z.infer<typeof argumentsSchema> | undefined {
-  try {
-    return argumentsSchema.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
 }
 
 function descriptionOf({ location, allowedDomains }: WebSearchDeclaration): string {

@@ -1,5 +1,6 @@
 // The interface of search backends, and how they fail.
 
+import type { z } from 'zod'
 import type { SearchLocation, ToolResult, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { Pico } from '../../../credits/money.ts'
 
@@ -77,6 +78,15 @@ export const dayMs = 86_400_000
 
 /** How old a page of a recency may be, in days. */
 export const oldestDays: Readonly<Record<Recency, number>> = { day: 1, week: 7, month: 31, year: 366 }
+
+/** The arguments that a model wrote; undefined if they are no JSON of this shape. */
+export function argumentsIn<T>(text: string, schema: z.ZodType<T>): T | undefined {
+  try {
+    return schema.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
 
 // A failed tool call: the model gets the reason, nobody is charged.
 
