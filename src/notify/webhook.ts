@@ -1,7 +1,7 @@
 // Webhooks: addresses that receive events of an account. Each has a secret that signs its messages, following Standard
 // Webhooks.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Sealer } from '../accounts/account.ts'
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
@@ -179,10 +179,7 @@ const idLength = 18
 
 /** The id of the webhook that a request of an account adds: the primary key of its table lets it be added once. */
 function webhookIdOf(account: string, request: string): string {
-  const hash = createHash('sha256')
-    .update(JSON.stringify([account, request]))
-    .digest('hex')
-  return `wh_${hash.slice(0, idLength)}`
+  return `wh_${Bun.SHA256.hash(JSON.stringify([account, request]), 'hex').slice(0, idLength)}`
 }
 
 function addedBefore({ id, url }: WebhookRow): GatewayError {

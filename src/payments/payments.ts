@@ -1,6 +1,5 @@
 // Payments: opens top-ups, and credits each exactly once, however its payment is reported and how often.
 
-import { createHash } from 'node:crypto'
 import type { Awaitable } from '../async/async.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
@@ -83,7 +82,8 @@ export class Payments {
     const { store, now } = this.#parts
     const topUp = draftTopUp(wanted, this.#parts, now())
     const under = wanted.idempotencyKey
-    const hash = sha256(JSON.stringify([String(wanted.amount), topUp.currency, wanted.processor ?? null]))
+    const asked = [String(wanted.amount), topUp.currency, wanted.processor ?? null]
+    const hash = Bun.SHA256.hash(JSON.stringify(asked), 'hex')
     const limit = { most: this.#parts.unpaidPerHour, since: topUp.createdAt - hourMs }
     const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash }, limit)
     if (row === 'conflict') throw new GatewayError('idempotency_conflict')
@@ -232,7 +232,7 @@ export class Payments {
       processor,
       type: event.type,
       at: this.#parts.now(),
-      hash: sha256(raw),
+      hash: Bun.SHA256.hash(raw, 'hex'),
       outcome: 'received',
       topUp: event.topUp,
       reference: event.reference,
@@ -363,8 +363,4 @@ async function within<T>(ms: number, answer: Promise<T>): Promise<T | 'late'> {
   } finally {
     clearTimeout(timer)
   }
-}
-
-function sha256(data: string | Uint8Array): string {
-  return createHash('sha256').update(data).digest('hex')
 }

@@ -90,6 +90,20 @@ export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<
   }
 }
 
+/** A message, or what is in one, in its documented shape. Throws `invalid_request` for any other. */
+export function requireShape<T>(schema: z.ZodType<T>, value: unknown): T {
+  const { success, data, error } = schema.safeParse(value)
+  if (success) return data
+  throw undocumentedError(error)
+}
+
+export function undocumentedError(cause: unknown): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: 'The message is not of the documented shape.',
+    cause,
+  })
+}
+
 export function unansweredError(processor: ProcessorId, cause: unknown): GatewayError {
   const reason = cause instanceof z.ZodError ? 'its answer is not of the documented shape' : messageOf(cause)
   return new GatewayError('payment_processor_error', {

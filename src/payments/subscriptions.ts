@@ -115,18 +115,18 @@ export class Subscriptions {
   async take(message: SubscriptionMessage): Promise<Period | undefined> {
     if (message.test) return undefined
     const drafted = await this.#draft(message)
-    return this.#inTurn(drafted, () => this.#take(drafted))
+    return this.#inOrder(drafted, () => this.#take(drafted))
   }
 
-  /** One message of a subscription at a time: each goes by what the one before it has done. */
-  async #inTurn<T>(of: Pick<Period, 'source' | 'subscription'>, act: () => Promise<T>): Promise<T> {
+  /** One message of a subscription at a time: each builds on what the one before it did. */
+  async #inOrder<T>(of: Pick<Period, 'source' | 'subscription'>, act: () => Promise<T>): Promise<T> {
     const name = `${of.source}:${of.subscription}`
-    const turn = (this.#handled.get(name) ?? Promise.resolve()).then(act, act)
-    this.#handled.set(name, turn)
+    const handling = (this.#handled.get(name) ?? Promise.resolve()).then(act, act)
+    this.#handled.set(name, handling)
     try {
-      return await turn
+      return await handling
     } finally {
-      if (this.#handled.get(name) === turn) this.#handled.delete(name)
+      if (this.#handled.get(name) === handling) this.#handled.delete(name)
     }
   }
 
@@ -188,10 +188,10 @@ export class Subscriptions {
       case 'active':
         return row
       case 'grace':
-        return this.#moveOn(row)
+        return this.#moveToGrace(row)
       case 'ended':
         // Killed while its rest was moved to the grace period, which has ended meanwhile.
-        return row.takenBack === null ? row : this.#moveOn(row)
+        return row.takenBack === null ? row : this.#moveToGrace(row)
       case 'refunded':
         return this.#takeBack(row)
       case 'refund_reversed':
@@ -210,7 +210,7 @@ export class Subscriptions {
     const { ledger, store } = this.#parts
     // First reported in its grace period, it has no earlier lot: all of its credit is that period's.
     if (row.state === 'grace' || (await store.findPeriod(graceOf(row)))) {
-      const { lot } = await this.#movedOn(row, row.amount)
+      const { lot } = await this.#addGracePeriod(row, row.amount)
       if (lot === null) return row
       return this.#change(row, (current) => ({ ...current, lot, takenBack: 0n }))
     }
@@ -240,14 +240,14 @@ export class Subscriptions {
     throw new GatewayError('overloaded')
   }
 
-  async #moveOn(row: Period): Promise<Period> {
+  async #moveToGrace(row: Period): Promise<Period> {
     const taken = await this.#takeRest(row)
-    if (taken.takenBack) await this.#movedOn(taken, taken.takenBack)
+    if (taken.takenBack) await this.#addGracePeriod(taken, taken.takenBack)
     return taken
   }
 
   /** In the grace period `amount` lasts some days longer, as a lot and a period of its own, which is returned. */
-  async #movedOn(row: Period, amount: Pico): Promise<Period> {
+  async #addGracePeriod(row: Period, amount: Pico): Promise<Period> {
     const endsAt = row.endsAt + this.#parts.graceMs
     const moved: Period = {
       ...row,
@@ -316,7 +316,7 @@ export class Subscriptions {
 
   /** Ends a subscription by hand: `ended`, or refunded. Resolves with its periods. */
   end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
-    return this.#inTurn({ source, subscription }, () => this.#end(source, subscription, state))
+    return this.#inOrder({ source, subscription }, () => this.#end(source, subscription, state))
   }
 
   async #end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {

@@ -1,6 +1,6 @@
 // Vouchers: codes that become credit once. The code is shown when it is created; only its hash is stored.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Awaitable } from '../async/async.ts'
 import type { LedgerCommands } from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
@@ -100,7 +100,7 @@ function checkCharacter(body: string): string {
 }
 
 function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return Bun.SHA256.hash(text, 'hex')
 }
 
 export class Vouchers {

@@ -1,7 +1,6 @@
 // Razorpay Payment Links: three requests, and two signatures that must not be confused.
 // razorpay.com/docs/api/payments/payment-links, /docs/api/refunds, /docs/webhooks/validate-test.
 
-import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import type {
@@ -20,7 +19,9 @@ import {
   type PaymentProcessor,
   ProcessorRefusal,
   type Question,
+  requireShape,
   type ReturnTo,
+  undocumentedError,
 } from '../processor.ts'
 import { badSignature, isHexSignature } from '../standard-webhook.ts'
 
@@ -209,7 +210,7 @@ const refundSchema = z.lazy(() =>
 
 /** Razorpay takes letters, digits, hyphens and underscores as an idempotency key; an operator's id may have dots. */
 function keyOf(id: string): string {
-  return /^[\w-]+$/.test(id) ? id : createHash('sha256').update(id).digest('hex')
+  return /^[\w-]+$/.test(id) ? id : Bun.SHA256.hash(id, 'hex')
 }
 
 /** A link is paid if it says so and shows the captured payment; until then nothing is credited. */
@@ -286,23 +287,14 @@ export function parseMessage(raw: Uint8Array): Message {
 
 /** What of a message is about something, undefined where it does not have it. Throws `invalid_request`. */
 function entityOf<T>({ payload }: Message, name: string, schema: z.ZodType<T>): T | undefined {
-  const { success, data, error } = schema.optional().safeParse(payload[name]?.entity)
-  if (success) return data
-  throw undocumentedError(error)
-}
-
-function undocumentedError(cause: unknown): GatewayError {
-  return new GatewayError('invalid_request', {
-    message: 'The message is not of the documented shape.',
-    cause,
-  })
+  return requireShape(schema.optional(), payload[name]?.entity)
 }
 
 /** `eventId` is the header of the delivery; without it a hash of the body is used. */
 export function newsOf(read: Message, eventId: string | null, raw: Uint8Array): PaymentEvent {
-  const id = eventId ?? createHash('sha256').update(raw).digest('hex')
+  const id = eventId ?? Bun.SHA256.hash(raw, 'hex')
   const type = read.event
-  const news = tidings(read)
+  const news = newsIn(read)
   // Of what the gateway does not act on nothing more is read: it may have any shape.
   if (news.kind === 'other') return { id, type, topUp: null, reference: null, news }
   const [page, paid, of] = [
@@ -333,7 +325,7 @@ const phases: Readonly<Record<string, DisputePhase>> = {
   'payment.dispute.lost': 'lost',
 }
 
-function tidings(read: Message): PaymentNews {
+function newsIn(read: Message): PaymentNews {
   switch (read.event) {
     case 'payment_link.paid':
     case 'payment.captured':
@@ -347,27 +339,20 @@ function tidings(read: Message): PaymentNews {
       return { kind: 'expired' }
     case 'payment_link.cancelled':
       return { kind: 'failed' }
-    case 'refund.processed': {
-      const { id: refundId, ...rest } = requireEntity(entityOf(read, 'refund', part))
-      return { kind: 'refund', refundId, ...partOf(rest), of: 'one' }
-    }
+    case 'refund.processed':
     case 'refund.failed': {
-      const { id: refundId, ...rest } = requireEntity(entityOf(read, 'refund', part))
-      return { kind: 'refund-failed', refundId, ...partOf(rest), of: 'one' }
+      const { id: refundId, ...rest } = requireShape(part, read.payload['refund']?.entity)
+      const kind = read.event === 'refund.failed' ? 'refund-failed' : 'refund'
+      return { kind, refundId, ...partOf(rest), of: 'one' }
     }
     default: {
       // `payment.failed` is one attempt: the page stays open for the next.
       const phase = phases[read.event]
       if (phase === undefined) return { kind: 'other' }
-      const { id: disputeId, ...rest } = requireEntity(entityOf(read, 'dispute', part))
+      const { id: disputeId, ...rest } = requireShape(part, read.payload['dispute']?.entity)
       return { kind: 'dispute', disputeId, ...partOf(rest), phase }
     }
   }
-}
-
-function requireEntity<T>(entity: T | undefined): T {
-  if (entity === undefined) throw undocumentedError(undefined)
-  return entity
 }
 
 function partOf({ payment_id: paymentId, amount, currency }: Omit<z.output<typeof part>, 'id'>) {

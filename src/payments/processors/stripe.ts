@@ -5,7 +5,13 @@ import type Stripe from 'stripe'
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Minor, PaymentEvent, PaymentFact, PaymentNews, RefundNews, TopUp } from '../top-up.ts'
-import { type ProcessorFetch, type PaymentProcessor, type ReturnTo, unansweredError } from '../processor.ts'
+import {
+  type ProcessorFetch,
+  type PaymentProcessor,
+  requireShape,
+  type ReturnTo,
+  unansweredError,
+} from '../processor.ts'
 import { badSignature } from '../standard-webhook.ts'
 
 interface StripeSettings {
@@ -253,16 +259,14 @@ function factOf(session: Session, paidAt: number | null): PaymentFact {
 
 /** The news in a message whose signature is good. Throws `invalid_request` for one that is not as documented. */
 function newsOf(verified: unknown): PaymentEvent {
-  const read = eventSchema.safeParse(verified)
-  if (!read.success) throw undocumentedError(read.error)
-  const { id: eventId, type, created, data } = read.data
+  const { id: eventId, type, created, data } = requireShape(eventSchema, verified)
   const news = objectNews(type, data.object, created === undefined ? null : created * 1000)
   return { id: eventId, type, topUp: null, reference: null, ...news }
 }
 
 /** What has been given back of a payment in all, as its charge told it at `at`. Throws `invalid_request`. */
 function refundedOf(charge: unknown, paymentId: string, at: number | null): RefundNews {
-  const { amount_refunded: total, currency } = parseObject(chargeSchema, charge)
+  const { amount_refunded: total, currency } = requireShape(chargeSchema, charge)
   return {
     kind: 'refund',
     refundId: `${paymentId}:${total}`,
@@ -282,9 +286,9 @@ function objectNews(type: string, object: unknown, at: number | null): MessageNe
     case 'checkout.session.async_payment_succeeded':
     case 'checkout.session.async_payment_failed':
     case 'checkout.session.expired':
-      return aboutPage(type, parseObject(sessionSchema, object), at)
+      return aboutPage(type, requireShape(sessionSchema, object), at)
     case 'charge.refunded': {
-      const charge = parseObject(chargeSchema, object)
+      const charge = requireShape(chargeSchema, object)
       const paymentId = charge.payment_intent
       if (paymentId == null) return { news: { kind: 'other' } }
       const news = refundedOf(charge, paymentId, at)
@@ -293,10 +297,10 @@ function objectNews(type: string, object: unknown, at: number | null): MessageNe
     case 'refund.failed':
     case 'refund.updated':
     case 'charge.refund.updated':
-      return { news: aboutRefund(parseObject(refundSchema, object), at) }
+      return { news: aboutRefund(requireShape(refundSchema, object), at) }
     case 'charge.dispute.created':
     case 'charge.dispute.closed':
-      return { news: aboutDispute(type, parseObject(disputeSchema, object)) }
+      return { news: aboutDispute(type, requireShape(disputeSchema, object)) }
     default:
       return { news: { kind: 'other' } }
   }
@@ -336,17 +340,4 @@ function aboutDispute(type: string, dispute: z.output<typeof disputeSchema>): Pa
     currency: currency.toUpperCase(),
     phase,
   }
-}
-
-function parseObject<T>(schema: z.ZodType<T>, object: unknown): T {
-  const read = schema.safeParse(object)
-  if (read.success) return read.data
-  throw undocumentedError(read.error)
-}
-
-function undocumentedError(cause: unknown): GatewayError {
-  return new GatewayError('invalid_request', {
-    message: 'The message is not of the documented shape.',
-    cause,
-  })
 }
