@@ -371,9 +371,9 @@ export interface AccountCount {
 }
 
 /**
- * After this time, milliseconds, no process uses an account, a key or a session as it was before another process changed
- * it: a worker caches them for 50 ms, the ledger's process for 5, and that looks for changes every 50, which end running
- * calls.
+ * How long another process may go on using an account, a key or a session as it was before this one changed it,
+ * milliseconds. A worker caches them for 50 ms and the ledger's process for 5; that one also looks for changes every 50 ms,
+ * and ends the calls of what was revoked.
  */
 export const heardWithinMs = 150
 

@@ -15,7 +15,7 @@ export interface SettingMeta {
 /** Milliseconds. */
 export const day = 86_400_000
 
-/** Describes the schema of one setting: it must not be another's. (`meta` would copy it, at every start.) */
+/** Attaches a description to the schema of one setting, which no other may share. (`meta` would copy it at every start.) */
 export function note<S extends z.ZodType>(
   schema: S,
   description: string,

@@ -25,8 +25,8 @@ export class AccountWatch {
   readonly #parts: WatchParts
   /** When the limit of a key last refused a call since the last check, by its id, milliseconds since 1970. */
   #refused = new Map<string, number>()
-  /** What was seen on the good side of its line after the last event of it. */
-  readonly #back = new Set<string>()
+  /** Subjects that were within their limit after their last event: beyond it again, they get a new one. */
+  readonly #recovered = new Set<string>()
 
   constructor(parts: WatchParts) {
     this.#parts = parts
@@ -94,13 +94,13 @@ export class AccountWatch {
   ): Promise<void> {
     const type = 'balance.low'
     const subject = { account, type, name: type } as const
-    if (low === undefined) return this.#isBack(subject)
+    if (low === undefined) return this.#onWithin(subject)
     const { available, threshold } = low
     const data = { available_usd: formatUsd(available), threshold_usd: formatUsd(threshold) }
     const crossing = `${type}:${purchased}:${at}`
     // What was bought and spent between two looks was above.
     const isSame = (before: string) => purchased - BigInt(before.split(':')[0]!) < threshold
-    await this.#isBeyond(subject, crossing, data, at, isSame)
+    await this.#onBeyond(subject, crossing, data, at, isSame)
   }
 
   async #lookAtKey(key: ApiKey, refusedAt: number | undefined, at: number): Promise<void> {
@@ -117,7 +117,7 @@ export class AccountWatch {
     if (!isReached) {
       // That no call was refused since the last look does not mean that one would be served.
       const before = await this.#lastOf(subject)
-      if (before?.startsWith(line) !== true) this.#isBack(subject)
+      if (before?.startsWith(line) !== true) this.#onWithin(subject)
       return
     }
     const data = {
@@ -128,7 +128,7 @@ export class AccountWatch {
       spent_usd: formatUsd(spent),
     }
     const crossing = `${subject.name}:${line}${spent}:${at}`
-    await this.#isBeyond(subject, crossing, data, at, (before) => {
+    await this.#onBeyond(subject, crossing, data, at, (before) => {
       if (!before.startsWith(line)) return false
       // If much was served after a call was refused, the limit had not been reached.
       const [, , spentThen = ''] = before.split(':')
@@ -137,21 +137,21 @@ export class AccountWatch {
   }
 
   /**
-   * Tells of a new crossing, or of the last one to webhooks that were added since. `isSame`: whether it is the last one
-   * still, by what follows the name in its source.
+   * Emits an event for a new crossing, or the last one again for webhooks that were added since. `isSame` says, by what
+   * follows the name in the source of the last event, whether this is still the same crossing.
    */
-  async #isBeyond(
+  async #onBeyond(
     { account, type, name }: Subject,
     crossing: string,
     data: AccountEvent['data'],
     at: number,
     isSame: (before: string) => boolean,
   ): Promise<void> {
-    const back = name + account
-    const before = this.#back.has(back) ? undefined : await this.#lastOf({ account, name })
+    const subject = name + account
+    const before = this.#recovered.has(subject) ? undefined : await this.#lastOf({ account, name })
     const source = before !== undefined && isSame(before) ? `${name}:${before.slice(0, -1)}` : crossing
     await this.#parts.store.emit({ account, type, source, at, data })
-    this.#back.delete(back)
+    this.#recovered.delete(subject)
   }
 
   /** What follows the name in the source of its last event, and a colon; older versions wrote less of it. */
@@ -160,17 +160,17 @@ export class AccountWatch {
     return source === undefined ? undefined : `${source.slice(name.length + 1)}:`
   }
 
-  /** It is not beyond its line: the next crossing is told of. */
-  #isBack({ account, name }: Subject): void {
-    this.#back.add(name + account)
+  /** The next crossing is a new event. */
+  #onWithin({ account, name }: Subject): void {
+    this.#recovered.add(name + account)
   }
 }
 
-/** What is beside a line: an account or a key of it. */
+/** What has a limit: an account, or one of its keys. */
 interface Subject {
   readonly account: string
   readonly type: (typeof watched)[number]
-  /** With which the sources of its events begin. */
+  /** How the sources of its events begin. */
   readonly name: string
 }
 
@@ -182,7 +182,7 @@ function isLow(notice: Notice): notice is LowBalance {
 
 const keysAtOnce = 200
 
-/** All of them, a page at a time: of thousands, calls would wait. */
+/** All keys of an account, a page at a time: thousands at once would hold calls up. */
 async function* keysOf(
   accounts: WatchParts['accounts'],
   account: string,

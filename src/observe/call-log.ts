@@ -346,29 +346,29 @@ export function callEnded(listeners: readonly OnCallEnded[], log: Pick<Log, 'err
 }
 
 /**
- * Tells of calls at the end of the turn of the event loop that they end in: clients have their answers before anything is
- * noted, and calls that end together are noted one after another, which costs each of them less. Of a failure it tells at
- * once: whoever passes the error on is to find it noted.
+ * Passes ended calls on when the event loop has run what else is due: clients have their answers first, and calls that
+ * end together cost less one after another. A failure is passed on at once, so that it is logged before its error is
+ * answered.
  */
 export class AtEndOfTurn {
-  readonly #tell: OnCallEnded
+  readonly #onEnded: OnCallEnded
   #ended: EndedCall[] = []
 
-  constructor(tell: OnCallEnded) {
-    this.#tell = tell
+  constructor(onEnded: OnCallEnded) {
+    this.#onEnded = onEnded
   }
 
   readonly callEnded: OnCallEnded = (call, failure) => {
-    if (failure !== undefined) return this.#tell(call, failure)
+    if (failure !== undefined) return this.#onEnded(call, failure)
     this.#ended.push(call)
     if (this.#ended.length === 1) setImmediate(() => this.flush())
   }
 
-  /** Tells of all that have ended so far. */
+  /** Passes on all that have ended so far. */
   flush(): void {
     const ended = this.#ended
     this.#ended = []
-    for (const call of ended) this.#tell(call, undefined)
+    for (const call of ended) this.#onEnded(call, undefined)
   }
 }
 
@@ -416,7 +416,7 @@ export class CallMetrics {
     this.#usd = usd
   }
 
-  /** `model` is empty for one that there is not. */
+  /** `model` is empty if it does not exist. */
   count(row: RequestLogRow, model = row.model): void {
     const provider = row.provider ?? ''
     const tally = this.#tallyOf(provider, this.#labelOf(model), row.code ?? '')

@@ -34,7 +34,7 @@ export interface AnswerToKeep {
   readonly conversation: string | undefined
   readonly input: readonly JsonObject[]
   readonly answer: JsonObject
-  /** At least as many as the items had in the request and in what it refers to. */
+  /** No fewer than the items had in the request and in the responses that it refers to. */
   readonly inputBytes: number
 }
 
@@ -44,8 +44,8 @@ const addedBytes = 256
 const bytesPerCharacter = 3
 
 /**
- * Has a response kept, if it is not too large and its account has room for it; undefined where not. Resolves, always,
- * when the store has it in its queue: its charge is booked right behind it, so neither is without the other.
+ * Stores a response, if it is not too large and its account has room for it; undefined if not. Always resolves, as soon as
+ * the store has queued it: its charge is queued right behind it, so neither is without the other.
  */
 export function keepResponse(parts: KeepingParts, call: AnswerToKeep): Promise<void> | undefined {
   const { stored, responseLimits } = parts
@@ -72,7 +72,7 @@ async function keep(parts: KeepingParts, asked: AnswerToKeep): Promise<void> {
       id: String(answer['id']),
       account,
       call: requestId,
-      // It is continued where it stood before a failure.
+      // After a failure the conversation stays where it was.
       conversation: answer['status'] === 'failed' ? undefined : conversation,
       previous: typeof previous === 'string' ? previous : undefined,
       expiresAt: now() + responseLimits.retentionMs,
@@ -85,7 +85,7 @@ async function keep(parts: KeepingParts, asked: AnswerToKeep): Promise<void> {
   }
 }
 
-/** An answer goes out also while the store cannot be read: it is only not kept. */
+/** While the store cannot be read, answers are given and not kept. */
 function hasRoom(stored: StoredBytes | undefined, mostBytes: number): boolean {
   try {
     return stored !== undefined && stored.bytes() <= mostBytes

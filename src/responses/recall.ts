@@ -22,7 +22,7 @@ interface ItemReference {
 
 interface RecallRequest {
   readonly viewer: ResponseViewer
-  /** Whether the caller may call the model that made a response: what it could not have asked is not told to it. */
+  /** Whether the caller may call the model that made a response; responses of other models are hidden from it. */
   readonly mayUse: (model: string) => boolean
   /** The response that the request continues. */
   readonly previous: string | undefined
@@ -31,7 +31,7 @@ interface RecallRequest {
   readonly room: number
   /** The most bytes that a body may have. */
   readonly maxBodyBytes: number
-  /** Called with all the bytes that are to be read and parsed, which waits for it. */
+  /** Asked, with their number, before bytes are read and parsed. */
   readonly permit: ReadPermit
 }
 
@@ -40,15 +40,15 @@ interface RecalledItems {
   readonly history: readonly JsonObject[]
   /** The items that were referred to and are stored, by their ids. */
   readonly items: ReadonlyMap<string, JsonObject>
-  /** What they measure as JSON, each as often as it is referred to. */
+  /** Their size as JSON; an item counts as often as it is referred to. */
   readonly bytes: number
 }
 
 const nothing: RecalledItems = { history: [], items: new Map(), bytes: 0 }
 
 /**
- * Rejects with `previous_response_not_found` where the conversation is not all there, `invalid_request` where it ends in
- * a failure, and `payload_too_large` where it is more than there is room for.
+ * Rejects with `previous_response_not_found` if a part of the conversation is missing, `invalid_request` if it ends in a
+ * failure, and `payload_too_large` if there is no room for it.
  */
 export async function recall(
   responses: Pick<ParsedResponses, 'conversation' | 'find'>,

@@ -47,7 +47,7 @@ export interface KeepCommand extends Omit<WrittenResponse, 'size' | 'model'> {
 /** A conversation, oldest first; or what is missing of it. */
 export type Conversation<Response = StoredResponse> =
   | { readonly kind: 'whole'; readonly responses: readonly Response[] }
-  /** Never there, expired, deleted, or not to be seen by who asks. */
+  /** Never existed, expired, deleted, or hidden from the caller. */
   | { readonly kind: 'missing'; readonly id: string }
   /** `bytes` is what it measures. */
   | { readonly kind: 'too-large'; readonly bytes: number }
@@ -67,7 +67,7 @@ export interface ResponseStore {
   keep(command: KeepCommand): Promise<void>
   /** What an account has stored, or is about to store: a live view that includes later changes. */
   storedBytes(account: string): Awaitable<StoredBytes>
-  /** undefined where it was never there, has expired, was deleted or is not to be seen by who asks. */
+  /** undefined if it never existed, has expired, was deleted, or may not be seen by the caller. */
   find(viewer: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined>
   /** What `find` would read of a response, bytes; undefined where it would find nothing. */
   sizeOf(viewer: ResponseViewer, id: string): Awaitable<number | undefined>
@@ -75,7 +75,7 @@ export interface ResponseStore {
   conversation(viewer: ResponseViewer, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(viewer: ResponseViewer, id: string): Promise<boolean>
-  /** Forgets a response and all that it continues, durably; also what cannot be had any more by itself. */
+  /** Forgets a response and all that it continues, durably; also those that have expired. */
   deleteConversation(account: string, id: string): Promise<void>
   /** Forgets all that an account has, durably and in small steps. Resolves with how many. */
   forgetAccount(account: string): Promise<number>
@@ -114,6 +114,6 @@ export interface ConversationStore {
     changes: ConversationChanges,
     at: number,
   ): Awaitable<ConversationRecord | undefined>
-  /** The conversation as it stood at its end; undefined where it is not there, or another account's. */
+  /** The conversation that was removed; undefined if there is none, or it is another account's. */
   remove(account: string, id: string): Awaitable<ConversationRecord | undefined>
 }

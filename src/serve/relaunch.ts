@@ -51,8 +51,8 @@ const dotenv = ['', '.development', '.production', '.test'].flatMap((mode) => [
  * where the platform does not show it, what such a file names is left out.
  */
 export function leaveDotenv(env: Environment, cwd: string): void {
-  const isTold = process.execArgv.some((option) => /^--(no-)?env-file\b/.test(option))
-  if (ownCommand().length === 1 || isTold) return
+  const hasEnvFileOption = process.execArgv.some((option) => /^--(no-)?env-file\b/.test(option))
+  if (ownCommand().length === 1 || hasEnvFileOption) return
   const files = dotenv.map((name) => join(cwd, name)).filter((path) => existsSync(path))
   if (files.length === 0) return
   const started = environmentAtStart() ?? withoutNames(env, namesIn(files))

@@ -159,9 +159,9 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       requireClock(ledger.now() - clock(), backMs)
       register(database, serveAs, clock())
       database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
-      spill = succeed(dataDir, ledger, options)
+      spill = takeOver(dataDir, ledger, options)
       const cut = missingAnchor(database, readAnchors(anchorsBeside(path)))
-      if (cut === null) anchors.borneOut()
+      if (cut === null) anchors.allowThinning()
       else notice?.(cutMessage, { found: cut })
       anchors.write(ledger.head())
     }
@@ -259,7 +259,7 @@ function requireClock(behindMs: number, backMs: number): void {
 }
 
 /** Takes over from dead servers: writes the call ends that they could not. */
-function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: StoreOptions): SpillFile {
+function takeOver(dataDir: string, ledger: SqliteLedger, { clock, notice }: StoreOptions): SpillFile {
   const spill = new SpillFile(dataDir, clock())
   const records = spill.read() as SpillRecord[]
   if (spill.movedAside) {

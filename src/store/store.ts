@@ -64,7 +64,7 @@ interface ContentEraser {
 /** Rows are buffered and written soon; they are dropped rather than waited for. */
 interface RequestLogWriter {
   append(row: RequestLogRow): void
-  /** As `append`, for a call that was refused before the ledger knew of it; `model` is empty for one that there is not. */
+  /** As `append`, for a call that was refused before the ledger knew of it; `model` is empty if it does not exist. */
   appendRefused(row: RequestLogRow, model: string): void
   /** Rows that found the buffer full or that the database refused. */
   readonly dropped: number

@@ -131,11 +131,11 @@ export class Identities {
       const hash = account ? await identities.passwordOf(account.id) : null
       matches = await passwords.matches(password, hash, network)
     } catch (error) {
-      attempt.putBack()
+      attempt.undo()
       throw error
     }
     if (!matches) throw new GatewayError('wrong_credentials')
-    attempt.right()
+    attempt.succeed()
   }
 
   /**

@@ -209,7 +209,7 @@ export class Oidc {
     if (claim === undefined)
       note('a single sign-on makes no operator', {
         account: account.id,
-        missing: `${name} (${sought(person)})`,
+        missing: `${name} (${placesSearched(person)})`,
       })
     if (Array.isArray(claim) ? !claim.includes(value) : claim !== value) return account
     const [before, after] = ['user', 'operator'].map((role) => ({ role: role as Role }))
@@ -286,7 +286,8 @@ function provenAddress(person: Person, settings: OidcSettings): string {
   if (!settings.autoCreate) throw refuse('sign_up_closed', 'accounts.oidc.auto_create is off')
   const { idToken, userInfo } = person
   const written = valueOf(person, 'email')
-  const lacks = (what: string) => `${what} (${sought(person)}, scopes ${scopesOf(settings).join(' ')})`
+  const lacks = (what: string) =>
+    `${what} (${placesSearched(person)}, scopes ${scopesOf(settings).join(' ')})`
   if (typeof written !== 'string') throw refuse('sign_up_closed', lacks('there is no claim email'))
   const email = accountAddress(written)
   if (!isAddress(email)) throw refuse('sign_up_closed', 'the claim email is not an address')
@@ -310,7 +311,7 @@ function provenAddress(person: Person, settings: OidcSettings): string {
   return email
 }
 
-function sought({ userInfo }: Person): string {
+function placesSearched({ userInfo }: Person): string {
   return userInfo === undefined ? 'in the ID token; UserInfo was not had' : 'in the ID token or UserInfo'
 }
 

@@ -29,16 +29,16 @@ export class Passwords {
 
   /** Rejects with `rate_limit_exceeded` if too many are waiting, of all or of the visitor's network. */
   hash(password: string, network: string): Promise<string> {
-    return this.#inTurn(network, () => Bun.password.hash(canonical(password), argon2id))
+    return this.#whenFree(network, () => Bun.password.hash(canonical(password), argon2id))
   }
 
   /** Whether a password has this hash. Without a hash it does not, after the same time. Rejects like `hash`. */
   async matches(password: string, hash: string | null, network: string): Promise<boolean> {
     const verify = () => Bun.password.verify(canonical(password), hash ?? nobodysHash)
-    return (await this.#inTurn(network, verify)) && hash !== null
+    return (await this.#whenFree(network, verify)) && hash !== null
   }
 
-  async #inTurn<T>(network: string, work: () => Promise<T>): Promise<T> {
+  async #whenFree<T>(network: string, work: () => Promise<T>): Promise<T> {
     const all = hashesAtOnce + hashesWaiting
     if (this.#places.isFull(all) || this.#places.isShareUsed(all, network)) {
       const message = 'Too many people are signing in at this moment.'

@@ -134,17 +134,17 @@ export class SignInLimits {
    * Counts an attempt as a failure until it succeeds or turns out not to have been tried: otherwise a thousand
    * concurrent attempts could begin before the first one fails.
    */
-  signIn(address: string, network: string): { right(): void; putBack(): void } {
+  signIn(address: string, network: string): { succeed(): void; undo(): void } {
     const name = `${address} ${network}`
     refuseFor(this.#failures.waitMs(name), 'Too many wrong passwords for this address.')
     refuseFor(this.#perNetwork.take(network), 'Too many wrong passwords from this network.')
     this.#failures.add(name)
     return {
-      right: () => {
+      succeed: () => {
         this.#failures.forget(name)
         this.#perNetwork.giveBack(network)
       },
-      putBack: () => {
+      undo: () => {
         this.#failures.undo(name)
         this.#perNetwork.giveBack(network)
       },

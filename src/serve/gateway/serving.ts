@@ -62,7 +62,7 @@ const longestIdleSeconds = 255
 /** Where calls are noted when they have ended. */
 export interface EndedCalls {
   append(row: RequestLogRow): void
-  /** A call that was refused before it began; `model` is empty for one that there is not. */
+  /** A call that was refused before it began; `model` is empty if it does not exist. */
   appendRefused(row: RequestLogRow, model: string): void
   /** A request that never became a call. */
   appendTurnedAway(row: RequestLogRow): void

@@ -129,7 +129,7 @@ describe('the head of the chain', () => {
     )
     heads.write({ tx: 3, hash: new Uint8Array(32) })
     expect(readAnchors(dir.join('anchors'))).toHaveLength(50_002)
-    heads.borneOut()
+    heads.allowThinning()
     heads.write({ tx: 4, hash: new Uint8Array(32) })
     const left = readAnchors(dir.join('anchors'))
     expect(left).toHaveLength(1_001)

@@ -118,8 +118,8 @@ export class Anchors {
     this.#anchored = anchored
   }
 
-  /** From now on old lines may go: what they say has been found to hold. */
-  borneOut(): void {
+  /** To be called once all anchors were found in the journal: from now on old lines may be dropped. */
+  allowThinning(): void {
     this.#mayThin = true
   }
 

@@ -44,7 +44,7 @@ type Part = Row<'responsePart', 'of' | 'text'>
 
 interface Link {
   readonly id: string
-  /** Whether who asks may see it. */
+  /** Whether the caller may see it. */
   readonly seen: bigint
   readonly previous: string | null
   readonly size: bigint
@@ -108,7 +108,7 @@ export class SqliteResponses implements ResponseStore {
     return stored
   }
 
-  /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
+  /** An answer is shown once its charge is durable. A request that continues it need not wait: its hold is durable later. */
   async find({ account, line, mode }: ResponseViewer, id: string): Promise<WrittenResponse | undefined> {
     const asked = [account, id, this.#clock(), line ?? null, mode ?? null] as const
     const row = orUnavailable(() => this.#sql().find.get(...asked))
