@@ -66,7 +66,7 @@ export interface WebhookStore {
   removeWebhook(account: string, id: string): Awaitable<boolean>
   /** Queues an event for each webhook of its account that subscribes to it. */
   emit(event: AccountEvent): Awaitable<void>
-  /** Of the newest event that webhooks of the account were told of whose source begins with `subject` and a colon. */
+  /** The source of the newest event queued for the account, of those that begin with `subject` and a colon. */
   lastSource(account: string, subject: string): Awaitable<string | undefined>
   /** Accounts after `after`, in order of id, with a webhook for one of these types. */
   accountsWanting(types: readonly EventType[], after: string, limit: number): Awaitable<readonly string[]>

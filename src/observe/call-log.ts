@@ -272,8 +272,8 @@ export class CallLog {
   }
 
   /**
-   * Keeps the row of such a request, unless its account, or strangers like it, have filled their share. `make` is given
-   * how many refusals of strangers have left no row since the last one that did.
+   * Keeps the row of such a request, unless its account, or callers without one, have used up their rows. `make` is given
+   * how many refusals of callers without an account have left no row since the last one that did.
    */
   keepTurnedAway(who: Refusee, make: (unlisted: number) => RequestLogRow): void {
     if (who.account !== '') {

@@ -290,7 +290,7 @@ export class Reports implements UsageReader {
   }
 }
 
-/** The report, for one of those who wait for it; the last who leaves ends it. */
+/** Waits for a report that others may wait for, too; it is cancelled when the last of them disconnects. */
 function follow(shared: Shared, signal: AbortSignal | undefined): Promise<UsageReport> {
   shared.waiting++
   return new Promise((resolve, reject) => {

@@ -49,8 +49,8 @@ export class WorkerPool {
   #servers: readonly LocalServer[] = []
   #stopping = false
   readonly #running: Promise<void>[] = []
-  /** One for each worker and change of which it has not heard yet. */
-  readonly #hearing = new Set<Promise<void>>()
+  /** Notices of changed accounts that workers have not confirmed yet. */
+  readonly #unconfirmed = new Set<Promise<void>>()
 
   /** Whether the worker with this owner name in holds is alive; also true until its clean-up has begun. */
   isAlive(owner: string): boolean {
@@ -61,9 +61,9 @@ export class WorkerPool {
   accountsChanged(): void {
     for (const { link } of this.#alive.values()) {
       // A worker that has died refuses everything.
-      const heard = link.request('accountsChanged').catch(() => undefined)
-      this.#hearing.add(heard)
-      void heard.then(() => this.#hearing.delete(heard))
+      const confirmed = link.request('accountsChanged').catch(() => undefined)
+      this.#unconfirmed.add(confirmed)
+      void confirmed.then(() => this.#unconfirmed.delete(confirmed))
     }
   }
 
@@ -83,7 +83,7 @@ export class WorkerPool {
       return mergedHealth(seen.filter((health) => health !== undefined))
     },
     // After this time a worker has forgotten by itself what it had cached.
-    everyoneHeard: () => settledWithin(answerMs, Promise.all(this.#hearing)),
+    everyoneHeard: () => settledWithin(answerMs, Promise.all(this.#unconfirmed)),
     offerRecovered: (offer) => {
       for (const { link } of this.#alive.values()) link.notify('offerRecovered', offer)
     },

@@ -47,10 +47,10 @@ export class CommitQueue {
   readonly #unwritable: QueueEvents['unwritable']
   readonly #gathering: Gathering
   readonly #spill = new SpillKeeper()
-  /** Commands that the spill file has, committed and not durable yet. */
+  /** How many commands of the spill file are committed and not durable yet. */
   #keptUndurable = 0
   #queue: Entry[] = []
-  /** Of those that are kept in memory alone: what found no room. */
+  /** Commands without a record that found no room on the disk. */
   #later: Entry[] = []
   #laterTimer: ReturnType<typeof setTimeout> | undefined
   /** The commit that is under way. */
@@ -259,7 +259,7 @@ export class CommitQueue {
     await this.#commit(needs, work)
     this.#busySince = null
     this.#queue.unshift(...group.slice(taken))
-    // Before the answers: what they are followed by waits for the sync under way, if there is one.
+    // Before the answers: commands that follow an answer wait for the sync under way.
     this.#goOn()
     this.#answer(group.slice(0, taken))
   }
@@ -330,7 +330,7 @@ export class CommitQueue {
     }
   }
 
-  /** What is kept for a client alone may be too large for what room there is: it must not stand before the money. */
+  /** A command without a record, such as a stored response, may be too large for the room left: charges go before it. */
   #putOff(entry: Entry): void {
     if (this.#later.length >= mostPutOff) entry.reject(unavailable(undefined))
     else this.#later.push(entry)
@@ -399,14 +399,14 @@ export class CommitQueue {
     }
     while (!this.#down && this.#busySince === null && this.#queue.length > 0) {
       await this.#flush()
-      // Before the next group: what has been queued meanwhile need not find its own call in the file.
+      // Before the next group, whose callers may look at the file.
       this.#clearSpill()
     }
     if (this.#down) this.#outage()
     else this.#clearSpill()
   }
 
-  /** The spill file goes when nothing of it is anywhere but on the disk. */
+  /** Clears the spill file once all of it is durable in the database. */
   #clearSpill(): void {
     if (!this.#spill.used || this.#down || this.#keptUndurable > 0) return
     if (this.#queue.some(({ kept }) => kept)) return

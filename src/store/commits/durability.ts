@@ -51,7 +51,7 @@ const lastSyncPart = 1 / 8
  * Runs the syncs, one at a time, and the answers that wait for them, in the order of their commits.
  *
  * A sync that fails is never repeated: the kernel has reported the pages as lost and would call the next sync a success.
- * Then nothing more is answered, and `failed` has to end the process; the next one reads what the disk has.
+ * Then nothing more is answered, and `onFailed` has to end the process; the next one reads what the disk has.
  */
 export class Durability {
   readonly #sync: Sync | undefined
@@ -89,7 +89,7 @@ export class Durability {
     return this.#next !== undefined
   }
 
-  /** Whether nobody waits for a sync, and one has usually taken less than that, milliseconds. */
+  /** Whether nobody waits for a sync, and syncs have usually taken less than `mostMs` milliseconds. */
   isQuick(mostMs: number): boolean {
     if (this.#sync === undefined || this.#syncing || this.#lost) return false
     return !this.#next?.awaited && this.#usualMs < mostMs
@@ -133,12 +133,12 @@ export class Durability {
 
   #join(haste: Haste): Batch {
     const batch = (this.#next ??= { answers: [], durable: undefined, awaited: false })
-    if (haste === 'at-once') this.#await(batch)
-    else if (!batch.awaited) this.#soon ??= setTimeout(() => this.#await(this.#next), soonMs)
+    if (haste === 'at-once') this.#wantSync(batch)
+    else if (!batch.awaited) this.#soon ??= setTimeout(() => this.#wantSync(this.#next), soonMs)
     return batch
   }
 
-  #await(batch: Batch | undefined): void {
+  #wantSync(batch: Batch | undefined): void {
     if (batch) batch.awaited = true
     this.go()
   }
@@ -222,7 +222,7 @@ export class SpillKeeper {
     succeeds(() => target.sync())
   }
 
-  /** To be called when nothing of it is anywhere but on the disk. */
+  /** To be called once all of it is durable in the database. */
   clear(): void {
     if (succeeds(() => this.#target?.clear())) this.#used = false
   }
@@ -253,7 +253,7 @@ export interface GroupLimits {
 export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096, loneSyncMs: 1 }
 
 /**
- * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
+ * The rows that a command will need, named before it runs. A database in this process loads it when the command asks; one
  * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
  */
 export interface NeededRows {
@@ -289,7 +289,7 @@ export interface Transactions {
    * committed before. Given where `sync` is.
    */
   commitDurably?<T>(run: () => T): T
-  /** Whether nobody minds that: at most one call is open. */
+  /** Whether at most one call is open, so that this thread may wait for the disk. */
   quiet?(): boolean
   /** Writes a little, to see whether the database can be written. */
   touch(): void
@@ -299,7 +299,7 @@ export interface Transactions {
   close(): void
 }
 
-/** What the queue tells of its disk. */
+/** What the queue reports of its disk. */
 export interface QueueEvents {
   /**
    * Called when a sync has failed: nothing is answered from then on, and the process has to end. Left out, the error is

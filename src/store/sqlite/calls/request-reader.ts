@@ -23,7 +23,7 @@ const testEntriesPerStep = 2_000
 /** Keys of a line that are read side by side; of a longer line, all that its account has called is looked at. */
 const keysTogether = 32
 
-/** Made with a key that a viewer may see the calls of. */
+/** Conditions on the keys whose calls a viewer may see. */
 export const keyIsIn = 'key IN (SELECT value FROM json_each(?))'
 export const keyOfMode = 'EXISTS (SELECT 1 FROM api_key WHERE api_key.id = key AND api_key.mode = ?)'
 
