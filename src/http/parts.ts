@@ -30,9 +30,9 @@ import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 import type { ParsedResponses } from '../responses/recall.ts'
 import type { FreeCredit } from './intake/free-credit.ts'
-import type { FreeReads, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
-import type { KeyedCallParts } from './intake/paid/idempotency.ts'
-import type { BodyLimits, CallBodyParts } from './intake/read-body.ts'
+import type { FreeReading, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
+import type { KeyedCalls } from './intake/paid/idempotency.ts'
+import type { Intake } from './intake/read-body.ts'
 import type { Site } from './intake/caller.ts'
 import type { RunningCalls } from './mcp/running-calls.ts'
 
@@ -58,42 +58,44 @@ export interface SettingsView {
   }[]
 }
 
-/** What any route may need: authentication, reading bodies, and the gateway's address. */
-export interface IntakeParts extends CallBodyParts {
+/** What the routes need that serve models: a process beside the ledger's has these alone. */
+export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
-  readonly body: BodyLimits
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
   /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
+  readonly site: Site
   /** False while the gateway drains: it finishes running requests and accepts no new ones. */
   readonly ready: () => boolean
-}
 
-/** For routes that cost money: chats, embeddings, estimates. */
-export interface PaidParts extends IntakeParts, KeyedCallParts {
-  readonly catalog: Pick<Catalog, 'find'>
+  /** What models can be called, and the providers that can answer now, by id: with a key, or found running. */
+  readonly catalog: Catalog
+  readonly answering: () => ReadonlySet<string>
+  /** What users' requests may name. */
+  readonly addressRules: AddressRules
+
   readonly chat: ChatParts
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
   /** Whose calls run in this process. */
   readonly callers: Pick<Callers, 'enter'>
   readonly calls: CallLog
-  readonly site: Site
-  /** What users' requests may name. */
-  readonly addressRules: AddressRules
-}
 
-/** What identifies the app of a signed-in account, beside its session. */
-export interface AppParts {
-  readonly site: Site
+  /** Of the app of a signed-in account, beside its session. */
   readonly identityStore: Pick<IdentityStore, 'touchSession'>
   readonly freeCredit: Pick<FreeCredit, 'ensure'>
+
+  /** Where answers are stored, and continued from. */
+  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
+  /** The same, to be read. */
+  readonly parsedResponses: ParsedResponses
+  readonly responseLimits: ResponseLimits
 }
 
 /** Who people are, and how they prove it. */
-export interface IdentityServices extends AppParts {
+export interface IdentityServices extends Pick<ServingParts, 'site' | 'freeCredit'> {
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
@@ -102,37 +104,8 @@ export interface IdentityServices extends AppParts {
   readonly acts: ActLog
 }
 
-/** Where answers are stored, and continued from. */
-export interface ResponseParts {
-  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
-  /** The same, to be read. */
-  readonly parsedResponses: ParsedResponses
-  readonly responseLimits: ResponseLimits
-}
-
-/** What models can be called. */
-export interface ModelParts {
-  readonly freeReads: FreeReads
-  readonly catalog: Catalog
-  /** The providers that can answer now, by id: configured with a key, or found running. */
-  readonly answering: () => ReadonlySet<string>
-}
-
-/** What the routes need that serve models: a process beside the ledger's has these alone. */
-export interface ServingParts extends PaidParts, AppParts, ResponseParts, ModelParts {
-  readonly catalog: Catalog
-}
-
-/** Records of calls and charges. */
-export interface RecordParts {
-  readonly requests: RequestReader
-  readonly usage: UsageReader
-  readonly statements: StatementReader
-  /** What ended calls come to since the start. */
-  readonly metrics: Pick<CallMetrics, 'text'>
-}
-
-export interface WebhookParts {
+/** Messages to addresses that accounts have registered. */
+export interface WebhookServices {
   readonly webhooks: Webhooks
   /** Sends a test message now. */
   readonly testWebhook: (webhook: WebhookRow) => Promise<DeliveryAttempt>
@@ -188,8 +161,7 @@ export interface McpAuthorization {
 }
 
 /** Everything routes depend on; each handler names the part it needs. */
-export interface HttpParts
-  extends ServingParts, IdentityServices, RecordParts, PaymentServices, WebhookParts {
+export interface HttpParts extends ServingParts, IdentityServices, PaymentServices, WebhookServices {
   readonly accounts: AccountStore
   readonly ledger: LedgerStore
   readonly identityStore: IdentityStore
@@ -197,6 +169,12 @@ export interface HttpParts
   /** Erases what a deleted account has asked and was answered. Rejects with `store_unavailable`. */
   readonly eraseContents: (account: string) => Promise<void>
   readonly conversations: ConversationStore
+  /** Records of calls and charges. */
+  readonly requests: RequestReader
+  readonly usage: UsageReader
+  readonly statements: StatementReader
+  /** What ended calls come to since the start. */
+  readonly metrics: Pick<CallMetrics, 'text'>
   readonly managementKeys: ManagementKeyStore
   /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */
   readonly everyoneHeard: () => Promise<void>

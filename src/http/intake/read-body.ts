@@ -23,7 +23,12 @@ import {
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
 import type { FreeAnswer } from './paid/limits.ts'
 
-interface ConnectionParts {
+/** What requests are read with. */
+export interface Intake {
+  readonly body: BodyLimits
+  /** Shares the event loop among all requests. */
+  readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
+  readonly largeBodies: LargeBodies
   /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
   readonly keepOpen: (request: Request) => void
   /**
@@ -33,9 +38,12 @@ interface ConnectionParts {
   readonly closeWhenIdle: (request: Request) => void
 }
 
+type Connections = Pick<Intake, 'keepOpen' | 'closeWhenIdle'>
+type Bodies = Pick<Intake, 'body' | 'scheduler'>
+
 /** Runs work that may take longer than a connection may be idle. */
 export async function whileOpen<T>(
-  parts: ConnectionParts,
+  parts: Connections,
   request: Request,
   work: () => T | Promise<T>,
 ): Promise<T> {
@@ -49,7 +57,7 @@ export async function whileOpen<T>(
 
 /** The answer, after which the connection is closed when idle. */
 export function closedWhenIdle(
-  parts: Pick<ConnectionParts, 'closeWhenIdle'>,
+  parts: Pick<Intake, 'closeWhenIdle'>,
   request: Request,
   answer: Response,
 ): Response {
@@ -74,7 +82,7 @@ export const largeBytes = 262_144
  * requests that wait would be as much as the memory holds. A request that waits stays open.
  */
 export function readPermit(
-  parts: ConnectionParts & { readonly largeBodies: LargeBodies },
+  parts: Omit<Intake, keyof Bodies>,
   request: Request,
   requestId: string,
   account: string,
@@ -334,16 +342,6 @@ export interface BodyLimits {
   readonly maxDepth: number
 }
 
-interface BodyParts {
-  readonly body: BodyLimits
-  /** Shares the event loop among all requests. */
-  readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
-}
-
-export interface CallBodyParts extends BodyParts, ConnectionParts {
-  readonly largeBodies: LargeBodies
-}
-
 export interface ReadBody {
   readonly json: JsonObject
   readonly bytes: number
@@ -354,7 +352,7 @@ export interface ReadBody {
  * until it leaves `largeBodies`. Nobody waits while a body arrives: until it is parsed, it is bytes.
  */
 export async function readCall(
-  parts: CallBodyParts,
+  parts: Intake,
   request: Request,
   requestId: string,
   { account }: Pick<Caller, 'account'>,
@@ -375,7 +373,7 @@ export async function readCall(
  */
 export async function readJson(
   request: Request,
-  parts: BodyParts,
+  parts: Bodies,
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
   const bytes = await bodyBytes(request, parts.body)
@@ -400,11 +398,7 @@ export function brokenOff(cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
-function parseBody(
-  { body, scheduler }: BodyParts,
-  bytes: Uint8Array,
-  maxCommas: number,
-): Awaitable<JsonObject> {
+function parseBody({ body, scheduler }: Bodies, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
   return bytes.length <= stepCharacters
     ? scheduler.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
     : scheduler.runSteps(parsedBody(bytes, body, maxCommas))

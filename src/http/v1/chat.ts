@@ -20,7 +20,7 @@ import {
   servePaid,
 } from '../intake/paid/serve-paid.ts'
 import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
-import type { PaidParts, ResponseParts, ServingParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 
 export const createChatCompletion: Route<ServingParts> = {
   method: 'POST',
@@ -37,7 +37,7 @@ export const createCompletion: Route<ServingParts> = {
   operation: async () => (await import('./chat-documentation.ts')).completion,
 }
 
-async function serve(parts: PaidParts, call: RouteCall, inbound: Inbound): Promise<Response> {
+async function serve(parts: ServingParts, call: RouteCall, inbound: Inbound): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
@@ -70,7 +70,7 @@ const openai: EmbeddingProtocol = { asked: (body) => body, answer: embeddingBody
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function serveEmbedding(
-  parts: PaidParts,
+  parts: ServingParts,
   call: RouteCall,
   protocol: EmbeddingProtocol,
 ): Promise<Response> {
@@ -129,7 +129,7 @@ export const estimateCall: Route<ServingParts> = {
   operation: async () => (await import('./chat-documentation.ts')).estimate,
 }
 
-async function answer(parts: PaidParts & ResponseParts, call: RouteCall): Promise<Response> {
+async function answer(parts: ServingParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()
@@ -146,7 +146,7 @@ async function answer(parts: PaidParts & ResponseParts, call: RouteCall): Promis
 
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(
-  parts: PaidParts & ResponseParts,
+  parts: ServingParts,
   { request, requestId }: RouteCall,
   { caller, json, bytes }: ReadBody & { readonly caller: Caller },
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {

@@ -14,15 +14,15 @@ import {
   withModel,
 } from '../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../protocols/lenient.ts'
-import { type FreeAnswer, freely, type FreeReadParts } from '../intake/paid/limits.ts'
+import { type FreeAnswer, freely, type FreeReading } from '../intake/paid/limits.ts'
 import { refusedLater, refuseGemini, type RouteCall } from '../route.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
-import type { PaidParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 import { serveEmbedding } from './chat.ts'
 
-type Act = (parts: PaidParts, call: RouteCall, model: string) => Promise<Response>
+type Act = (parts: ServingParts, call: RouteCall, model: string) => Promise<Response>
 
 const methods: Readonly<Record<string, Act>> = {
   generateContent: (...given) => generate(...given, 'whole'),
@@ -33,7 +33,7 @@ const methods: Readonly<Record<string, Act>> = {
 }
 
 /** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
-export async function callGemini(parts: PaidParts, call: RouteCall): Promise<Response> {
+export async function callGemini(parts: ServingParts, call: RouteCall): Promise<Response> {
   const path = decodePath(call.params['*']!)
   const colon = path.lastIndexOf(':')
   const method = path.slice(colon + 1)
@@ -47,7 +47,7 @@ export async function callGemini(parts: PaidParts, call: RouteCall): Promise<Res
 }
 
 async function generate(
-  parts: PaidParts,
+  parts: ServingParts,
   call: RouteCall,
   model: string,
   kind: 'whole' | 'stream',
@@ -71,7 +71,12 @@ function isEventStream({ headers }: Response): boolean {
 }
 
 /** Vectors, as POST /v1/embeddings makes them. */
-function embed(parts: PaidParts, call: RouteCall, model: string, method: EmbeddingMethod): Promise<Response> {
+function embed(
+  parts: ServingParts,
+  call: RouteCall,
+  model: string,
+  method: EmbeddingMethod,
+): Promise<Response> {
   return serveEmbedding(parts, call, {
     asked: (body) => openaiEmbedding(method, body, model),
     answer: (vectors, _, usage, bill, context) => embeddingAnswer(method, vectors, usage, bill, context),
@@ -80,7 +85,7 @@ function embed(parts: PaidParts, call: RouteCall, model: string, method: Embeddi
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
-async function count(parts: PaidParts, call: RouteCall, model: string): Promise<Response> {
+async function count(parts: ServingParts, call: RouteCall, model: string): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()
@@ -142,7 +147,7 @@ const largestPage = 1_000
 
 /** `GET /v1beta/models`: the models of the catalog that chat or embed, page by page. */
 export function listGeminiModels(
-  parts: FreeReadParts & { readonly catalog: Catalog },
+  parts: FreeReading & { readonly catalog: Catalog },
   request: Request,
 ): Promise<Response> {
   return freely(parts, request, () => geminiModels(parts.catalog, request), 'x-goog-api-key')
@@ -165,7 +170,7 @@ function geminiModels(catalog: Catalog, request: Request): FreeAnswer {
 
 /** `GET /v1beta/models/{model}`. Throws `model_not_found`. */
 export function showGeminiModel(
-  parts: FreeReadParts & { readonly catalog: Catalog },
+  parts: FreeReading & { readonly catalog: Catalog },
   request: Request,
   rest: string,
 ): Promise<Response> {

@@ -8,7 +8,7 @@ import { authenticateEither } from '../intake/caller.ts'
 import { type Identify, refusalIn, type Refuse, refusedLater, type Route, type RouteCall } from '../route.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
-import type { PaidParts, ServingParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 
 const inShape = refusalIn(inbound.error)
 
@@ -37,7 +37,7 @@ export const countMessageTokens: Route<ServingParts> = {
   operation: async () => (await import('./messages-documentation.ts')).countTokens,
 }
 
-async function serve(parts: PaidParts, call: RouteCall): Promise<Response> {
+async function serve(parts: ServingParts, call: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
@@ -50,7 +50,7 @@ async function serve(parts: PaidParts, call: RouteCall): Promise<Response> {
   return withRequestId(await serveChat(parts, chat, refuseMessages))
 }
 
-async function count(parts: PaidParts, call: RouteCall): Promise<Response> {
+async function count(parts: ServingParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseByHeaders(request.headers, parts.body)
   const caller = await call.caller()

@@ -2,7 +2,7 @@
 
 import { asCaller, type Route } from '../route.ts'
 import type { ServingParts } from '../parts.ts'
-import type { StoredParts } from './responses.ts'
+import type { StoredResponses } from './responses.ts'
 
 // To import it again for each call would cost more than reading the call.
 let create: typeof import('./responses.ts') | undefined
@@ -21,7 +21,7 @@ export const countInputTokens: Route<ServingParts> = {
   operation: async () => (await import('./responses-documentation.ts')).countInputTokens,
 }
 
-export const getResponse: Route<StoredParts> = {
+export const getResponse: Route<StoredResponses> = {
   method: 'GET',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, call) =>
@@ -30,7 +30,7 @@ export const getResponse: Route<StoredParts> = {
   operation: async () => (await import('./responses-documentation.ts')).getResponse,
 }
 
-export const deleteResponse: Route<StoredParts> = {
+export const deleteResponse: Route<StoredResponses> = {
   method: 'DELETE',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, { params }) =>
@@ -39,7 +39,7 @@ export const deleteResponse: Route<StoredParts> = {
   operation: async () => (await import('./responses-documentation.ts')).deleteResponse,
 }
 
-export const listInputItems: Route<StoredParts> = {
+export const listInputItems: Route<StoredResponses> = {
   method: 'GET',
   path: '/v1/responses/:id/input_items',
   handle: asCaller(async (parts, caller, call) =>

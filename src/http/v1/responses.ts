@@ -23,11 +23,11 @@ import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../resp
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
-import type { HttpParts, PaidParts, ResponseParts } from '../parts.ts'
+import { type Intake, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
+import type { HttpParts, ServingParts } from '../parts.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
-export async function createResponse(parts: PaidParts & ResponseParts, asked: RouteCall): Promise<Response> {
+export async function createResponse(parts: ServingParts, asked: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
@@ -67,7 +67,7 @@ function conversationOf({ channel }: Caller, headers: Headers): string | undefin
 }
 
 /** A call is answered also while the store cannot be read. */
-async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller: Caller) {
+async function storedBy({ responses }: Pick<ServingParts, 'responses'>, caller: Caller) {
   try {
     return await responses.storedBytes(caller.account.id)
   } catch {
@@ -91,7 +91,7 @@ interface AskedCall {
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'scheduler'>,
+  parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler'>,
   { caller, json, bytes, hooks, permit }: AskedCall,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.scheduler.run(() => checkedRequest(json))
@@ -114,10 +114,7 @@ export async function callOf(
  * Counts the tokens of a request, with the conversation that it continues, without sending it anywhere. Counts as a
  * request of its caller, and costs nothing. Rejects with GatewayError as the response itself would.
  */
-export async function countInputTokens(
-  parts: PaidParts & ResponseParts,
-  asked: RouteCall,
-): Promise<Response> {
+export async function countInputTokens(parts: ServingParts, asked: RouteCall): Promise<Response> {
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
   const caller = await asked.caller()
@@ -148,15 +145,17 @@ export async function countInputTokens(
 
 // GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items, and the same for the app.
 
-export type StoredParts = Pick<
-  HttpParts,
-  'responses' | 'parsedResponses' | 'body' | 'largeBodies' | 'keepOpen' | 'closeWhenIdle'
->
+/** The stored responses, and what they are read with. */
+export type StoredResponses = Pick<HttpParts, 'responses' | 'parsedResponses' | keyof Intake>
 
 type Asked = Pick<RouteCall, 'request' | 'requestId' | 'params'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
-export async function showResponse(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject> {
+export async function showResponse(
+  parts: StoredResponses,
+  caller: Caller,
+  asked: Asked,
+): Promise<JsonObject> {
   const { searchParams } = new URL(asked.request.url)
   if (searchParams.get('stream') === 'true') {
     const message = "'stream' cannot be honoured: a stored response is given as a whole."
@@ -169,7 +168,7 @@ export async function showResponse(parts: StoredParts, caller: Caller, asked: As
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
 export async function deleteResponse(
-  parts: Pick<StoredParts, 'responses'>,
+  parts: Pick<StoredResponses, 'responses'>,
   caller: Caller,
   id: string,
 ): Promise<JsonObject> {
@@ -185,7 +184,11 @@ const mostAtOnce = 100
  * The items that a response was made from, those of the conversation it continues before its own; a page of them.
  * Throws `not_found`, and `invalid_request` for a page that cannot be.
  */
-export async function listInputItems(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject> {
+export async function listInputItems(
+  parts: StoredResponses,
+  caller: Caller,
+  asked: Asked,
+): Promise<JsonObject> {
   const { searchParams } = new URL(asked.request.url)
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
@@ -207,7 +210,7 @@ export async function listInputItems(parts: StoredParts, caller: Caller, asked: 
 }
 
 /** A conversation that has lost its beginning is listed from where it still exists. */
-async function inputOf(parts: StoredParts, caller: Caller, asked: Asked): Promise<JsonObject[]> {
+async function inputOf(parts: StoredResponses, caller: Caller, asked: Asked): Promise<JsonObject[]> {
   const { id: account } = caller.account
   const stored = await storedOf(parts, caller, asked)
   const permit = readPermit(parts, asked.request, asked.requestId, account)
@@ -254,7 +257,7 @@ function wantsEncrypted(query: URLSearchParams): boolean {
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
 async function storedOf(
-  parts: StoredParts,
+  parts: StoredResponses,
   caller: Caller,
   { request, requestId, params }: Asked,
 ): Promise<StoredResponse> {

@@ -20,7 +20,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { FreeReads, type RequestLimiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import { LargeBodies } from '../../http/intake/read-body.ts'
 import { KeptBytes } from '../../http/intake/paid/idempotency.ts'
-import type { AppParts, ServingParts } from '../../http/parts.ts'
+import type { ServingParts } from '../../http/parts.ts'
 import {
   AtEndOfTurn,
   callEnded,
@@ -79,7 +79,7 @@ export interface ServingSource extends ProcessParts {
   readonly probes: SharedProbes
   readonly limiter: CountingLimiter
   readonly mcp: ToolSources['mcp']
-  readonly freeCredit: AppParts['freeCredit']
+  readonly freeCredit: ServingParts['freeCredit']
 }
 
 /** What serves models, and how it ends. */

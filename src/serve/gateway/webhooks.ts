@@ -4,7 +4,7 @@ import { sealer } from '../../accounts/account.ts'
 import type { Config } from '../../config/config.ts'
 import { usd } from '../../credits/money.ts'
 import { dial } from '../../egress/egress.ts'
-import type { WebhookParts } from '../../http/parts.ts'
+import type { WebhookServices } from '../../http/parts.ts'
 import { AccountWatch, type Thresholds } from '../../notify/watch.ts'
 import { WebhookSender } from '../../notify/sender.ts'
 import { Webhooks } from '../../notify/webhook.ts'
@@ -13,7 +13,7 @@ import type { Store } from '../../store/store.ts'
 
 type WebhookConfig = Pick<Config, 'credits' | 'egress' | 'secrets' | 'webhooks'>
 
-export interface Notifications extends WebhookParts {
+export interface Notifications extends WebhookServices {
   readonly sender: WebhookSender
   readonly watch: AccountWatch
 }

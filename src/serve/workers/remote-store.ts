@@ -7,7 +7,7 @@ import type { InFlight } from '../../chat/in-flight.ts'
 import type { SharedProbes } from '../../chat/routing/health.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../http/intake/paid/limits.ts'
-import type { AppParts } from '../../http/parts.ts'
+import type { ServingParts } from '../../http/parts.ts'
 import type { CallStore, CountingLimiter } from '../gateway/serving.ts'
 import type { Mcp } from '../gateway/tools.ts'
 import type { Link } from './link.ts'
@@ -19,7 +19,7 @@ export interface Remote {
   readonly store: CallStore
   readonly limiter: CountingLimiter
   readonly probes: SharedProbes
-  readonly freeCredit: AppParts['freeCredit']
+  readonly freeCredit: ServingParts['freeCredit']
   readonly mcpServer: Mcp['registered']
   /** The hold with this number in `startHold` is durable. */
   holdDurable(number: number): void

@@ -23,7 +23,8 @@ interface IdempotencyLimits {
   readonly answerBytes: number
 }
 
-export interface KeyedCallParts {
+/** What is kept of calls with a key, and for how long. */
+export interface KeyedCalls {
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
   readonly keptBytes: KeptBytes
@@ -56,17 +57,12 @@ const retryAfterMs = 1_000
  * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
  * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
  */
-export function idempotent(parts: KeyedCallParts, keyed: KeyedRequest, run: Run): Promise<Response> {
+export function idempotent(parts: KeyedCalls, keyed: KeyedRequest, run: Run): Promise<Response> {
   const key = keyed.request.headers.get(header)
   return key === null ? run(keyed.request.signal, undefined) : onceForKey(parts, keyed, key, run)
 }
 
-async function onceForKey(
-  parts: KeyedCallParts,
-  keyed: KeyedRequest,
-  key: string,
-  run: Run,
-): Promise<Response> {
+async function onceForKey(parts: KeyedCalls, keyed: KeyedRequest, key: string, run: Run): Promise<Response> {
   const command = await commandOf(parts, keyed, key)
   const claim = await parts.idempotency.claim(command)
   switch (claim.kind) {
@@ -89,7 +85,7 @@ async function onceForKey(
 }
 
 async function commandOf(
-  { now, scheduler, idempotencyLimits }: KeyedCallParts,
+  { now, scheduler, idempotencyLimits }: KeyedCalls,
   keyed: KeyedRequest,
   key: string,
 ): Promise<ClaimCommand> {
@@ -121,7 +117,7 @@ async function commandOf(
  * what it could not have asked for. The line that made the call has paid for its answer, whatever is left of its limit.
  */
 async function requireAsker(
-  { ledger, now }: Pick<KeyedCallParts, 'ledger' | 'now'>,
+  { ledger, now }: Pick<KeyedCalls, 'ledger' | 'now'>,
   caller: Caller,
   { model, line }: AnsweredCall,
 ): Promise<void> {
@@ -141,7 +137,7 @@ function replay({ status, headers, body }: KeptAnswer): Response {
 }
 
 async function firstAnswer(
-  parts: KeyedCallParts,
+  parts: KeyedCalls,
   command: ClaimCommand,
   { request, json }: KeyedRequest,
   run: Run,
@@ -168,7 +164,7 @@ async function firstAnswer(
   })
 }
 
-async function finishKept(parts: KeyedCallParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
+async function finishKept(parts: KeyedCalls, command: ClaimCommand, keeper: Keeper): Promise<void> {
   try {
     await parts.idempotency.finish(command)
     if (keeper.kept) pass('answer-kept', command.call)
@@ -179,14 +175,14 @@ async function finishKept(parts: KeyedCallParts, command: ClaimCommand, keeper: 
 
 /** Copies an answer while it is sent, up to a limit, and stores it with the settle that charges it. */
 class Keeper implements AnswerKeeper {
-  readonly #parts: KeyedCallParts
+  readonly #parts: KeyedCalls
   readonly #command: ClaimCommand
   #headers: Readonly<Record<string, string>> = {}
   #chunks: Uint8Array[] | null = []
   #size = 0
   kept = false
 
-  constructor(parts: KeyedCallParts, command: ClaimCommand) {
+  constructor(parts: KeyedCalls, command: ClaimCommand) {
     this.#parts = parts
     this.#command = command
   }

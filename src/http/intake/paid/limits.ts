@@ -273,7 +273,7 @@ export interface FreeAnswer {
 
 /** What `read` answers, counted for whoever asks. Rejects with `rate_limit_exceeded`, and as `read` does. */
 export async function freely(
-  parts: FreeReadParts,
+  parts: FreeReading,
   request: Request,
   read: () => FreeAnswer | Promise<FreeAnswer>,
   header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
@@ -291,14 +291,15 @@ export async function freely(
   }
 }
 
-export interface FreeReadParts extends Authentication {
+/** What answers that cost nothing are counted with. */
+export interface FreeReading extends Authentication {
   readonly freeReads: FreeReads
   readonly site: Pick<Site, 'addressOf'>
 }
 
 /** Whose share a request is read from: the account's whose key it brings, else its network's. */
 async function readerOf(
-  parts: FreeReadParts,
+  parts: FreeReading,
   request: Request,
   header: 'x-api-key' | 'x-goog-api-key',
 ): Promise<string> {

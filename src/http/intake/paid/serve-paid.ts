@@ -17,7 +17,7 @@ import { fundingOf, pools } from '../../../credits/pool.ts'
 import { type ErrorCode, GatewayError } from '../../../errors/errors.ts'
 import type { Warning } from '../../../protocols/lowering.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../../protocols/protocol.ts'
-import type { PaidParts } from '../../parts.ts'
+import type { ServingParts } from '../../parts.ts'
 import { errorResponse, type Refuse } from '../../route.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 
@@ -29,7 +29,7 @@ interface ReadChat extends KeyedRequest {
 }
 
 /** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
-export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
+export function serveChat(parts: ServingParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call, conversation } = chat
   const { inbound, request, bodyBytes, arrivedAt } = call
   const run: PaidRun = (stopping, signal, keeper) => {
@@ -55,7 +55,7 @@ export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Pr
  * request.
  */
 export function parsedBody(
-  { scheduler, addressRules }: Pick<PaidParts, 'scheduler' | 'addressRules'>,
+  { scheduler, addressRules }: Pick<ServingParts, 'scheduler' | 'addressRules'>,
   inbound: Inbound,
   json: JsonObject,
 ): Awaitable<InboundRequest> {
@@ -65,7 +65,7 @@ export function parsedBody(
 function withAddresses(
   inbound: Inbound,
   json: JsonObject,
-  addressRules: PaidParts['addressRules'],
+  addressRules: ServingParts['addressRules'],
 ): InboundRequest {
   const { addresses, warnings } = checkAddresses(json, inbound.addresses, addressRules)
   const request = inbound.parse(json)
@@ -92,7 +92,7 @@ export type PaidRun = (stopping: AbortSignal, ...given: Parameters<Run>) => Retu
  * refusals with caller and model.
  */
 export async function servePaid(
-  parts: PaidParts,
+  parts: ServingParts,
   paid: PaidRequest,
   run: PaidRun,
   refuse: Refuse = errorResponse,
@@ -124,7 +124,7 @@ export async function servePaid(
 }
 
 /** Simulated are the calls of test keys, and those of models that the simulator alone serves. */
-function kindOf({ catalog, chat: { providers } }: PaidParts, { caller, call }: PaidRequest): Kind {
+function kindOf({ catalog, chat: { providers } }: ServingParts, { caller, call }: PaidRequest): Kind {
   if (caller.mode === 'test') return 'simulated'
   const { model, fallbacks } = call.request.envelope
   const isSimulated = (id: string) =>
@@ -134,7 +134,7 @@ function kindOf({ catalog, chat: { providers } }: PaidParts, { caller, call }: P
 
 /** For a call that is refused for lack of credit: the figures for the log. */
 async function figuresOf(
-  { ledger, now }: PaidParts,
+  { ledger, now }: ServingParts,
   { caller }: PaidRequest,
   thrown: unknown,
 ): Promise<Readonly<Record<string, unknown>>> {
@@ -144,7 +144,7 @@ async function figuresOf(
 
 /** Calls are in the log already. */
 function note(
-  { calls, now }: PaidParts,
+  { calls, now }: ServingParts,
   { caller, requestId, call }: PaidRequest,
   thrown: unknown,
   figures: Readonly<Record<string, unknown>> = {},
@@ -173,7 +173,7 @@ export function kindOfCaller({ mode }: Pick<Caller, 'mode'>): Kind {
 
 /** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
 export async function withinLimits(
-  { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
+  { limiter, publicUrl }: Pick<ServingParts, 'limiter' | 'publicUrl'>,
   { caller, requestId, kind }: Entering,
   run: () => Promise<Response>,
   refuse: RefuseLater = errorResponse,
