@@ -2,8 +2,8 @@ import { type Config, reasonOf } from '../config/config.ts'
 import type { Log } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
 import { listenAddress } from './banner.ts'
-import type { ListeningServer } from './gateway/gateway-parts.ts'
-import type { Gateway, GatewayCore } from './gateway/gateway.ts'
+import type { ListeningServer } from './gateway/process.ts'
+import type { GatewayCore } from './gateway/gateway.ts'
 
 export type Server = ReturnType<typeof Bun.serve>
 
@@ -63,21 +63,23 @@ export interface Front {
   close(): Promise<void>
 }
 
-export interface FrontParts {
+/** A gateway of this process, and what has to be ended with it. */
+export interface ServedGateway {
   readonly config: Config
   readonly log: Log
-  readonly store: Store
-  readonly gateway: Gateway
+  readonly gateway: GatewayCore
+  readonly store: Pick<Store, 'close'>
 }
 
 /** Serves in this process. Throws an error that says why the address cannot be listened on. */
-export function serveAlone({ config, log, store, gateway }: FrontParts): Front {
+export function serveAlone(served: ServedGateway): Front {
+  const { config, gateway } = served
   const { port } = config.server
   try {
     const server = listen(config, gateway, { port, shared: false })
     return {
       listening: server,
-      stop: () => stopServing({ config, log, server, gateway, store }),
+      stop: () => stopServing(served, server),
       close: () => server.stop(true),
     }
   } catch (cause) {
@@ -107,19 +109,14 @@ export function listenFault(
 
 // Graceful shutdown: calls in flight are finished or settled.
 
-interface StopParts {
-  readonly config: Pick<Config, 'timeouts'>
-  readonly log: Log
-  readonly server: Pick<ReturnType<typeof Bun.serve>, 'pendingRequests' | 'stop'>
-  readonly gateway: Omit<GatewayCore, 'fetch' | 'memory'>
-  readonly store: Pick<Store, 'close'>
-}
-
 /**
  * First readiness is withdrawn. Calls in flight end by themselves, or at the deadline with an error and a settled
  * charge. Then the connections and the store are closed.
  */
-export async function stopServing({ config, log, server, gateway, store }: StopParts): Promise<void> {
+export async function stopServing(
+  { config, log, gateway, store }: ServedGateway,
+  server: Server,
+): Promise<void> {
   const { inFlight } = gateway
   gateway.drain()
   if (!(await within(config.timeouts.shutdown_ms, () => inFlight.size === 0))) {

@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
 import { Discovery, type Live, liveOf, watchServers } from './gateway/catalog.ts'
-import type { GatewayParts, ListeningServer } from './gateway/gateway-parts.ts'
+import type { LedgerProcess, ListeningServer } from './gateway/process.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import { sweepPayments } from './gateway/payments.ts'
 import { type Front, serveAlone } from './listen.ts'
@@ -30,7 +30,7 @@ interface RunningGateway {
 export async function startGateway(
   config: Config,
   log: Log,
-  settings: GatewayParts['settings'],
+  settings: LedgerProcess['settings'],
   env: Environment = {},
 ): Promise<RunningGateway> {
   const count = workerCount(config)
@@ -84,21 +84,18 @@ export async function startGateway(
   inFlight = gateway.inFlight
   let front: Front
   try {
-    const parts = { config, log, store, gateway }
+    const served = { config, log, store, gateway }
     const onListening = (server: ListeningServer) => void (listening = server)
     front = workers
       ? await (
           await import('./workers/pool.ts')
-        ).serveWithWorkers({
-          ...parts,
+        ).serveWithWorkers(
+          { ...served, env, clock: Date.now, catalog: live.file },
           workers,
           count,
-          env,
-          clock: Date.now,
-          catalog: live.file,
           onListening,
-        })
-      : serveAlone(parts)
+        )
+      : serveAlone(served)
   } catch (error) {
     await store.close()
     throw error

@@ -12,7 +12,7 @@ import { CallMetrics } from '../../observe/call-log.ts'
 import { auditing } from '../../store/beside.ts'
 import { catalogFileState } from './catalog.ts'
 import { steadyClock } from '../../async/async.ts'
-import type { GatewayParts } from './gateway-parts.ts'
+import type { LedgerProcess } from './process.ts'
 import { identityParts } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
@@ -52,7 +52,7 @@ export interface Shared {
 }
 
 /** Puts a gateway together. */
-export function createGateway(parts: GatewayParts): Gateway {
+export function createGateway(parts: LedgerProcess): Gateway {
   const { config, store, log, clock } = parts
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
@@ -119,7 +119,7 @@ export function createGateway(parts: GatewayParts): Gateway {
 
 /** Writes rows of the request log, counts them, and shows them to the watch of accounts. */
 function endedCalls(
-  rows: GatewayParts['store']['requestLog'],
+  rows: LedgerProcess['store']['requestLog'],
   { watch }: Pick<Notifications, 'watch'>,
   metrics: CallMetrics,
 ): EndedCalls {
@@ -139,7 +139,7 @@ function endedCalls(
 }
 
 /** What the routes read, in addition to what serving needs. */
-function recordParts({ config, store, settings, workers, clock }: GatewayParts, { parts }: Serving) {
+function recordParts({ config, store, settings, workers, clock }: LedgerProcess, { parts }: Serving) {
   const { inFlight, health } = parts.chat
   return {
     accounts: store.accounts,

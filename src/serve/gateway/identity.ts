@@ -14,12 +14,12 @@ import { FreeCredit } from '../../http/intake/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/caller.ts'
 import type { IdentityServices } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
-import type { GatewayParts } from './gateway-parts.ts'
+import type { LedgerProcess } from './process.ts'
 
 /** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
 const mostIssuerBytes = 4 * 1024 * 1024
 
-export function identityParts({ config, store, log, clock, server }: GatewayParts): IdentityServices {
+export function identityParts({ config, store, log, clock, server }: LedgerProcess): IdentityServices {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()
@@ -92,7 +92,7 @@ function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc 
 }
 
 /** The address of the gateway, and of its clients. */
-export function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {
+export function siteOf({ server: settings }: Config, server: LedgerProcess['server']): Site {
   const { host, public_url: publicUrl, trusted_proxies: trusted } = settings
   const port = () => server()?.port ?? settings.port
   const listening = () => new URL(baseUrlOf(host, port())).origin

@@ -20,13 +20,13 @@ import type { ProcessorFetch, PaymentProcessor } from '../../payments/processor.
 import { Razorpay } from '../../payments/processors/razorpay.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { StripeCheckout } from '../../payments/processors/stripe.ts'
-import type { GatewayParts } from './gateway-parts.ts'
+import type { LedgerProcess } from './process.ts'
 
 /** The rate shown by the simulator if none is configured. */
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-export function paymentParts(parts: GatewayParts): PaymentServices {
+export function paymentParts(parts: LedgerProcess): PaymentServices {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
   const { name = null, address = null, gstin = null } = config.payments.seller
@@ -79,7 +79,7 @@ export function subscriptionsOf({
 }
 
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
-function paymentsOf({ config, store, log, clock }: GatewayParts): Payments {
+function paymentsOf({ config, store, log, clock }: LedgerProcess): Payments {
   const { fx, min_inr: least, max_inr: most } = config.payments
   const { inr_per_usd, as_of, source } =
     fx.inr_per_usd === undefined ? exampleRate : { as_of: 'unknown', ...fx, inr_per_usd: fx.inr_per_usd }

@@ -37,7 +37,7 @@ import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
 import { steadyClock } from '../../async/async.ts'
-import type { ProcessParts } from './gateway-parts.ts'
+import type { GatewayProcess } from './process.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog } from './catalog.ts'
 import { toolSourcesOf } from './tools.ts'
@@ -73,7 +73,7 @@ export interface CountingLimiter extends RequestLimiter {
   spentTokens(key: string | null, tokens: number): void
 }
 
-export interface ServingSource extends ProcessParts {
+export interface ServingSource extends GatewayProcess {
   readonly store: CallStore
   readonly inFlight: InFlight
   readonly probes: SharedProbes

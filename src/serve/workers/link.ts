@@ -11,7 +11,8 @@ interface Wire {
   end(): void
 }
 
-interface LinkParts {
+/** The near end of a link. */
+interface NearEnd {
   readonly wire: Wire
   /** Handlers for the other side's requests, by method. Their errors are sent back. */
   readonly handlers: object
@@ -49,7 +50,7 @@ export class Link<
   Requests extends { [K in keyof Requests]: (...given: never[]) => unknown },
   Notifications extends { [K in keyof Notifications]: (...given: never[]) => unknown },
 > {
-  readonly #parts: LinkParts
+  readonly #parts: NearEnd
   readonly #reader = new FrameReader()
   readonly #asked = new ShortLivedMap<number, Asked>()
   /** Requests that take their time, by the order of their beginning. */
@@ -64,7 +65,7 @@ export class Link<
   #ending = false
   #closed = false
 
-  constructor(parts: LinkParts) {
+  constructor(parts: NearEnd) {
     this.#parts = parts
   }
 
@@ -232,17 +233,18 @@ function errorOf({ code, details }: SentError): Error {
 
 // A link over a socket pair that the worker inherits.
 
-interface ConnectParts extends Pick<LinkParts, 'handlers' | 'onFailure'> {
-  readonly fd: number
-  /** Called when the other side has closed or died; everything that it sent has been received. */
-  readonly onClose: () => void
-}
-
-/** A link over an open socket; the link owns the descriptor from now on. */
+/**
+ * A link over an open socket; the link owns the descriptor from now on. `onClose` is called when the other side has
+ * closed or died; everything that it sent has been received.
+ */
 export async function connectLink<
   Requests extends { [K in keyof Requests]: (...given: never[]) => unknown },
   Notifications extends { [K in keyof Notifications]: (...given: never[]) => unknown },
->({ fd, handlers, onFailure, onClose }: ConnectParts): Promise<Link<Requests, Notifications>> {
+>(
+  fd: number,
+  { handlers, onFailure }: Omit<NearEnd, 'wire'>,
+  onClose: () => void,
+): Promise<Link<Requests, Notifications>> {
   const link = new Link<Requests, Notifications>({
     handlers,
     onFailure,

@@ -12,23 +12,28 @@ import { GatewayError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log.ts'
 import type { LocalServer } from '../../providers/local-servers.ts'
 import type { Store } from '../../store/store.ts'
-import type { WorkerViews } from '../gateway/gateway-parts.ts'
-import type { Shared } from '../gateway/gateway.ts'
-import { type Front, type FrontParts, listen, listenFault, listenOnSocket, stopServing } from '../listen.ts'
+import type { WorkerViews } from '../gateway/process.ts'
+import type { Gateway, Shared } from '../gateway/gateway.ts'
+import { type Front, listen, listenFault, listenOnSocket, stopServing } from '../listen.ts'
 import { ownCommand } from '../relaunch.ts'
 import { connectLink, type Link } from './link.ts'
 import type { LedgerNotifications, LedgerRequests, WorkerNotifications, WorkerRequests } from './protocol.ts'
 import { clientAddressHeader, workerConfig } from './worker.ts'
 
-interface WorkerPoolParts {
+/** What this process does for its workers. */
+interface WorkerService {
   readonly config: Config
   readonly log: Log
   readonly env: Environment
   /** Milliseconds since 1970. */
   readonly clock: () => number
   readonly store: Store
-  readonly shared: Shared
+  readonly gateway: Gateway
   readonly catalog: CatalogFile
+}
+
+/** The same for workers that run. */
+interface RunningService extends WorkerService {
   /** The port that the workers listen on. */
   readonly port: number
   /** The socket on which this process takes requests that workers forward. */
@@ -93,11 +98,11 @@ export class WorkerPool {
    * Starts `count` workers. If one of them reports why it cannot serve, or all die, it stops the others and rejects. A
    * worker that dies meanwhile is replaced.
    */
-  async start(parts: WorkerPoolParts, servers: readonly LocalServer[], count: number): Promise<void> {
+  async start(service: RunningService, servers: readonly LocalServer[], count: number): Promise<void> {
     this.#servers = servers
     const starts = Array.from({ length: count }, () => {
       const started = Promise.withResolvers<StartResult>()
-      this.#running.push(this.#keepRunning(parts, count, started.resolve))
+      this.#running.push(this.#keepRunning(service, count, started.resolve))
       return started.promise
     })
     const results = await Promise.all(starts)
@@ -120,23 +125,23 @@ export class WorkerPool {
 
   /** Keeps one worker running until the pool stops. `started` is called with the result of each start. */
   async #keepRunning(
-    parts: WorkerPoolParts,
+    service: RunningService,
     count: number,
     started: (how: StartResult) => void,
   ): Promise<void> {
     while (!this.#stopping) {
       const startedAt = performance.now()
-      await this.#run(parts, count, started)
+      await this.#run(service, count, started)
       if (!this.#stopping && performance.now() - startedAt < shortLifeMs) await Bun.sleep(pauseMs)
     }
   }
 
   /** Runs one worker process until it has exited and is cleaned up. Never rejects. */
-  async #run(parts: WorkerPoolParts, count: number, started: (how: StartResult) => void): Promise<void> {
-    const { config, log, env, store, shared, port, forwardTo, catalog } = parts
+  async #run(service: RunningService, count: number, started: (how: StartResult) => void): Promise<void> {
+    const { config, log, env, store, gateway, port, forwardTo, catalog } = service
     const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
     const holdDurable = (number: number) => this.#alive.get(owner)?.link.notify('holdDurable', number)
-    const ledger = ledgerHandlers({ store, shared, holdDurable })
+    const ledger = ledgerHandlers(store, gateway.shared, holdDurable)
     const onFailure = (what: string, error: unknown) =>
       log.error('a message of a worker failed', { what, error })
     let worker: WorkerProcess
@@ -170,12 +175,12 @@ export class WorkerPool {
       started(died ? 'died' : asError(error))
     }
     const how = await worker.ended
-    await this.#cleanUp(parts, owner, ledger, { pid: worker.pid, how })
+    await this.#cleanUp(service, owner, ledger, { pid: worker.pid, how })
   }
 
   /** Ends what a worker left open: its calls, its Idempotency-Keys, its requests in the rate limits. */
   async #cleanUp(
-    { store, log, clock }: WorkerPoolParts,
+    { store, log, clock }: RunningService,
     owner: string,
     ledger: LedgerHandlers,
     facts: { readonly pid: number; readonly how: string },
@@ -237,12 +242,11 @@ async function spawnWorker(
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
   })
   const closed = Promise.withResolvers<void>()
-  const link = await connectLink<WorkerRequests, WorkerNotifications>({
-    fd: child.stdio[3]!,
-    handlers,
-    onFailure,
-    onClose: closed.resolve,
-  })
+  const link = await connectLink<WorkerRequests, WorkerNotifications>(
+    child.stdio[3]!,
+    { handlers, onFailure },
+    closed.resolve,
+  )
   // Without the link the worker could not charge anything, so it is killed.
   void closed.promise.then(() => child.kill('SIGKILL'))
   const ended = Promise.all([child.exited, closed.promise]).then(async () => {
@@ -318,24 +322,18 @@ function mergedTroubles(troubles: readonly Trouble[]): Trouble[] {
 
 // The requests of one worker, handled in the ledger's process, and the clean-up when the worker has died.
 
-interface LedgerHandlersParts {
-  readonly store: Pick<
-    Store,
-    'accounts' | 'identities' | 'idempotency' | 'ledger' | 'responses' | 'signatures'
-  >
-  readonly shared: Shared
-  /** Notifies the worker that a hold is durable; `number` is from its request. */
-  readonly holdDurable: (number: number) => void
-}
-
 export interface LedgerHandlers {
   readonly handlers: LedgerRequests & LedgerNotifications
   /** Ends what a dead worker left open: rate limits, Idempotency-Keys. To be called after its calls were recovered. */
   cleanUp(): Promise<void>
 }
 
-/** The handlers for one worker. */
-export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersParts): LedgerHandlers {
+/** The handlers for one worker. `holdDurable` tells it that the hold is durable which it asked for by this number. */
+export function ledgerHandlers(
+  store: Pick<Store, 'accounts' | 'identities' | 'idempotency' | 'ledger' | 'responses' | 'signatures'>,
+  shared: Shared,
+  holdDurable: (number: number) => void,
+): LedgerHandlers {
   const { accounts, identities, idempotency, ledger, responses, signatures } = store
   const { limiter, ended } = shared
   /** The worker's requests in flight. */
@@ -428,19 +426,17 @@ export function ledgerHandlers({ store, shared, holdDurable }: LedgerHandlersPar
 /** The maximum path length of a Unix socket in bytes, without the terminating zero. */
 const longestPath = 107
 
-interface WorkerFrontParts extends FrontParts {
-  readonly workers: WorkerPool
-  readonly count: number
-  readonly env: Environment
-  readonly clock: () => number
-  readonly catalog: CatalogFile
-  /** Called with the listening server, before the first worker sends requests. */
-  readonly onListening: (front: Front['listening']) => void
-}
-
-/** Rejects with an error that says why the address cannot be listened on; then no process is left running. */
-export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> {
-  const { config, log, store, gateway, workers, count, env, clock, catalog } = parts
+/**
+ * Rejects with an error that says why the address cannot be listened on; then no process is left running. `onListening`
+ * is called with the listening server, before the first worker sends requests.
+ */
+export async function serveWithWorkers(
+  service: WorkerService,
+  workers: WorkerPool,
+  count: number,
+  onListening: (front: Front['listening']) => void,
+): Promise<Front> {
+  const { config, gateway } = service
   const port = await freePort(config)
   const socket = socketIn(config.data_dir)
   const server = listenOnSocket(gateway, socket)
@@ -455,15 +451,13 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
       family: 'IPv4',
     }),
   }
-  parts.onListening(listening)
+  onListening(listening)
   const close = async () => {
     await server.stop(true)
     rmSync(socket, { force: true })
   }
   try {
-    const { shared } = gateway
-    const common = { config, log, env, clock, store, shared, catalog }
-    await workers.start({ ...common, port, forwardTo: socket }, [], count)
+    await workers.start({ ...service, port, forwardTo: socket }, [], count)
   } catch (error) {
     await close()
     throw error
@@ -473,7 +467,7 @@ export async function serveWithWorkers(parts: WorkerFrontParts): Promise<Front> 
     async stop() {
       gateway.drain()
       await workers.stop(config.timeouts.shutdown_ms)
-      await stopServing({ config, log, server, gateway, store })
+      await stopServing(service, server)
       rmSync(socket, { force: true })
     },
     async close() {

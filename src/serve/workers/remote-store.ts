@@ -31,16 +31,16 @@ const rememberedAccounts = 10_000
 /** A price that was sent is not sent again for a while. Sending it twice does no harm: it is recorded once. */
 const rememberedPrices = { ...atMost(10_000), ttl: 60_000 }
 
-interface RemoteParts {
-  /** Counts the requests of this process. */
-  readonly inFlight: InFlight
-  readonly limits: RequestLimits
-  /** Milliseconds; never goes back. */
-  readonly clock: () => number
-}
-
-/** All methods reject with `store_unavailable` if the ledger's process has died. */
-export function remoteOf(link: LedgerLink, { inFlight, limits, clock }: RemoteParts): Remote {
+/**
+ * All methods reject with `store_unavailable` if the ledger's process has died. `inFlight` counts the requests of this
+ * process; `clock` is in milliseconds and never goes back.
+ */
+export function remoteOf(
+  link: LedgerLink,
+  inFlight: InFlight,
+  limits: RequestLimits,
+  clock: () => number,
+): Remote {
   const accounts = new AccountCache(
     {
       findKey: (id) => link.request('findKey', id),

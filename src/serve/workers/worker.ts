@@ -12,7 +12,7 @@ import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
 import { direct } from '../../transport/bounded-body.ts'
 import { liveOf } from '../gateway/catalog.ts'
 import { steadyClock } from '../../async/async.ts'
-import type { ProcessParts } from '../gateway/gateway-parts.ts'
+import type { GatewayProcess } from '../gateway/process.ts'
 import type { GatewayCore } from '../gateway/gateway.ts'
 import { requestLimits, servingOf } from '../gateway/serving.ts'
 import { mcpOfWorker } from '../gateway/tools.ts'
@@ -77,12 +77,11 @@ export async function runWorker(clock: () => number): Promise<void> {
     setLocalServers: (servers) => running?.setLocalServers(servers),
     drain: () => void stop(),
   }
-  const link: LedgerLink = await connectLink({
-    fd: linkFd,
-    handlers,
-    onFailure: (what, error) => log?.error('a message of the ledger failed', { what, error }),
-    onClose: () => (stopping ? ended.resolve() : process.exit(1)),
-  })
+  const link: LedgerLink = await connectLink(
+    linkFd,
+    { handlers, onFailure: (what, error) => log?.error('a message of the ledger failed', { what, error }) },
+    () => (stopping ? ended.resolve() : process.exit(1)),
+  )
   // A terminal sends these signals to all processes of the gateway; the ledger's process handles them.
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
   process.on('SIGTERM', () => void stop())
@@ -109,7 +108,7 @@ async function startWorker(
   const live = liveOf(config, servers, catalog)
   const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
   const limits = requestLimits(config)
-  const remote = remoteOf(link, { inFlight, limits, clock: steadyClock(clock) })
+  const remote = remoteOf(link, inFlight, limits, steadyClock(clock))
   let listening: Server | undefined
   const server = () => listening
   const gateway = createWorkerGateway({
@@ -130,21 +129,22 @@ async function startWorker(
   }
   Bun.gc(true)
   const leaveMemory = gateway.memory.watch()
-  const serving = { config, log, server: listening, gateway, store: { close: async () => {} } }
+  const stops = listening
   return {
     gateway,
     remote,
     setLocalServers: (now) => void Object.assign(live, liveOf(config, now, catalog)),
     stop() {
       leaveMemory()
-      return stopServing(serving)
+      return stopServing({ config, log, gateway, store: { close: async () => {} } }, stops)
     },
   }
 }
 
 // The gateway in a worker: it serves models itself and forwards everything else to the ledger's process.
 
-interface WorkerParts extends ProcessParts {
+/** A process beside the ledger's. */
+interface ServingProcess extends GatewayProcess {
   readonly remote: Remote
   readonly inFlight: InFlight
   /** The socket of the ledger's process for forwarded requests. */
@@ -159,7 +159,7 @@ interface WorkerGateway extends GatewayCore {
   offerRecovered(offer: string): void
 }
 
-function createWorkerGateway(given: WorkerParts): WorkerGateway {
+function createWorkerGateway(given: ServingProcess): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
   const { store, limiter, probes, freeCredit } = remote
   const mcp = mcpOfWorker(config, remote.mcpServer)
@@ -225,7 +225,7 @@ export function workerConfig(config: Config, workers: number): Config {
 /** The client's address in forwarded requests. It can be trusted: only workers reach the socket. */
 export const clientAddressHeader = 'x-weir-client'
 
-interface ForwardParts {
+interface Forwarding {
   /** The socket of the ledger's process. */
   readonly socket: string
   /** The address of the connected client. */
@@ -244,7 +244,7 @@ const ofConnection = ['connection', 'keep-alive', 'transfer-encoding', 'te', 'up
  * The answer of the ledger's process. Rejects with `payload_too_large` and `invalid_request` for a body that cannot be
  * read, and with `store_unavailable` if that process cannot be reached.
  */
-export async function forward(parts: ForwardParts, request: Request): Promise<Response> {
+export async function forward(parts: Forwarding, request: Request): Promise<Response> {
   const { method, url, signal } = request
   const headers = new Headers(request.headers)
   for (const name of ofConnection) headers.delete(name)

@@ -28,9 +28,9 @@ function workerOf(owner: string, limits = noLimits): Worker {
   living.add(owner)
   const own = new InFlight(Date.now, (id) => link.ours.notify('requestEnded', id))
   const holdDurable = (number: number) => remote.holdDurable(number)
-  const ledger = ledgerHandlers({ store, shared: sharedOf(limits, inFlight), holdDurable })
+  const ledger = ledgerHandlers(store, sharedOf(limits, inFlight), holdDurable)
   const link = joined(ledger.handlers, {})
-  const remote = remoteOf(link.ours, { inFlight: own, limits, clock: () => performance.now() })
+  const remote = remoteOf(link.ours, own, limits, () => performance.now())
   return { remote, ledger, inFlight: own }
 }
 

@@ -20,13 +20,13 @@ ledgerStoreConformance('across the link', async (clock) => {
       const { ledger } = store
       // What calls do goes as it goes for a worker; the rest of the suite goes the same way, so that all keeps its order.
       const holdDurable = (number: number) => remote.holdDurable(number)
-      const { handlers } = ledgerHandlers({ store, shared: noShared, holdDurable })
+      const { handlers } = ledgerHandlers(store, noShared, holdDurable)
       const { ours } = joined(
         { ...handlers, ...overLink((name, given) => Reflect.apply(ledger[name], ledger, given)) },
         {},
         1_000,
       )
-      const remote = remoteOf(ours, { inFlight: new InFlight(), limits: noLimits, clock })
+      const remote = remoteOf(ours, new InFlight(), noLimits, clock)
       return {
         ...remote.store.ledger,
         async hold(command) {

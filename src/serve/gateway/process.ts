@@ -1,4 +1,4 @@
-// The dependencies of a gateway.
+// The processes of a gateway, and what each of them has.
 
 import type { Config } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts'
 import type { Live } from './catalog.ts'
 
 /** What every process of a gateway has, that of the ledger and each worker. */
-export interface ProcessParts {
+export interface GatewayProcess {
   readonly config: Config
   readonly live: Live
   readonly log: Log
@@ -19,7 +19,8 @@ export interface ProcessParts {
   readonly server: () => ListeningServer | undefined
 }
 
-export interface GatewayParts extends ProcessParts {
+/** The process that keeps the ledger, and the only one of a gateway without workers. */
+export interface LedgerProcess extends GatewayProcess {
   readonly store: Store
   /** The configuration for display: with origins, secrets masked. */
   readonly settings: HttpParts['settings']
