@@ -2,7 +2,7 @@
 
 import type { Awaitable } from '../async/async.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
-import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
+import type { LedgerCommands } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {
   creditEnds,
@@ -16,23 +16,16 @@ import {
   nextQuestion,
   type PaymentEvent,
   type PaymentFact,
-  type PaymentStore,
   type ProcessorId,
   type TopUp,
   type TopUpProblem,
 } from './top-up.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
-import { type PaymentRefund, Refunds, Reversals } from './reversals.ts'
+import { type PaymentBooks, type PaymentRefund, Refunds, Reversals } from './reversals.ts'
 import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
 
-interface PaymentParts extends TopUpTerms {
-  readonly store: PaymentStore
-  readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
-    Pick<LedgerUpkeep, 'refund' | 'adjust'> &
-    Pick<LedgerReader, 'balance'>
-  readonly now: () => number
-  /** Reports something that an operator must look at. */
-  readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
+interface PaymentParts extends TopUpTerms, PaymentBooks {
+  readonly ledger: PaymentBooks['ledger'] & Pick<LedgerCommands, 'grant'>
   /** Whether an account can use its credit: not when it was suspended or deleted. */
   readonly isUsable: (account: string) => Awaitable<boolean>
 }
@@ -55,8 +48,7 @@ export class Payments {
   constructor(parts: PaymentParts) {
     this.#parts = parts
     this.#reversals = new Reversals(parts)
-    const processor = (id: ProcessorId) => this.#processorOf(id)
-    this.#refunds = new Refunds({ ...parts, processor, reversals: this.#reversals })
+    this.#refunds = new Refunds(parts, this.#reversals, (id) => this.#processorOf(id))
   }
 
   get processors(): readonly PaymentProcessor[] {

@@ -25,12 +25,14 @@ import {
 } from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
 
-interface ReversalParts {
+/** Where payments are kept, and booked. */
+export interface PaymentBooks {
   readonly store: PaymentStore
   readonly ledger: Pick<LedgerCommands, 'now'> &
     Pick<LedgerUpkeep, 'refund' | 'adjust'> &
     Pick<LedgerReader, 'balance'>
   readonly now: () => number
+  /** Reports something that an operator must look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
@@ -42,10 +44,10 @@ const mostEvents = 1_000
 const leastLifeMs = 24 * 3_600_000
 
 export class Reversals {
-  readonly #parts: ReversalParts
+  readonly #books: PaymentBooks
 
-  constructor(parts: ReversalParts) {
-    this.#parts = parts
+  constructor(books: PaymentBooks) {
+    this.#books = books
   }
 
   /** Books a refund or dispute of a credited top-up. Rejects with `store_unavailable` or `overloaded`. */
@@ -76,14 +78,14 @@ export class Reversals {
 
   /** Books what a killed process left. Returns the number. */
   async sweep(limit: number): Promise<number> {
-    const unbooked = await this.#parts.store.unbookedReversals(limit)
+    const unbooked = await this.#books.store.unbookedReversals(limit)
     for (const reversal of unbooked) await this.#book(reversal)
     return unbooked.length
   }
 
   async #refund(topUp: TopUp, news: RefundNews): Promise<Reversal | undefined> {
     let exceeds = false
-    const { store, now } = this.#parts
+    const { store, now } = this.#books
     // A failed refund is no longer in the sum. A failure that is noted after this takes up later sums itself.
     const failed = news.of === 'total' ? failedBefore(news.at ?? 0, await store.reversalsOf(topUp.id)) : 0n
     const id = failed === 0n ? news.refundId : `${news.refundId}+${failed}`
@@ -108,8 +110,8 @@ export class Reversals {
   /** Notes a refund that failed, before or after it was noted itself. */
   #noteFailure(topUp: TopUp, news: FailedRefundNews): Awaitable<Reversal | undefined> {
     const key = { processor: topUp.processor, id: failureOf(news.refundId), topUp: topUp.id }
-    const at = news.at ?? this.#parts.now()
-    return this.#parts.store.changeReversal(key, (row, current, others) => {
+    const at = news.at ?? this.#books.now()
+    return this.#books.store.changeReversal(key, (row, current, others) => {
       if (current) return null
       const refund = others.find(({ kind, id }) => kind === 'refund' && id === news.refundId)
       const amount = news.of === 'total' ? news.amount : (refund?.amount ?? 0n)
@@ -124,7 +126,7 @@ export class Reversals {
 
   /** What arrived of the payment before the failure, but was reported after it, was read as a sum with the failed one. */
   async #takeLaterSums(topUp: TopUp, { at = 0 }: FailedRefundNews): Promise<void> {
-    for (const { news } of await this.#parts.store.listEvents(topUp.id, mostEvents))
+    for (const { news } of await this.#books.store.listEvents(topUp.id, mostEvents))
       if (news.kind === 'refund' && news.of === 'total' && (news.at ?? 0) > at) await this.take(topUp, news)
   }
 
@@ -132,7 +134,7 @@ export class Reversals {
     const key = { processor: topUp.processor, id: news.disputeId, topUp: topUp.id }
     const free = news.phase === 'open' && !topUp.test ? await this.#freeOf(topUp) : 0n
     let contradicts = false
-    const reversal = await this.#parts.store.changeReversal(key, (row, current, all) => {
+    const reversal = await this.#books.store.changeReversal(key, (row, current, all) => {
       const others = all.filter(({ id }) => id !== key.id)
       // A dispute ends once; `open` may arrive after its end.
       if (current && (current.kind !== 'open' || news.phase === 'open')) {
@@ -140,7 +142,7 @@ export class Reversals {
         return null
       }
       const taken = takenOf(row, news.amount)
-      const made = { ...key, ...taken, kind: news.phase, booked: row.test, at: this.#parts.now() }
+      const made = { ...key, ...taken, kind: news.phase, booked: row.test, at: this.#books.now() }
       if (news.phase === 'open') {
         const reversal = { ...made, held: smaller(free, taken.credit) }
         return { topUp: { ...row, state: stateAfter(row, 'open') }, reversal }
@@ -160,7 +162,7 @@ export class Reversals {
   }
 
   async #book(reversal: Reversal): Promise<void> {
-    const topUp = await this.#parts.store.findTopUp(reversal.topUp)
+    const topUp = await this.#books.store.findTopUp(reversal.topUp)
     if (topUp?.lot === undefined || topUp.lot === null) return
     const id = `${reversal.processor}:${reversal.id}`
     if (reversal.kind === 'refund') await this.#takeBack(topUp, `refund:${id}`, reversal.credit)
@@ -179,7 +181,7 @@ export class Reversals {
   async #takeBack(topUp: TopUp, id: string, amount: Pico): Promise<void> {
     if (amount === 0n) return
     try {
-      await this.#parts.ledger.refund({ id, account: topUp.account, lot: topUp.lot!, amount })
+      await this.#books.ledger.refund({ id, account: topUp.account, lot: topUp.lot!, amount })
     } catch (error) {
       if (!isRefusal(error)) throw error
       // An operator has refunded the lot by hand too.
@@ -189,7 +191,7 @@ export class Reversals {
 
   async #returnRefund(topUp: TopUp, { credit }: Reversal, id: string): Promise<void> {
     // What was taken must be in the ledger before it returns: otherwise it could be spent twice in between.
-    for (const other of await this.#parts.store.reversalsOf(topUp.id))
+    for (const other of await this.#books.store.reversalsOf(topUp.id))
       if (other.kind === 'refund' && !other.booked) await this.#book(other)
     if (credit > 0n) await this.#giveBack(topUp, id, credit, topUp.lot!)
   }
@@ -222,34 +224,34 @@ export class Reversals {
   }
 
   async #adjust({ account, lot }: TopUp, id: string, amount: Pico): Promise<void> {
-    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, lot: lot! })
+    await this.#books.ledger.adjust({ id, account, pool: 'purchased', amount, lot: lot! })
   }
 
   /** Returns credit that was withheld, with the life of the top-up: returning it must not make it live longer. */
   async #giveBack(topUp: TopUp, id: string, amount: Pico, refundOf?: string): Promise<void> {
     const { account } = topUp
     // Even where that life has ended meanwhile it must repay what the account owes for the same payment.
-    const expiresAt = Math.max(creditEnds(topUp), this.#parts.ledger.now() + leastLifeMs)
+    const expiresAt = Math.max(creditEnds(topUp), this.#books.ledger.now() + leastLifeMs)
     const refund = refundOf === undefined ? {} : { refundOf }
-    await this.#parts.ledger.adjust({ id, account, pool: 'purchased', amount, expiresAt, ...refund })
+    await this.#books.ledger.adjust({ id, account, pool: 'purchased', amount, expiresAt, ...refund })
   }
 
   async #change(key: Reversal, change: (row: Reversal) => Reversal): Promise<void> {
-    await this.#parts.store.changeReversal(key, (topUp, row) =>
+    await this.#books.store.changeReversal(key, (topUp, row) =>
       row ? { topUp, reversal: change(row) } : null,
     )
   }
 
   /** The free part of the top-up's lot that is not needed for the account's debt. */
   async #freeOf({ account, lot: id }: TopUp): Promise<Pico> {
-    const balance = await this.#parts.ledger.balance(account)
+    const balance = await this.#books.ledger.balance(account)
     const lot = balance.lots.find((other) => other.id === id)
     if (!lot) return 0n
-    return smaller(lot.remaining - lot.pinned, freeIn(balance, ['purchased'], this.#parts.ledger.now()))
+    return smaller(lot.remaining - lot.pinned, freeIn(balance, ['purchased'], this.#books.ledger.now()))
   }
 
   #alarm(topUp: TopUp, problem: string, error?: unknown): void {
-    this.#parts.alarm('a payment needs an operator', {
+    this.#books.alarm('a payment needs an operator', {
       problem,
       top_up: topUp.id,
       ...(error === undefined ? {} : { error }),
@@ -319,14 +321,6 @@ function isRefusal(error: unknown): boolean {
 
 // Operators' refunds, each under an id of its own: made once, however often it is requested.
 
-interface RefundParts {
-  readonly store: PaymentStore
-  readonly reversals: Reversals
-  readonly now: () => number
-  /** Throws `payment_processor_error` for one that is not configured. */
-  readonly processor: (id: ProcessorId) => PaymentProcessor
-}
-
 export interface PaymentRefund {
   readonly topUp: TopUp
   /** Whether the same id was refunded before. */
@@ -337,12 +331,21 @@ export interface PaymentRefund {
 const askAgainForMs = 20 * 3_600_000
 
 export class Refunds {
-  readonly #parts: RefundParts
+  readonly #books: Pick<PaymentBooks, 'store' | 'now'>
+  readonly #reversals: Reversals
+  readonly #processorOf: (id: ProcessorId) => PaymentProcessor
   /** Refunds in progress in this process. */
   readonly #asking = new Map<string, Promise<TopUp>>()
 
-  constructor(parts: RefundParts) {
-    this.#parts = parts
+  /** `processorOf` throws `payment_processor_error` for one that is not configured. */
+  constructor(
+    books: Pick<PaymentBooks, 'store' | 'now'>,
+    reversals: Reversals,
+    processorOf: (id: ProcessorId) => PaymentProcessor,
+  ) {
+    this.#books = books
+    this.#reversals = reversals
+    this.#processorOf = processorOf
   }
 
   /**
@@ -352,7 +355,7 @@ export class Refunds {
    * id of another amount, and `payment_processor_error`.
    */
   async make(topUpId: string, amount: Minor, id: string): Promise<PaymentRefund> {
-    const { store, now } = this.#parts
+    const { store, now } = this.#books
     const topUp = await this.#requireCredited(topUpId)
     if (amount <= 0n) throw invalid('amount', 'amount must be above 0.')
     const wanted = { topUp: topUpId, id, amount, askedAt: now(), madeAt: null }
@@ -377,7 +380,7 @@ export class Refunds {
   }
 
   async #requireCredited(id: string): Promise<TopUp> {
-    const topUp = await this.#parts.store.findTopUp(id)
+    const topUp = await this.#books.store.findTopUp(id)
     if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
     if (topUp.paymentId === null || topUp.creditedAt === null)
       throw invalid('id', 'Only a top-up that was credited can be refunded.')
@@ -385,16 +388,16 @@ export class Refunds {
   }
 
   async #ask(topUp: TopUp, asked: AskedRefund, first: boolean): Promise<TopUp> {
-    const { store, reversals, now, processor } = this.#parts
+    const { store, now } = this.#books
     if (now() - asked.askedAt > askAgainForMs)
       throw new GatewayError('payment_processor_error', {
         message: `${topUp.processor} has not said whether it made this refund. Look there, and give a new id if it did not.`,
         lasting: true,
       })
     try {
-      const news = await processor(topUp.processor).refund(topUp, asked.amount, asked.id)
+      const news = await this.#processorOf(topUp.processor).refund(topUp, asked.amount, asked.id)
       // A pending refund is reported by a message when it arrives.
-      if (news !== undefined) await reversals.take(topUp, news)
+      if (news !== undefined) await this.#reversals.take(topUp, news)
     } catch (error) {
       // A later refusal does not say what an earlier, unanswered request has done.
       const refused = error instanceof GatewayError && error.details.lasting === true
