@@ -121,7 +121,14 @@ export interface Commands {
   conclude<T>(need: NeededRows, run: () => T, record: unknown): Promise<T>
 }
 
-export interface LedgerCoreParts<Entry> {
+/** What is known for certain of processes and their calls, whatever their leases say. */
+export interface Lives {
+  readonly isDead: (owner: string) => boolean
+  /** Whether a call runs in a process that is not dead. */
+  readonly isRunning: (call: string) => boolean
+}
+
+export interface LedgerCoreParts<Entry> extends Lives {
   readonly wallets: WalletSet<Entry>
   readonly writes: GroupWrites
   readonly time: {
@@ -133,10 +140,6 @@ export interface LedgerCoreParts<Entry> {
   readonly commands: Commands
   /** Commands that read tables of their own, and find in them all that the group has done so far. */
   readonly written: Pick<Commands, 'admit'>
-  /** Whether a process is dead for certain, whatever its leases say. */
-  readonly isDead: (owner: string) => boolean
-  /** Whether a call runs for certain in a process that is not dead, whatever its lease says. */
-  readonly isRunning: (call: string) => boolean
   /** Accounts with a lot whose time is over at `now`. */
   readonly expiring: (now: number) => readonly string[]
   /** Open calls that their owner has left, at `now`. */
@@ -434,7 +437,7 @@ async function inPortions<T>(all: readonly T[], act: (one: T) => Promise<boolean
  */
 export function isAbandoned(
   { call, owner, leaseUntil }: Pick<OpenCall, 'call' | 'owner' | 'leaseUntil'>,
-  { isDead, isRunning }: Pick<LedgerCoreParts<never>, 'isDead' | 'isRunning'>,
+  { isDead, isRunning }: Lives,
   now: number,
 ): boolean {
   return isDead(owner) || (leaseUntil <= now && !isRunning(call))

@@ -9,6 +9,7 @@ import type {
   IdempotencyStore,
   KeptAnswer,
 } from '../../../credits/ledger/idempotency.ts'
+import type { Lives } from '../../ledger-core.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { whenNeeded } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
@@ -19,29 +20,28 @@ const roundMs = 10_000
 /** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
 
-interface IdempotencyParts {
-  readonly database: Database
-  readonly group: Pick<SqliteLedger, 'admit'>
+interface ThisProcess extends Pick<Lives, 'isDead'> {
   readonly clock: () => number
-  /** This process's name in holds. */
+  /** Its name in holds. */
   readonly owner: string
-  readonly isDead: (owner: string) => boolean
 }
 
 export class SqliteIdempotency implements IdempotencyStore {
-  readonly #parts: IdempotencyParts
+  readonly #ledger: Pick<SqliteLedger, 'admit'>
+  readonly #process: ThisProcess
   readonly #sql: () => ReturnType<typeof statements>
   /** Claimed calls of this process that are not finished. */
   readonly #running = new Set<string>()
 
-  constructor(parts: IdempotencyParts) {
-    this.#parts = parts
-    this.#sql = whenNeeded(() => statements(parts.database))
+  constructor(database: Database, ledger: Pick<SqliteLedger, 'admit'>, process: ThisProcess) {
+    this.#ledger = ledger
+    this.#process = process
+    this.#sql = whenNeeded(() => statements(database))
   }
 
   async claim(command: ClaimCommand): Promise<Claim> {
     try {
-      return await this.#parts.group.admit(() => this.#claim(command))
+      return await this.#ledger.admit(() => this.#claim(command))
     } catch (error) {
       this.#running.delete(command.call)
       throw error
@@ -53,7 +53,7 @@ export class SqliteIdempotency implements IdempotencyStore {
     const row = this.#sql().find.get(account, key)
     const standing = row ? this.#standingOf(row) : 'free'
     if (!row || standing === 'free') {
-      this.#sql().put.run(account, key, bodyHash, call, this.#parts.owner, expiresAt)
+      this.#sql().put.run(account, key, bodyHash, call, this.#process.owner, expiresAt)
       // Inside the transaction: the next command of the group may claim the same key.
       this.#running.add(call)
       return { kind: 'fresh' }
@@ -66,11 +66,11 @@ export class SqliteIdempotency implements IdempotencyStore {
   }
 
   #standingOf(row: Row<'idempotency'>): 'free' | 'running' | 'settled' | 'recovered' {
-    const now = this.#parts.clock()
-    const mine = row.owner === this.#parts.owner
+    const now = this.#process.clock()
+    const mine = row.owner === this.#process.owner
     if (mine && this.#running.has(row.call)) return 'running'
     // A claim that its process gave up, or that outlived it, has the state of its call.
-    const abandoned = mine || this.#parts.isDead(row.owner)
+    const abandoned = mine || this.#process.isDead(row.owner)
     const call = this.#sql().call.get(row.call)
     if (!call) return abandoned ? 'free' : 'running'
     if (call.state === 'voided') return 'free'
@@ -83,14 +83,14 @@ export class SqliteIdempotency implements IdempotencyStore {
   }
 
   async keep({ account, key, call }: ClaimedCall, { status, headers, body }: KeptAnswer): Promise<void> {
-    await this.#parts.group.admit(() => {
+    await this.#ledger.admit(() => {
       this.#sql().keep.run(status, JSON.stringify(headers), body, account, key, call)
     })
   }
 
   async finish({ account, key, call }: ClaimedCall): Promise<void> {
     try {
-      await this.#parts.group.admit(() => {
+      await this.#ledger.admit(() => {
         const state = this.#sql().call.get(call)?.state
         if (state === undefined || state === 'voided') this.#sql().free.run(account, key, call)
       })
@@ -102,9 +102,7 @@ export class SqliteIdempotency implements IdempotencyStore {
   async sweep(now: number): Promise<number> {
     let swept = 0
     for (const until = performance.now() + roundMs; performance.now() < until;) {
-      const gone = await this.#parts.group.admit(() =>
-        Number(this.#sql().sweep.run(now, sweptAtOnce).changes),
-      )
+      const gone = await this.#ledger.admit(() => Number(this.#sql().sweep.run(now, sweptAtOnce).changes))
       swept += gone
       if (gone < sweptAtOnce) break
     }

@@ -19,7 +19,7 @@ import { balanceOf } from '../../../credits/wallet.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
-import { isAbandoned, LedgerCore, type SpillRecord } from '../../ledger-core.ts'
+import { isAbandoned, LedgerCore, type Lives, type SpillRecord } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
@@ -341,19 +341,22 @@ export interface BufferedRows {
   onCommitted(): void
 }
 
-interface LedgerParts extends QueueEvents {
+interface LedgerParts extends QueueEvents, Lives {
   readonly database: Database
   readonly path: string
-  readonly time: LedgerClockParts
+  readonly time: {
+    /** Milliseconds since 1970. */
+    readonly clock: () => number
+    /** The furthest the clock may be behind the ledger's time, milliseconds, before nothing more is admitted. */
+    readonly backMs: number
+    /** Called once when the clock is found to be behind, with how far. */
+    readonly stepped: (behindMs: number) => void
+  }
   readonly limits: GroupLimits
   /** What ended calls add to their days. */
   readonly usage: UsageDays
   /** Rows of other tables that are written with the next group's commit. */
   readonly bufferedRows: readonly BufferedRows[]
-  /** Whether a process is dead for certain, whatever its leases say. */
-  readonly isDead: (owner: string) => boolean
-  /** Whether a call runs for certain in a process that is not dead, whatever its lease says. */
-  readonly isRunning: (call: string) => boolean
   /** Called with the head of the journal when a commit is durable. */
   readonly committed: (head: Head) => void
   /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */
@@ -365,7 +368,7 @@ interface LedgerParts extends QueueEvents {
 /** Calls that their owners have left: see isAbandoned. */
 function recoverable(
   open: readonly Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>[],
-  lives: Pick<LedgerParts, 'isDead' | 'isRunning'>,
+  lives: Lives,
   now: number,
 ): { readonly call: string; readonly account: string }[] {
   return open
@@ -390,28 +393,19 @@ export function register(database: Database, owner: string, now: number): void {
 // The ledger's time: the clock's, but never earlier than anything that is booked. A lot that was over stays over, and no
 // day begins twice, whatever happens to the clock.
 
-interface LedgerClockParts {
-  /** Milliseconds since 1970. */
-  readonly clock: () => number
-  /** The furthest the clock may be behind the ledger's time, milliseconds, before nothing more is admitted. */
-  readonly backMs: number
-  /** Called once when the clock is found to be behind, with how far. */
-  readonly stepped: (behindMs: number) => void
-}
-
 /** NTP corrections stay below this and need not be reported. */
 const unnoticedMs = 1_000
 
 class LedgerClock {
-  readonly #parts: LedgerClockParts
+  readonly #time: LedgerParts['time']
   readonly #last: Statement<{ at: bigint }, []>
   #latest = 0
   #lastClock = 0
   #loaded = false
   #warned = false
 
-  constructor(database: Database, parts: LedgerClockParts) {
-    this.#parts = parts
+  constructor(database: Database, time: LedgerParts['time']) {
+    this.#time = time
     // The head of the journal, and what ends or begins without an entry in it.
     this.#last = database.prepare(
       `SELECT max(
@@ -432,14 +426,14 @@ class LedgerClock {
       this.#latest = Math.max(this.#latest, Number(this.#last.get()?.at ?? 0n))
       this.#loaded = true
     }
-    const clock = (this.#lastClock = this.#parts.clock())
+    const clock = (this.#lastClock = this.#time.clock())
     if (clock >= this.#latest) {
       this.#warned = false
       return (this.#latest = clock)
     }
     if (!this.#warned && this.#latest - clock >= unnoticedMs) {
       this.#warned = true
-      this.#parts.stepped(this.#latest - clock)
+      this.#time.stepped(this.#latest - clock)
     }
     return this.#latest
   }
@@ -456,6 +450,6 @@ class LedgerClock {
   }
 
   get tooFarBehind(): boolean {
-    return this.#latest - this.#lastClock > this.#parts.backMs
+    return this.#latest - this.#lastClock > this.#time.backMs
   }
 }
