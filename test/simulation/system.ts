@@ -17,9 +17,9 @@ export interface System {
 
 /** Imports the ledger below a folder that is laid out like the repository. */
 export async function systemIn(root: string): Promise<System> {
-  const [connection, store, audit, reports, monthly] = (await Promise.all(
+  const [database, store, audit, reports, monthly] = (await Promise.all(
     [
-      'store/sqlite/database/connection',
+      'store/sqlite/database/sqlite',
       'store/sqlite/ledger/ledger-store',
       'store/sqlite/audit/audit',
       'store/sqlite/audit/reports',
@@ -32,5 +32,5 @@ export async function systemIn(root: string): Promise<System> {
     Pick<System, 'SqliteStatements'>,
     Pick<System, 'MonthlySums'>,
   ]
-  return { ...connection, ...store, ...audit, ...reports, ...monthly }
+  return { ...database, ...store, ...audit, ...reports, ...monthly }
 }
