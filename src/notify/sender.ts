@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { pass } from '../credits/ledger/failpoint.ts'
 import { GatewayError } from '../errors/errors.ts'
-import { signatureHeaders } from '../payments/standard-webhook.ts'
+import { signatureHeaders } from '../payments/processor.ts'
 import type { DeliveryAttempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
 
 /** Sends a request to an address chosen by an account, without following redirects. */

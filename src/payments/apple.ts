@@ -4,7 +4,7 @@
 import { verify, X509Certificate } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../errors/errors.ts'
-import { badSignature } from './standard-webhook.ts'
+import { badSignature } from './processor.ts'
 import type { SubscriptionMessage, SubscriptionState } from './subscriptions.ts'
 
 export interface AppleSettings {

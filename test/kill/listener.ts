@@ -1,6 +1,6 @@
 // The program of an account that is told of its top-ups: it verifies every message, fails now and then, and remembers.
 
-import { requireSigned } from '../../src/payments/standard-webhook.ts'
+import { requireSigned } from '../../src/payments/processor.ts'
 
 export class Listener {
   /** The ids under which each top-up was told of, and how often it was. */

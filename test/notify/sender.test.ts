@@ -1,7 +1,7 @@
 // Messages to webhooks: signed, tried again with growing pauses, kept over a restart, in the end given up.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { requireSigned } from '../../src/payments/standard-webhook.ts'
+import { requireSigned } from '../../src/payments/processor.ts'
 import { sealer } from '../../src/accounts/account.ts'
 import { type Post, WebhookSender } from '../../src/notify/sender.ts'
 import { type EventType, Webhooks } from '../../src/notify/webhook.ts'

@@ -15,15 +15,16 @@ import type {
 } from '../top-up.ts'
 import {
   ask,
-  type ProcessorFetch,
+  badSignature,
+  isHexSignature,
   type PaymentProcessor,
+  type ProcessorFetch,
   ProcessorRefusal,
   type Question,
   requireShape,
   type ReturnTo,
   undocumentedError,
 } from '../processor.ts'
-import { badSignature, isHexSignature } from '../standard-webhook.ts'
 
 interface RazorpaySettings {
   readonly keyId: string

@@ -6,13 +6,13 @@ import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Minor, PaymentEvent, PaymentFact, PaymentNews, RefundNews, TopUp } from '../top-up.ts'
 import {
-  type ProcessorFetch,
+  badSignature,
   type PaymentProcessor,
+  type ProcessorFetch,
   requireShape,
   type ReturnTo,
   unansweredError,
 } from '../processor.ts'
-import { badSignature } from '../standard-webhook.ts'
 
 interface StripeSettings {
   readonly secretKey: string

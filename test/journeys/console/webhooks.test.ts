@@ -1,7 +1,7 @@
 // Webhooks of accounts: told of what happens, by signed messages, only where the operator's network rules allow.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { requireSigned } from '../../../src/payments/standard-webhook.ts'
+import { requireSigned } from '../../../src/payments/processor.ts'
 import { postAs, runJson } from '../../support/call-gateway.ts'
 import { until } from '../../chat/lab.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
