@@ -87,7 +87,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
     }
     const since = context.io.clock() - unpaidDays * 86_400_000
     const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
-      writable: store.ledger.writable(),
+      writable: await store.ledger.writable(),
       accounts: (await store.accounts.listAccounts()).length,
       path: store.path,
       kept: store.retention.facts(),

@@ -353,8 +353,8 @@ export interface LedgerCommands {
   recordPrice(version: string, model: string, price: string): void
   /** Ends calls of dead owners: released, or settled at the checkpoint. Returns their number. */
   recover(now: number): Promise<number>
-  /** Whether the store can be written now. */
-  writable(): boolean
+  /** Whether the store can be written now: at most once a second a byte is written to find out. */
+  writable(): Promise<boolean>
   close(): Promise<void>
 }
 

@@ -11,7 +11,7 @@ const startedAt = Date.now() - performance.now()
 export async function metrics(parts: HttpParts, request: Request): Promise<Response> {
   await operatorOf(parts, request)
   const { ledger, chat, ready, metrics: calls } = parts
-  const writable = ledger.writable()
+  const writable = await ledger.writable()
   const text = calls.text([
     { name: 'weir_build_info', help: 'The version that runs.', value: 1, labels: { version } },
     { name: 'weir_calls_in_flight', help: 'Calls that run now.', value: chat.inFlight.size },

@@ -16,8 +16,8 @@ export const getHealth: Route<unknown> = {
 export const getReadiness: Route = {
   method: 'GET',
   path: '/readyz',
-  handle: (parts) => {
-    const writable = parts.ledger.writable()
+  handle: async (parts) => {
+    const writable = await parts.ledger.writable()
     const ready = writable && parts.ready()
     const body = {
       status: ready ? 'ready' : 'not ready',

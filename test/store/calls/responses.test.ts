@@ -378,7 +378,7 @@ test('a response that finds no room waits alone, and the charges of all go on', 
     expect(await ledger.settle(settleOf(call, usd(1)))).toMatchObject({ kind: 'settled' })
   }
   expect(await responses.find(anna, 'resp_a')).toBeUndefined()
-  expect(ledger.writable()).toBe(true)
+  expect(await ledger.writable()).toBe(true)
 
   database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
   await kept

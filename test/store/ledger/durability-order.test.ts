@@ -164,7 +164,7 @@ describe('where the log is synced on another thread', () => {
     await held
     database.run('PRAGMA query_only = ON')
     const settled = seen(ledger.settle(settleOf('a', usd(1))))
-    while (ledger.writable()) await turn()
+    while (await ledger.writable()) await turn()
     const spilled = () => new SpillFile(dataDir, noon).read().length
     expect(spilled()).toBe(1)
     database.run('PRAGMA query_only = OFF')
@@ -187,14 +187,14 @@ describe('a disk that does not answer', () => {
     const now = performance.now
     performance.now = () => now.call(performance) + 5_001
     try {
-      expect(ledger.writable()).toBe(false)
+      expect(await ledger.writable()).toBe(false)
       await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable', status: 503 })
     } finally {
       performance.now = now
     }
     await disk.end()
     await durable
-    expect(ledger.writable()).toBe(true)
+    expect(await ledger.writable()).toBe(true)
     await disk.end()
     expect(settled.value).toMatchObject({ charged: usd(1) })
   })
@@ -214,7 +214,7 @@ describe('a sync that fails', () => {
       settled: undefined,
       syncs: 2,
     })
-    expect(ledger.writable()).toBe(false)
+    expect(await ledger.writable()).toBe(false)
     const refused = { code: 'store_unavailable', status: 503 }
     await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject(refused)
     await expect(ledger.startHold(holdOf('b'), 'at-once')).rejects.toMatchObject(refused)

@@ -118,7 +118,7 @@ describe('G20: a disk or database that fails', () => {
       code: 'store_unavailable',
       status: 503,
     })
-    expect(server.ledger.writable()).toBe(false)
+    expect(await server.ledger.writable()).toBe(false)
     const later = server.ledger.settle(settleOf('b', usd('0.5'), { owner: 'server' }))
     // The spill file has both by now: what a successor would find if this process died here.
     const spilled = await Bun.file(join(dataDir, 'settles.spill')).text()
@@ -127,7 +127,7 @@ describe('G20: a disk or database that fails', () => {
     lock.release()
     expect(await settled).toMatchObject({ charged: usd(1) })
     expect(await later).toMatchObject({ charged: usd('0.5') })
-    expect(server.ledger.writable()).toBe(true)
+    expect(await server.ledger.writable()).toBe(true)
     expect((await server.ledger.hold(holdOf('d'))).kind).toBe('held')
     await server.close()
 
@@ -287,7 +287,7 @@ describe('a full disk', () => {
       { kind: 'settle', command: { call: 'a', cost: usd(1) } },
     ])
     await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
-    expect(ledger.writable()).toBe(false)
+    expect(await ledger.writable()).toBe(false)
     database.run('PRAGMA max_page_count = 100000')
     expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
     expect((await ledger.hold(holdOf('b'))).kind).toBe('held')

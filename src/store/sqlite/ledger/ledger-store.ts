@@ -189,12 +189,12 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   }
 
   /** Writes a byte when nothing has been asked for a second: a full disk shows before the first call meets it. */
-  writable(): boolean {
+  async writable(): Promise<boolean> {
     const { parts, sql, time } = this.#tables
     const now = performance.now()
     if (now - this.#lastWriteCheck > 1000) {
       this.#lastWriteCheck = now
-      void this.group.probe(() => sql.touch.run(parts.time.clock()))
+      await this.group.probe(() => sql.touch.run(parts.time.clock()))
     }
     return this.group.writable && !time.tooFarBehind
   }
