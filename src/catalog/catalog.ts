@@ -24,6 +24,7 @@ import {
   suggestion,
   type UnpricedModel,
 } from './row.ts'
+import { type ModelRoute, routeOf } from './route.ts'
 import { NearIds } from './near-ids.ts'
 
 interface PremiumRule {
@@ -38,7 +39,14 @@ export interface CatalogInput {
   readonly rows: readonly CatalogRow[]
   /** Models without a price in the sources; doctor lists them. */
   readonly unpriced?: readonly UnpricedModel[]
+  /** Models, and routes: names in front of several models. */
   readonly overrides?: readonly ModelOverride[]
+  /** Other names of models and routes. */
+  readonly aliases?: Readonly<Record<string, string>>
+  /** The makers of models: a name without a provider is that of the one maker that has it. Absent: it is nobody's. */
+  readonly firstParty?: ReadonlySet<string>
+  /** Which ids clients may ask for; all if absent. The members of a route are its own affair. */
+  readonly offered?: (id: string) => boolean
   readonly premiumRule?: PremiumRule
   /** Only models of these providers are sold. */
   readonly providersKnown: ReadonlySet<string>
@@ -71,6 +79,10 @@ export interface Catalog {
   resolve(id: string): Model
   /** The model, retired or not; undefined for one that is not sold. */
   find(id: string): Model | undefined
+  /** A member of a route: a model that is served today, offered by itself or not, or another route; else undefined. */
+  member(id: string): Model | undefined
+  /** The routes that lead to a model, by whatever way. */
+  routesTo(id: string): readonly string[]
   /** The models that can be called today, by id; all of them are the same list until the catalog changes. */
   list(filter?: ModelFilter): readonly Model[]
   /** How many models can be called today, of all or of these providers; builds none of them. */
@@ -85,8 +97,10 @@ export function buildCatalog(input: CatalogInput): Catalog {
   const rows = new Map<string, CatalogRow>()
   for (const row of input.rows)
     if (providersKnown.has(providerOf(row.id)) || row.offers) rows.set(row.id, row)
+  const routes = new Map<string, RouteEntry>()
   for (const override of input.overrides ?? []) {
-    rows.set(override.id, overridden(rows.get(override.id), override, today()))
+    if (override.route !== undefined) routes.set(override.id, { ...override, route: routeOf(override.route) })
+    else rows.set(override.id, overridden(rows.get(override.id), override, today()))
   }
   const unpriced = new Map<string, UnpricedModel>()
   for (const entry of input.unpriced ?? []) {
@@ -103,7 +117,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
     if (problem !== undefined) refuse(row.id, problem)
   }
 
-  const find = (id: string): Model | undefined => {
+  const findListed = (id: string): Model | undefined => {
     const row = rows.get(id)
     if (!row) return undefined
     const price = row.later_prices === undefined ? row.price : priceOn(row, today())
@@ -119,11 +133,62 @@ export function buildCatalog(input: CatalogInput): Catalog {
       return undefined
     }
   }
+  /** The models behind a route, each once. Loops are refused where the configuration is read. */
+  const modelsOf = ({ members }: ModelRoute, seen = new Set<string>()): readonly Model[] =>
+    members.flatMap(({ id }) => {
+      const name = aliases.get(id) ?? id
+      if (seen.has(name)) return []
+      seen.add(name)
+      const inner = routes.get(name)
+      return inner ? modelsOf(inner.route, seen) : (servedToday(name) ?? [])
+    })
+  const virtual = new Map<string, { readonly model: Model; readonly members: readonly Model[] }>()
+  const findRoute = (entry: RouteEntry): Model | undefined => {
+    const members = modelsOf(entry.route)
+    if (members.length === 0) return undefined
+    const known = virtual.get(entry.id)
+    if (
+      known?.members.every((member, at) => member === members[at]) &&
+      known.members.length === members.length
+    )
+      return known.model
+    const model = virtualModel(entry, members)
+    virtual.set(entry.id, { model, members })
+    return model
+  }
+  const servedToday = (id: string) => (isRetired(rows.get(id), today()) ? undefined : findListed(id))
+  const aliases = new Map(Object.entries(input.aliases ?? {}))
+  const { offered = () => true } = input
+  let makers: ReadonlyMap<string, string | null> | undefined
+  /** The id that a client's name stands for. */
+  const idOf = (name: string): string => {
+    const ownName = (id: string) => aliases.get(id) ?? (routes.has(id) ? id : undefined)
+    if (rows.has(name)) return ownName(name) ?? name
+    const slash = name.indexOf('/')
+    // Protocols with models of one provider put it before names that have none, also before those of routes.
+    const id = ownName(name) ?? (slash < 0 ? undefined : ownName(name.slice(slash + 1)))
+    if (id !== undefined || slash >= 0 || input.firstParty === undefined) return id ?? name
+    makers ??= namesOfMakers(rows.keys(), input.firstParty)
+    return makers.get(name) ?? name
+  }
+  const find = (name: string): Model | undefined => {
+    const id = idOf(name)
+    if (!offered(id)) return undefined
+    const entry = routes.get(id)
+    return entry ? findRoute(entry) : findListed(id)
+  }
   const current = (servedBy?: ReadonlySet<string>) => {
     const day = today()
-    return [...rows.values()]
-      .filter((row) => !isRetired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
+    const listed = [...rows.values()]
+      .filter((row) => !routes.has(row.id) && !isRetired(row, day))
+      .filter((row) => servedBy === undefined || isServedBy(row, servedBy))
       .map((row) => row.id)
+    const named = [...routes.values()].filter(
+      ({ route }) =>
+        servedBy === undefined ||
+        modelsOf(route).some(({ offers }) => offers.some(({ provider }) => servedBy.has(provider))),
+    )
+    return [...listed, ...named.map(({ id }) => id)].filter(offered)
   }
   /** All models of a day, by id: strangers ask for lists as fast as they can. */
   let listed: { readonly day: string; readonly models: readonly Model[] } | undefined
@@ -137,7 +202,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
   let ids: NearIds | undefined
   const nearestTo = (id: string) => {
     const day = today()
-    ids ??= new NearIds(rows.keys())
+    ids ??= new NearIds([...rows.keys(), ...routes.keys(), ...aliases.keys()])
     return ids.nearest(id, (other) => !isRetired(rows.get(other), day) && find(other) !== undefined)
   }
   /** What to use instead of a retired model: its successor, or that one's if it has retired as well; undefined if none is left. */
@@ -151,14 +216,30 @@ export function buildCatalog(input: CatalogInput): Catalog {
     return undefined
   }
 
+  const whyMissing = (id: string): string | undefined => {
+    const entry = routes.get(id)
+    if (entry) return `none of ${entry.route.members.map((member) => member.id).join(', ')} is sold`
+    return !offered(id) && rows.has(id) ? 'this gateway does not offer it' : unpriced.get(id)?.reason
+  }
+
   return {
     date: input.date,
     find,
-    resolve(id) {
-      const row = rows.get(id)
-      const model = row && find(id)
-      if (!model) throw notFound(id, nearestTo, unpriced.get(id)?.reason)
-      if (isRetired(row, today())) throw retiredError(model, successorOf(row))
+    member(name) {
+      const id = aliases.get(name) ?? name
+      const entry = routes.get(id)
+      return entry ? findRoute(entry) : servedToday(id)
+    },
+    routesTo: (id) =>
+      [...routes.values()]
+        .filter(({ route }) => modelsOf(route).some((model) => model.id === id))
+        .map((entry) => entry.id),
+    resolve(name) {
+      const id = idOf(name)
+      const model = find(name)
+      if (!model) throw notFound(name, nearestTo, whyMissing(id))
+      const row = routes.has(id) ? undefined : rows.get(id)
+      if (row && isRetired(row, today())) throw retiredError(model, successorOf(row))
       return model
     },
     count: (servedBy) => current(servedBy).length,
@@ -168,10 +249,74 @@ export function buildCatalog(input: CatalogInput): Catalog {
     },
     get unpriced() {
       // Only building a model shows that its price cannot be charged exactly.
-      for (const id of rows.keys()) find(id)
+      for (const id of rows.keys()) findListed(id)
       return [...unpriced.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
   }
+}
+
+/** A route as the configuration has it, complete. */
+interface RouteEntry extends Pick<ModelOverride, 'id' | 'name' | 'description' | 'owned_by'> {
+  readonly route: ModelRoute
+}
+
+/**
+ * What a virtual model promises is what every member keeps: the shortest context, the parameters that all honour, the
+ * dearest price.
+ */
+function virtualModel(
+  { id, name, description, owned_by, route }: RouteEntry,
+  members: readonly Model[],
+): Model {
+  const [first] = members as [Model]
+  const dearest = members.toSorted((a, b) => Number(dearness(b) - dearness(a)))
+  const inCommon = <T>(of: (model: Model) => readonly T[]) =>
+    of(first).filter((one) => members.every((member) => of(member).includes(one)))
+  const least = (of: (model: Model) => number | undefined) => {
+    const known = members.flatMap((member) => of(member) ?? [])
+    return known.length === 0 ? undefined : Math.min(...known)
+  }
+  return {
+    id,
+    name: name ?? id,
+    description: description ?? `Stands for ${members.map((member) => member.id).join(', ')}.`,
+    created: 0,
+    ownedBy: owned_by ?? 'weir',
+    contextLength: least(({ contextLength }) => contextLength),
+    maxOutputTokens: least(({ maxOutputTokens }) => maxOutputTokens),
+    inputModalities: inCommon(({ inputModalities }) => inputModalities),
+    outputModalities: inCommon(({ outputModalities }) => outputModalities),
+    supportedParameters: inCommon(({ supportedParameters }) => supportedParameters),
+    reasoning: members.every(({ reasoning }) => reasoning),
+    premium: members.every(({ premium }) => premium),
+    flashClass: members.every(({ flashClass }) => flashClass),
+    deprecation: undefined,
+    priceSource: 'configuration',
+    priceDate: first.priceDate,
+    offers: dearest.flatMap(({ offers }) => offers),
+    route,
+  }
+}
+
+/** What a token of prompt and one of output cost together, picodollars. */
+function dearness({ offers }: Model): Pico {
+  const { input, output } = highestBaseRates(offers[0]!.price)
+  return input + output
+}
+
+/** The ids of the makers' models by their name alone; null where several makers have it. */
+function namesOfMakers(
+  ids: Iterable<string>,
+  makers: ReadonlySet<string>,
+): ReadonlyMap<string, string | null> {
+  const named = new Map<string, string | null>()
+  for (const id of ids) {
+    const provider = providerOf(id)
+    if (!makers.has(provider)) continue
+    const name = id.slice(provider.length + 1)
+    named.set(name, named.has(name) ? null : id)
+  }
+  return named
 }
 
 function isServedBy(row: CatalogRow, providers: ReadonlySet<string>): boolean {
@@ -201,7 +346,7 @@ function notFound(
   nearestTo: (id: string) => readonly string[],
   reason: string | undefined,
 ): GatewayError {
-  parseModelId(id, nearestTo)
+  if (reason === undefined) parseModelId(id, nearestTo)
   const nearest = nearestTo(id)
   const what =
     reason === undefined ? `There is no model ${quote(id)}.` : `${quote(id)} is not sold: ${reason}.`
@@ -305,7 +450,7 @@ function matching(filter: ModelFilter, rows: ReadonlyMap<string, CatalogRow>): (
     .split(/\s+/)
     .filter((word) => word !== '')
   return (model) => {
-    if (servedBy !== undefined && !isServedBy(rows.get(model.id)!, servedBy)) return false
+    if (servedBy !== undefined && !isModelServedBy(model, rows.get(model.id), servedBy)) return false
     if (provider !== undefined && !model.offers.some((offer) => offer.provider === provider)) return false
     if (access !== undefined && access !== (model.premium ? 'premium' : 'open')) return false
     if (!supportedParameters.every((name) => model.supportedParameters.includes(name))) return false
@@ -313,6 +458,11 @@ function matching(filter: ModelFilter, rows: ReadonlyMap<string, CatalogRow>): (
     const { text, highest } = factsOf(model)
     return words.every((word) => text.includes(word)) && (maxPrice === undefined || highest <= maxPrice)
   }
+}
+
+function isModelServedBy(model: Model, row: CatalogRow | undefined, servedBy: ReadonlySet<string>): boolean {
+  if (row !== undefined && model.route === undefined) return isServedBy(row, servedBy)
+  return model.offers.some(({ provider }) => servedBy.has(provider))
 }
 
 /** What filters compare: the words of a model, and the most that a token of it costs. */

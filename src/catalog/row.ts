@@ -12,6 +12,7 @@ import {
 } from '../credits/money.ts'
 import type { Price, Rates, ServiceTier, Tier, TieredRates } from '../credits/price.ts'
 import { GatewayError } from '../errors/errors.ts'
+import { type ModelRoute, routeSchema } from './route.ts'
 import effortsText from './efforts.json' with { type: 'text' }
 import { type TokenBucket, tokenBuckets } from '../conversation/usage.ts'
 
@@ -117,8 +118,10 @@ export interface Model {
   readonly deprecation: Deprecation | undefined
   readonly priceSource: string
   readonly priceDate: string
-  /** In order of preference; never empty. */
+  /** In order of preference; never empty. Of a virtual model those of all members, the dearest first. */
   readonly offers: readonly Offer[]
+  /** Of a virtual model: which models it stands for. */
+  readonly route?: ModelRoute
 }
 
 /** Models of POST /v1/embeddings have `embeddings` as their only output. */
@@ -257,47 +260,68 @@ const overridesOfferSchema = z.lazy(() =>
  * states is what is charged.
  */
 export const modelOverrideSchema = z.lazy(() =>
-  z.strictObject({
-    id: z
-      .string()
-      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*\/\S+$/, 'a model id has the form provider/model_name')
-      .describe('The id that clients send: provider/model_name.'),
-    upstream: z
-      .string()
-      .min(1)
-      .optional()
-      .describe('The name the provider knows; the part after the first slash.'),
-    name: z.string().min(1).optional().describe('A name for people.'),
-    description: z.string().optional().describe('One line on what it is good for.'),
-    owned_by: z.string().min(1).optional().describe('Who made it.'),
-    price: priceSchema
-      .optional()
-      .describe(
-        "USD per million tokens as decimal strings, or the word free; the catalog's offers cost this, too.",
-      ),
-    context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
-    max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
-    input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
-    output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
-    supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
-    reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
-    efforts: z
-      .array(z.enum(effortWords))
-      .optional()
-      .describe('The reasoning efforts it takes; an empty list where it cannot be told how hard to reason.'),
-    premium: z
-      .boolean()
-      .optional()
-      .describe('Open only to accounts with purchased credit; else the price decides.'),
-    retires_on: z.iso.date().optional().describe('The last day on which the provider serves it.'),
-    successor: z.string().optional().describe('The id to use afterwards.'),
-    offers: z
-      .array(overridesOfferSchema)
-      .min(1)
-      .optional()
-      .describe('Who serves it, in order of preference.'),
-  }),
+  z
+    .strictObject({
+      id: z
+        .string()
+        .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*(\/\S+)?$/, 'a model id has the form provider/model_name')
+        .describe('The id that clients send: provider/model_name; of a route any name, such as fast.'),
+      route: routeSchema.optional().describe('Makes it a name in front of other models.'),
+      upstream: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The name the provider knows; the part after the first slash.'),
+      name: z.string().min(1).optional().describe('A name for people.'),
+      description: z.string().optional().describe('One line on what it is good for.'),
+      owned_by: z.string().min(1).optional().describe('Who made it.'),
+      price: priceSchema
+        .optional()
+        .describe(
+          "USD per million tokens as decimal strings, or the word free; the catalog's offers cost this, too.",
+        ),
+      context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
+      max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
+      input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
+      output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
+      supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
+      reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
+      efforts: z
+        .array(z.enum(effortWords))
+        .optional()
+        .describe(
+          'The reasoning efforts it takes; an empty list where it cannot be told how hard to reason.',
+        ),
+      premium: z
+        .boolean()
+        .optional()
+        .describe('Open only to accounts with purchased credit; else the price decides.'),
+      retires_on: z.iso.date().optional().describe('The last day on which the provider serves it.'),
+      successor: z.string().optional().describe('The id to use afterwards.'),
+      offers: z
+        .array(overridesOfferSchema)
+        .min(1)
+        .optional()
+        .describe('Who serves it, in order of preference.'),
+    })
+    .superRefine((entry, context) => {
+      if (entry.route === undefined) {
+        if (!entry.id.includes('/'))
+          context.addIssue({
+            code: 'custom',
+            path: ['id'],
+            message: 'a model id has the form provider/model_name',
+          })
+        return
+      }
+      const ofOwn = Object.keys(entry).filter((name) => !ofRoutes.has(name))
+      for (const name of ofOwn)
+        context.addIssue({ code: 'custom', path: [name], message: 'is of the models that a route leads to' })
+    }),
 )
+
+/** What an entry with a `route` may say of itself. */
+const ofRoutes: ReadonlySet<string> = new Set(['id', 'route', 'name', 'description', 'owned_by'])
 
 export type ModelOverride = z.infer<typeof modelOverrideSchema>
 

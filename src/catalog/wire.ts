@@ -3,9 +3,10 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { TokenBucket } from '../conversation/usage.ts'
-import { formatUsd } from '../credits/money.ts'
+import { formatUsd, larger, smaller } from '../credits/money.ts'
 import { fundingOf, pools } from '../credits/pool.ts'
 import type { Price, Rates } from '../credits/price.ts'
+import { type ModelRoute, picks } from './route.ts'
 import { modalities, type Model } from './row.ts'
 
 type ModelObject = z.infer<typeof modelObjectSchema>
@@ -30,6 +31,7 @@ export function modelObject(model: Model): ModelObject {
       output_modalities: [...model.outputModalities],
     },
     pricing: pricingOf(price),
+    ...(model.route === undefined ? {} : { route: routeObject(model.route, model) }),
     supported_parameters: [...model.supportedParameters],
     access: model.premium ? 'premium' : 'open',
     flash_class: model.flashClass,
@@ -40,6 +42,18 @@ export function modelObject(model: Model): ModelObject {
       model.deprecation === undefined
         ? null
         : { retires_on: model.deprecation.retiresOn, successor: model.deprecation.successor ?? null },
+  }
+}
+
+function routeObject({ pick, members }: ModelRoute, { offers }: Model): z.infer<typeof routeObjectSchema> {
+  const range = (bucket: 'input' | 'output') => {
+    const rates = offers.map(({ price }) => price.rates[bucket])
+    return { from: formatUsd(rates.reduce(smaller)), to: formatUsd(rates.reduce(larger)) }
+  }
+  return {
+    pick,
+    members: members.map(({ id, weight }) => ({ id, weight })),
+    pricing: { prompt: range('input'), completion: range('output') },
   }
 }
 
@@ -141,6 +155,14 @@ const tierSchema = ratesSchema.extend({
     .describe('Applies to the whole call when its prompt has more tokens than this.'),
 })
 
+const rangeSchema = z.object({ from: usd, to: usd })
+
+const routeObjectSchema = z.object({
+  pick: z.enum(picks).describe('What decides which member is asked first.'),
+  members: z.array(z.object({ id: z.string(), weight: z.number() })),
+  pricing: z.object({ prompt: rangeSchema, completion: rangeSchema }),
+})
+
 export const modelObjectSchema = z.object({
   id: z.string().describe('provider/model_name: what to send as `model`.'),
   object: z.literal('model'),
@@ -165,6 +187,10 @@ export const modelObjectSchema = z.object({
     web_search: usd.nullable().describe('Per search that the provider runs itself; null where it does not.'),
     tiers: z.array(tierSchema),
   }),
+  route: z
+    .lazy(() => routeObjectSchema)
+    .optional()
+    .describe('Of a virtual model: `pricing` above is that of its dearest member.'),
   supported_parameters: z.array(z.string()),
   access: z
     .enum(['open', 'premium'])

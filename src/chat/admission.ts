@@ -1,6 +1,8 @@
 // Whether a caller may use a model now. The order of the refusals is part of the contract.
 
 import { type Account, type Caller, mayUse } from '../accounts/account.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ModelRoute } from '../catalog/route.ts'
 import type { Model } from '../catalog/row.ts'
 import { tokenBuckets } from '../conversation/usage.ts'
 import { remainingIn } from '../credits/balance.ts'
@@ -10,10 +12,11 @@ import { type ErrorCode, GatewayError } from '../errors/errors.ts'
 import { joinWarnings, noWarnings, type Warning } from '../protocols/lowering.ts'
 import type { Routing } from '../protocols/protocol.ts'
 import { anywhere } from '../protocols/request/gateway-tools.ts'
-import type { PaidCall } from './call.ts'
+import type { PaidCall, RouteChoice } from './call.ts'
 import { countingFor, promptBound, promptCount, type SharedCounting } from './counting/token-counter.ts'
 import { ownerHint } from './in-flight.ts'
 import type { ChatParts } from './paid-call.ts'
+import { chooseMembers } from './routing/route.ts'
 import type { SizedRouting } from './routing/candidates.ts'
 
 type Costs = 'nothing' | 'something'
@@ -87,47 +90,117 @@ interface Admitted {
   readonly warnings: readonly Warning[]
   /** The account's credit at this moment. */
   readonly balance: Balance
+  /** How a virtual model was resolved; undefined where a model was asked for itself. */
+  readonly route: RouteChoice | undefined
 }
 
-type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>
-type AskedCall = Pick<PaidCall, 'caller' | 'request'>
+type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers' | 'health' | 'routeSessions'>
+type AskedCall = Pick<PaidCall, 'caller' | 'request'> & { readonly requestId?: string }
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
-export async function admit(
-  parts: AdmissionParts,
-  { caller, request }: AskedCall,
-  purpose: Purpose,
-): Promise<Admitted> {
+export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Promise<Admitted> {
+  const { caller, request } = call
   const balance = await parts.ledger.balance(caller.account.id)
   const { model: id, fallbacks } = request.envelope
-  const first = modelFor(parts, caller, id)
-  const refused = refusedBy(parts, caller, first, purpose, balance)
-  if (refused !== undefined) throw refusalError(refused, first, purpose, caller.account)
-  const models = [first]
+  const listed = parts.catalog.resolve(id)
+  const route = listed.route && admitRoute(parts, call, { ...listed, route: listed.route }, purpose, balance)
+  const models = route ? [...route.members] : [admitModel(parts, call, listed, purpose, balance)]
   const warnings = request.warnings ?? noWarnings
-  if (fallbacks.length === 0) return { models, warnings, balance }
+  if (fallbacks.length === 0) return { models, warnings, balance, route }
   const leftOut: Warning[] = []
   for (const [at, fallback] of fallbacks.entries()) {
-    const model = fallbackFor(parts, caller, fallback)
-    const why = model === undefined ? 'model_retired' : refusedBy(parts, caller, model, purpose, balance)
-    if (model !== undefined && why === undefined) models.push(model)
-    else leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
+    const why = addFallback(parts, call, fallback, purpose, balance, models)
+    if (why !== undefined)
+      leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
   }
-  return { models, warnings: joinWarnings(warnings, leftOut), balance }
+  return { models, warnings: joinWarnings(warnings, leftOut), balance, route }
 }
 
-/** The model of a fallback; undefined if it has retired, which must not end the calls that could do without it. */
-function fallbackFor(parts: AdmissionParts, caller: Caller, id: string): Model | undefined {
+/** The model for this caller. Throws the error of the refusal. */
+function admitModel(
+  parts: AdmissionParts,
+  { caller }: AskedCall,
+  listed: Model,
+  purpose: Purpose,
+  balance: Balance,
+): Model {
+  const model = modelFor(caller, listed)
+  const refused = refusedBy(parts, caller, model, purpose, balance)
+  if (refused !== undefined) throw refusalError(refused, model, purpose, caller.account)
+  return model
+}
+
+/**
+ * The members of a route that may serve this caller, in order. Throws the refusal of the first one if none may. A key
+ * may use a route that it names, whatever members that has, and of any other route the members that it names.
+ */
+function admitRoute(
+  parts: AdmissionParts,
+  call: AskedCall,
+  virtual: Model & { readonly route: ModelRoute },
+  purpose: Purpose,
+  balance: Balance,
+): RouteChoice {
+  const { caller } = call
+  const choice = chooseMembers(parts, virtual, call)
+  const asked = mayUse(caller, virtual.id) ? withAnyModel(caller) : caller
+  const members: Model[] = []
+  const refused = [...choice.refused]
+  let first: GatewayError | undefined
+  for (const listed of choice.members) {
+    const model = modelFor(caller, listed)
+    const why = refusedBy(parts, asked, model, purpose, balance)
+    if (why === undefined) members.push(model)
+    else {
+      first ??= refusalError(why, model, purpose, caller.account)
+      refused.push({ model: model.id, reason: why })
+    }
+  }
+  if (members.length === 0 && first) throw first
+  return { ...choice, members, refused }
+}
+
+/** The caller with a key that may use every model. */
+function withAnyModel(caller: Caller): Caller {
+  return caller.key?.allowedModels ? { ...caller, key: { ...caller.key, allowedModels: null } } : caller
+}
+
+/**
+ * Adds a fallback, or the members of a virtual one; why not, if not. One that has retired must not end the calls that
+ * could do without it.
+ */
+function addFallback(
+  parts: AdmissionParts,
+  call: AskedCall,
+  id: string,
+  purpose: Purpose,
+  balance: Balance,
+  models: Model[],
+): string | undefined {
+  let listed: Model
   try {
-    return modelFor(parts, caller, id)
+    listed = parts.catalog.resolve(id)
   } catch (error) {
-    if (error instanceof GatewayError && error.code === 'model_retired') return undefined
+    if (error instanceof GatewayError && error.code === 'model_retired') return error.code
+    throw error
+  }
+  try {
+    if (listed.route)
+      models.push(...admitRoute(parts, call, { ...listed, route: listed.route }, purpose, balance).members)
+    else models.push(admitModel(parts, call, listed, purpose, balance))
+    return undefined
+  } catch (error) {
+    if (error instanceof GatewayError) return error.code
     throw error
   }
 }
 
-function modelFor({ catalog }: AdmissionParts, { mode }: Caller, id: string): Model {
-  const listed = catalog.resolve(id)
+/** Whether the caller could have been answered by this model: its key may use it, or a route that leads to it. */
+export function mayReach(catalog: Pick<Catalog, 'routesTo'>, caller: Caller, model: string): boolean {
+  return mayUse(caller, model) || catalog.routesTo(model).some((route) => mayUse(caller, route))
+}
+
+function modelFor({ mode }: Caller, listed: Model): Model {
   return mode === 'test' ? testModel(listed) : listed
 }
 

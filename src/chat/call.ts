@@ -1,6 +1,8 @@
 // One call as it came in.
 
 import type { Caller } from '../accounts/account.ts'
+import type { ModelRoute, RouteDefaults } from '../catalog/route.ts'
+import type { Model } from '../catalog/row.ts'
 import { Delivered } from '../conversation/delivered.ts'
 import type { ContentEvent, Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
@@ -29,10 +31,27 @@ export interface PaidCall {
   readonly stopping: AbortSignal
   /** Keeps the answer in case the client asks again; undefined if it cannot. */
   readonly keeper: AnswerKeeper | undefined
+  /** Of a call of a virtual model: the members that may serve it. */
+  readonly route?: RouteChoice | undefined
   /** Copies the answer for the request log, if the operator enabled that. */
   readonly transcript?: Transcript
   /** performance.now() on arrival. */
   readonly arrivedAt: number
+}
+
+/** The members of a route in the order in which a call tries them. */
+export interface RouteChoice {
+  /** The virtual model that was asked for. */
+  readonly id: string
+  readonly defaults: RouteDefaults
+  /** What decided who is first: the route's rule, or the member that has served the session before. */
+  readonly reason: ModelRoute['pick'] | 'session'
+  /** At least one; models, not routes. */
+  readonly members: readonly Model[]
+  /** Members that are asked in no case, and why: `not_sold`, or the code of the refusal. */
+  readonly refused: readonly { readonly model: string; readonly reason: string }[]
+  /** Where the member that serves is remembered; undefined for a request without a session. */
+  readonly session: string | undefined
 }
 
 export interface IncomingCall extends PaidCall {

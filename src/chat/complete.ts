@@ -11,6 +11,7 @@ import { fundingFor } from './billing/need.ts'
 import { type EmbeddingCall, type IncomingCall, outcomeOf, transcribe } from './call.ts'
 import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
+import { withRouteDefaults } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
@@ -23,7 +24,8 @@ import { withThoughts } from './upstream/thoughts.ts'
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
   let call = transcribe(parts, incoming)
-  const { models, warnings, balance } = await admit(parts, call, 'chat')
+  const { models, warnings, balance, route } = await admit(parts, call, 'chat')
+  if (route !== undefined) call = { ...withRouteDefaults(call, route), route }
   const { n } = call.request.envelope
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
@@ -40,7 +42,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
-    const headers = answerHeaders(call, candidate, answer.warnings)
+    const headers = answerHeaders(call, candidate, answer.warnings, hold.attempts)
     return answer.kind === 'stream'
       ? streamResponse(parts, call, hold, answer, headers)
       : jsonResponse(parts, call, hold, answer, headers)
@@ -63,8 +65,9 @@ function rotationOf({ caller, request, requestId }: IncomingCall): string {
  * GatewayError. The hold is settled or released exactly once in every case.
  */
 export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<Response> {
-  const call = transcribe(parts, incoming)
-  const { models, warnings, balance } = await admit(parts, call, 'embeddings')
+  const { models, warnings, balance, route } = await admit(parts, incoming, 'embeddings')
+  // Vectors have no conversation to stay with.
+  const call = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
   const candidates = embedding(parts, candidatesFor(models, parts.providers, routing, call.requestId, 1))
@@ -80,7 +83,7 @@ export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<
       call,
       hold,
       wholeOf(call, candidate, answer.answer, all),
-      answerHeaders(call, candidate, all),
+      answerHeaders(call, candidate, all, hold.attempts),
     )
   })
 }

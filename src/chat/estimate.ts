@@ -1,6 +1,7 @@
 // What a call would cost, without making it.
 
 import { type Caller, mayUse } from '../accounts/account.ts'
+import type { Model } from '../catalog/row.ts'
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
@@ -16,6 +17,7 @@ import type { IncomingCall } from './call.ts'
 import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/token-counter.ts'
 import type { ChatParts } from './paid-call.ts'
 import { candidatesFor } from './routing/candidates.ts'
+import { chooseMembers } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { ToolConversation } from './tools/conversation.ts'
 import { mostCallsOf } from './tools/loop.ts'
@@ -47,12 +49,12 @@ export async function estimate(
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
 ): Promise<Estimate> {
   const { caller } = call
-  const listed = parts.catalog.resolve(call.request.envelope.model)
-  const model = caller.mode === 'test' ? testModel(listed) : listed
+  const models = estimatedModels(parts, call)
+  const [model] = models as [Model]
   const { n } = call.request.envelope
   const asked = routingFor(caller, call.request.envelope.routing)
-  const routing = await sizedRouting(parts, call, [model], asked)
-  const able = candidatesFor([model], parts.providers, routing, '', n)
+  const routing = await sizedRouting(parts, call, models, asked)
+  const able = candidatesFor(models, parts.providers, routing, '', n)
   const { call: searching, candidates } = withOwnSearch(parts.outbounds, call, able)
   const { gatewayTools } = searching.request
   const rounds = gatewayTools && (await roundsOf(parts, searching, gatewayTools))
@@ -110,6 +112,15 @@ export async function estimate(
     pool: funding.find((pool) => freeIn(balance, [pool], now) > 0n) ?? funding[0]!,
     ...(refused === undefined ? {} : { refusal: refused }),
   }
+}
+
+/** The model, or the members of a virtual one in the order in which they would be asked. */
+function estimatedModels(parts: ChatParts, call: Pick<IncomingCall, 'caller' | 'request'>): readonly Model[] {
+  const listed = parts.catalog.resolve(call.request.envelope.model)
+  const models = listed.route
+    ? chooseMembers(parts, { ...listed, route: listed.route }, call).members
+    : [listed]
+  return call.caller.mode === 'test' ? models.map(testModel) : models
 }
 
 async function refusalOf(
@@ -236,6 +247,7 @@ export async function countTokens(
   const found = parts.catalog.resolve(model)
   if (wrongEndpoint(found, 'chat')) throw refusalError('wrong_endpoint', found, 'chat')
   if (caller.account.suspended) throw refusalError('account_suspended', found, 'chat')
-  if (!mayUse(caller, found.id)) throw refusalError('model_not_allowed', found, 'chat')
+  const names = [found.id, ...(found.route?.members ?? []).map(({ id }) => id)]
+  if (!names.some((name) => mayUse(caller, name))) throw refusalError('model_not_allowed', found, 'chat')
   return promptCount(countingFor(parts, caller.account.id), prompt)
 }

@@ -1,6 +1,6 @@
 // The frame of every paid call: hold credit, ask a provider, end the hold.
 
-import type { Model } from '../catalog/row.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
 import { asGatewayError } from '../errors/errors.ts'
@@ -17,7 +17,7 @@ import type { UpstreamParts } from './upstream/upstream-request.ts'
 
 /** What serving calls takes. */
 export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
-  readonly catalog: { resolve(id: string): Model }
+  readonly catalog: Pick<Catalog, 'resolve' | 'member'>
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
   /** The tools that requests may declare, by who runs them. */
   readonly toolSources: ToolSources

@@ -29,6 +29,8 @@ import {
   timeoutSettings,
 } from './serving.ts'
 
+const modelPattern = z.string().regex(/^\S{1,200}$/, 'must be a model id, perhaps with stars')
+
 export const configSchema = z.strictObject({
   server: section({
     host: note(listenHost.default('127.0.0.1'), 'The address to listen on', { aliases: ['WEIR_HOST'] }),
@@ -108,6 +110,24 @@ export const configSchema = z.strictObject({
     )
     .default({}),
   models: note(z.array(modelOverrideSchema).default([]), 'Adds to, or overrides, the bundled catalog'),
+  aliases: note(
+    z.record(z.string().regex(/^\S{1,200}$/, 'must be a name without spaces'), z.string().min(1)).default({}),
+    'Other names of models and routes: `gpt: openai/gpt-5`',
+  ),
+  catalog: section({
+    offer: note(
+      z.array(modelPattern).default([]),
+      'Only these models are offered, by id; a star stands for any text, as in openai/*. A route may lead to others',
+    ),
+    hide: note(
+      z.array(modelPattern).default([]),
+      'These models are not offered, by id, with stars as in offer',
+    ),
+    bare_names: note(
+      z.boolean().default(false),
+      'Whether a name without a provider is that of its maker, where exactly one has it: gpt-5 means openai/gpt-5',
+    ),
+  }),
   premium: section({
     output_usd_per_million: note(
       z

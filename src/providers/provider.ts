@@ -39,6 +39,8 @@ export interface Provider {
   readonly clientBody: 'forwarded' | 'translated'
   /** `builtin` is answered inside this process, on the same code path. */
   readonly transport: 'http' | 'builtin'
+  /** It makes its models itself, so that their names without a provider are its own. */
+  readonly firstParty?: true
   /** A server that may run on this machine: probed regularly, free of charge by default. */
   readonly local: boolean
   /** Path of a list of its models with more facts than its protocol's list, from the root of its address. */

@@ -9,6 +9,7 @@ import { localProviders } from './rows/local.ts'
 
 const anthropic: Provider = {
   id: 'anthropic',
+  firstParty: true,
   name: 'Anthropic',
   protocol: 'anthropic-messages',
   baseUrl: 'https://api.anthropic.com/v1',
@@ -24,6 +25,7 @@ const anthropic: Provider = {
 
 const gemini: Provider = {
   id: 'gemini',
+  firstParty: true,
   name: 'Google Gemini',
   protocol: 'gemini',
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',

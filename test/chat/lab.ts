@@ -54,8 +54,7 @@ export async function startLab(
     ),
     models: Object.entries(models).map(([id, said]) => ({
       id,
-      price,
-      max_output_tokens: 4096,
+      ...('route' in said ? {} : { price, max_output_tokens: 4096 }),
       ...(isList(said) ? { offers: said.map(offer) } : said),
     })),
   }

@@ -62,7 +62,7 @@ export function partsOf(
   const quiet = () => undefined
   return {
     ended,
-    catalog: { resolve: (id) => modelOf(id) },
+    catalog: { resolve: (id) => modelOf(id), member: (id) => modelOf(id) },
     providers: new Map(providers.map((provider) => [provider.id, provider])),
     keepsContents: false,
     outbounds,
@@ -85,6 +85,7 @@ export function partsOf(
     redact: (text) => text,
     inFlight: new InFlight(),
     health: new Health(Date.now),
+    routeSessions: new Map<string, string>(),
     retryBudget: new RetryBudget(Date.now),
     arrivals: new Arrivals(1e9),
     connections: new ConnectionLimit(100),

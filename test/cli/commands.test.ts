@@ -118,7 +118,7 @@ describe('keys', () => {
     [['--limit-usd', '1e3']],
     [['--limit-window', 'day']],
     [['--limit-usd', '1', '--limit-window', 'year']],
-    [['--models', 'gpt']],
+    [['--models', '/gpt']],
   ])('create with %p is a usage fault', async (args) => {
     expect(await run(machine, 'keys', 'create', '--account', 'ada@example.org', ...args)).toMatchObject({
       code: 2,

@@ -44,6 +44,7 @@ import {
 import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
+import { routeNote } from '../routing/route.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import type { Scheduler } from '../../scheduler/scheduler.ts'
 import {
@@ -581,8 +582,8 @@ export class Hold {
   async #settle({ cost, usage, estimated }: Charge, outcome: Outcome): Promise<void> {
     if (!this.#end()) return
     const { ledger, owner, log, inFlight } = this.#parts
-    const { requestId: call, request, arrivedAt } = this.#call
-    const { provider, offer } = this.#candidate
+    const { requestId: call, request, arrivedAt, route } = this.#call
+    const { provider, offer, model } = this.#candidate
     pass('settle-queued', call)
     try {
       const result = await ledger.settle({
@@ -605,6 +606,7 @@ export class Hold {
           totalMs: Math.round(performance.now() - arrivedAt),
           finishReason: outcome.finishReason ?? null,
           unpriced: cost.unpriced,
+          ...(route && { route: routeNote(route, model, this.#attempts) }),
         },
       })
       pass('settle-committed', call)

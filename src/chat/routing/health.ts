@@ -11,6 +11,7 @@
 // everybody. So ten faults of one account open the breaker for that account only, and it counts at most four times
 // towards the breaker of all: three accounts are needed to open that.
 
+import type { Offer } from '../../catalog/row.ts'
 import type { Awaitable } from '../../async/async.ts'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { ErrorCode } from '../../errors/errors.ts'
@@ -152,6 +153,9 @@ class Recent {
   }
 }
 
+/** What the newest answer counts in the mean latency of an offer. */
+const newestShare = 0.1
+
 /** Shares probes and recoveries among the processes of one gateway. Offers are named by `Health`. */
 export interface SharedProbes {
   /** 0 if an offer may be probed now, which uses the permission up; otherwise the wait until then, milliseconds. */
@@ -190,6 +194,8 @@ export class Probes implements SharedProbes {
 export class Health {
   readonly #clock: () => number
   readonly #probes: SharedProbes
+  /** By provider and name there: a mean that forgets. */
+  readonly #latencies = new Map<string, number>()
   /** Offers with a probe under way that went ahead of healthy ones. */
   readonly #probing = new Set<string>()
   readonly #troubles = new Map<string, Trouble>()
@@ -258,6 +264,10 @@ export class Health {
   /** Records an answer. `ms` until its first content, or its whole answer. */
   onAnswer(candidate: Candidate, ms: number): void {
     this.#recentOf(candidate.provider).add(true, ms)
+    const { provider, upstream } = candidate.offer
+    const name = `${provider}\n${upstream}`
+    const before = this.#latencies.get(name)
+    this.#latencies.set(name, before === undefined ? ms : before + (ms - before) * newestShare)
     if (this.#troubles.size === 0) return
     this.#forget(offerName(candidate))
     this.#forget(keyName(candidate))
@@ -288,6 +298,11 @@ export class Health {
       reason: publicReason(fault),
       upstream: candidate.offer.upstream,
     })
+  }
+
+  /** How long an offer has taken of late until its first content, milliseconds; undefined if it was not asked yet. */
+  latencyMs({ provider, upstream }: Offer): number | undefined {
+    return this.#latencies.get(`${provider}\n${upstream}`)
   }
 
   report(provider: ConfiguredProvider, account: string): ProviderHealth {

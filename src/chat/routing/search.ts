@@ -14,6 +14,7 @@ import { quirksFor } from '../upstream/lower.ts'
 import type { Candidate } from './candidates.ts'
 import { pause, type RetryBudget, type Search } from './dispatch.ts'
 import { AttemptFailed } from './fault-error.ts'
+import type { RouteSessions } from './route.ts'
 import type { Health } from './health.ts'
 
 /** Searches allowed if the request sets no limit. */
@@ -164,6 +165,7 @@ export interface RoutingParts {
   readonly retryBudget: RetryBudget
   readonly limits: ChatLimits
   readonly log: Log
+  readonly routeSessions: RouteSessions
 }
 
 /** The search of one call for a provider; its hold records the one that answered. */
@@ -178,6 +180,8 @@ export class CallSearch implements Search {
   readonly #requestId: string
   readonly #log: Log
   readonly #hold: Served
+  readonly #session: string | undefined
+  readonly #sessions: RouteSessions
   #failures = 0
 
   constructor(parts: RoutingParts, call: PaidCall, hold: Served, candidates: readonly Candidate[]) {
@@ -190,6 +194,8 @@ export class CallSearch implements Search {
     this.#requestId = call.requestId
     this.#log = parts.log
     this.#hold = hold
+    this.#session = call.route?.session
+    this.#sessions = parts.routeSessions
   }
 
   onFailed(candidate: Candidate, attempt: Attempt, error: unknown): void {
@@ -207,6 +213,7 @@ export class CallSearch implements Search {
   }
 
   onServed(candidate: Candidate, attempts: readonly Attempt[]): void {
+    if (this.#session !== undefined) this.#sessions.set(this.#session, candidate.model.id)
     this.#hold.servedBy(candidate, attempts)
   }
 }

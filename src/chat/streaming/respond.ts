@@ -2,6 +2,7 @@
 
 import type { Fault } from '../../conversation/event.ts'
 import { type DoneOrSteps, isLong, stepCharacters, stringifySteps } from '../../json/json.ts'
+import type { Attempt, RouteNote } from '../../credits/ledger/ledger.ts'
 import type { Warning } from '../../protocols/lowering.ts'
 import type { WholeAnswer } from '../upstream/fetch.ts'
 import type { BillingParts, Hold } from '../billing/hold.ts'
@@ -10,6 +11,7 @@ import type { ChatLimits, FinalFigures, IncomingCall, PaidCall } from '../call.t
 import { deadlinesOf } from '../upstream/upstream-request.ts'
 import { type Buffered, disconnectPolicy, type OpenStream, relay, type Watchdog } from './relay.ts'
 import { codeOf } from '../routing/fault-error.ts'
+import { routeNote } from '../routing/route.ts'
 import type { Health } from '../routing/health.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
@@ -34,20 +36,29 @@ export interface StreamingParts {
 }
 
 export function answerHeaders(
-  call: Pick<PaidCall, 'requestId'>,
+  { requestId, route }: Pick<PaidCall, 'requestId' | 'route'>,
   served: Candidate,
   warnings: readonly Warning[],
+  attempts: readonly Attempt[],
 ): Record<string, string> {
   const headers: Record<string, string> = {
-    'x-request-id': call.requestId,
+    'x-request-id': requestId,
     'x-weir-provider': served.provider.id,
-    'x-weir-model': modelText(served.model.id),
+    'x-weir-model':
+      modelText(served.model.id) + (route ? routeText(routeNote(route, served.model, attempts)) : ''),
   }
   if (warnings.length > 0)
     headers['x-weir-warnings'] = headerText(
       warnings.map(({ param, message }) => `${param}: ${message}`).join('; '),
     )
   return headers
+}
+
+/** How a virtual model came to the model, as parameters of a header (RFC 9651). */
+function routeText({ id, reason, passedOver }: RouteNote): string {
+  const passed = passedOver.map(({ model, reason: why }) => `${modelText(model)} ${why}`).join(', ')
+  const quoted = passed === '' ? '' : `; passed_over="${passed.replace(/["\\]/g, '')}"`
+  return `; route="${modelText(id)}"; reason=${reason}${quoted}`
 }
 
 /** A model id as a header value: the names of local models may have characters that no header can, which are escaped. */

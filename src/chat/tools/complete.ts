@@ -151,7 +151,7 @@ class ToolAnswer {
       first?.answer,
       head,
     )
-    const headers = answerHeaders(call, candidate, warnings)
+    const headers = answerHeaders(call, candidate, warnings, hold.attempts)
     return streamResponse(parts, call, hold, joined, headers)
   }
 
@@ -163,7 +163,7 @@ class ToolAnswer {
       refuseUnaffordable(await loop.runApproved(this.#loop.approved))
       const { answer, candidate, outcome } = await playAll(loop)
       const answered = wholeAnswer(parts, call, candidate, events, { ...answer, outcome })
-      const headers = answerHeaders(call, candidate, answer.warnings)
+      const headers = answerHeaders(call, candidate, answer.warnings, hold.attempts)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
       throw (await owe(call, hold, error)) ?? refusalOf(call, error)

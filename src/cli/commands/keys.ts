@@ -163,9 +163,11 @@ function rate(flag: string, text: string): number {
 
 function modelList(flag: string, text: string): readonly string[] {
   const models = listOf(text)
-  const wrong = models.find((id) => id !== '*' && !/^[^/\s]+\/\S+$/.test(id))
+  const wrong = models.find((id) => id !== '*' && !/^\w[\w.-]*(\/\S+)?$/.test(id))
   if (wrong === undefined && models.length > 0) return models
-  throw usageFault(`${flag} takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`)
+  throw usageFault(
+    `${flag} takes ids such as openai/gpt-5 or openai/*, and names of routes, not ${JSON.stringify(wrong ?? text)}`,
+  )
 }
 
 /** Comma-separated addresses and ranges. Throws CommandFailure for an invalid one. */

@@ -1,6 +1,7 @@
 // Rules that involve several settings. They check the draft, before it is validated, so that their faults are reported
 // together with all others.
 
+import { loopFrom } from '../../catalog/route.ts'
 import { nearest } from '../../text/nearest.ts'
 import { isLoopback } from '../accounts.ts'
 import { processorKeys } from '../payments.ts'
@@ -85,6 +86,37 @@ function checkModels(draft: Draft): void {
         `models[${at}].id`,
         `${id} is declared twice: it overrides models[${before}], field by field`,
       )
+  }
+  checkRoutes(draft)
+}
+
+/** A route that leads back to itself comes to no model. An alias is a way of its own. */
+function checkRoutes(draft: Draft): void {
+  const models = draft.get(['models'])
+  const aliases = draft.get(['aliases'])
+  const ways = new Map<string, readonly string[]>()
+  for (const [name, id] of isTree(aliases) ? Object.entries(aliases) : [])
+    if (typeof id === 'string') ways.set(name, [id])
+  const routes = (Array.isArray(models) ? models : []).flatMap((model, at) => {
+    const route = isTree(model) ? model['route'] : undefined
+    const to = isTree(route) ? route['to'] : undefined
+    if (!isTree(model) || typeof model['id'] !== 'string' || !Array.isArray(to)) return []
+    const members = to.map((member) => (isTree(member) ? member['model'] : member))
+    ways.set(
+      model['id'],
+      members.filter((member) => typeof member === 'string'),
+    )
+    return [{ id: model['id'], at }]
+  })
+  const waysFrom = (id: string) => ways.get(id) ?? []
+  for (const { id, at } of routes) {
+    const loop = loopFrom(id, waysFrom)
+    if (loop) draft.fault(['models', String(at), 'route', 'to'], `leads back to itself: ${loop.join(' → ')}`)
+  }
+  for (const name of isTree(aliases) ? Object.keys(aliases) : []) {
+    const loop = loopFrom(name, waysFrom)
+    if (loop && !routes.some(({ id }) => loop.includes(id)))
+      draft.fault(['aliases', name], `leads back to itself: ${loop.join(' → ')}`)
   }
 }
 

@@ -154,6 +154,19 @@ export interface Served {
   readonly finishReason: string | null
   /** Charged at the standard rate for want of its own (`Cost.unpriced`); missing in calls of older versions. */
   readonly unpriced?: readonly string[]
+  /** The virtual model that was asked for; missing where none was. */
+  readonly route?: RouteNote
+}
+
+/** How a virtual model came to the model that served a call. */
+export interface RouteNote {
+  readonly id: string
+  /** The model that served. */
+  readonly model: string
+  /** What decided who is first: order, weight, price, latency, or the session. */
+  readonly reason: string
+  /** Members that ranked before it or might not serve, and why: an error code, `cooling` or `not_sold`. */
+  readonly passedOver: readonly { readonly model: string; readonly reason: string }[]
 }
 
 export interface Attempt {

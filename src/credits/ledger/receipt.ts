@@ -21,6 +21,12 @@ export interface Receipt {
   readonly id: string
   readonly object: 'generation'
   readonly model: string
+  /** The virtual model that was asked for, and how it came to `model`; null where a model was asked for itself. */
+  readonly route: {
+    readonly id: string
+    readonly reason: string
+    readonly passed_over: readonly { readonly model: string; readonly reason: string }[]
+  } | null
   /** `test`: made with a test key, answered by the simulator for free. */
   readonly mode: 'live' | 'test'
   readonly state: CallRecord['state']
@@ -83,7 +89,10 @@ export function receiptOf(record: CallRecord): Receipt {
   return {
     id: record.call,
     object: 'generation',
-    model: record.model,
+    model: served?.route?.model ?? record.model,
+    route: served?.route
+      ? { id: served.route.id, reason: served.route.reason, passed_over: served.route.passedOver }
+      : null,
     mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
     state: record.state,
     ending: record.ending,

@@ -98,7 +98,8 @@ function modelRow(
   return {
     id: model.id,
     name: model.name,
-    provider: model.id.slice(0, model.id.indexOf('/')),
+    // A virtual model has its maker in the place of a provider.
+    provider: model.route === undefined ? model.id.slice(0, model.id.indexOf('/')) : model.ownedBy,
     context_length: model.contextLength ?? null,
     max_output_tokens: model.maxOutputTokens ?? null,
     input: perMillion(rates.input),

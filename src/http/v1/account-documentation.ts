@@ -68,7 +68,19 @@ export const creditsSchema = z.object({
 const receipt = z.object({
   id: z.string().describe('The request id of the call: `x-request-id` of its answer.'),
   object: z.literal('generation'),
-  model: z.string(),
+  model: z.string().describe('The model that served, or was to serve.'),
+  route: z
+    .object({
+      id: z.string().describe('The virtual model that was asked for.'),
+      reason: z
+        .string()
+        .describe('What decided who is asked first: order, weight, price, latency or session.'),
+      passed_over: z
+        .array(z.object({ model: z.string(), reason: z.string() }))
+        .describe('Members that did not serve: an error code, `cooling` or `not_sold`.'),
+    })
+    .nullable()
+    .describe('How a virtual model came to `model`; null where a model was asked for itself.'),
   mode: z.enum(['live', 'test']),
   state: z.enum(['open', 'settled', 'voided']),
   ending: z.enum(['finished', 'client-gone', 'provider-cut', 'stopped', 'recovered']).nullable(),
@@ -140,6 +152,7 @@ const shownReceipt = {
     id: answered.id,
     object: 'generation',
     model: 'sim/echo',
+    route: null,
     mode: 'live',
     state: 'settled',
     ending: 'finished',

@@ -1,6 +1,7 @@
 // POST /v1/responses
 
-import { type Caller, mayUse, viewerOf } from '../../accounts/account.ts'
+import { type Caller, viewerOf } from '../../accounts/account.ts'
+import { mayReach } from '../../chat/admission.ts'
 import { countTokens } from '../../chat/estimate.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -91,13 +92,13 @@ interface AskedCall {
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler'>,
+  parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler' | 'catalog'>,
   { caller, json, bytes, hooks, permit }: AskedCall,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.scheduler.run(() => checkedRequest(json))
   const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.scheduler, {
     viewer: viewerOf(caller),
-    mayUse: (model) => mayUse(caller, model),
+    mayUse: (model) => mayReach(parts.catalog, caller, model),
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
     room: parts.body.maxBodyBytes - bytes,

@@ -17,6 +17,7 @@ const usual = {
 const cohere: Provider = {
   ...usual,
   id: 'cohere',
+  firstParty: true,
   name: 'Cohere',
   protocol: 'cohere',
   baseUrl: 'https://api.cohere.com/v2',

@@ -51,6 +51,7 @@ const beyondPlainChat = [...openModelSampling, ...audioOutput, 'prediction'] as 
 
 const openai = openaiCompatible({
   id: 'openai',
+  firstParty: true,
   name: 'OpenAI',
   baseUrl: 'https://api.openai.com/v1',
   auth: bearer('OPENAI_API_KEY'),
@@ -91,6 +92,7 @@ const groq = openaiCompatible({
 
 const deepseek = openaiCompatible({
   id: 'deepseek',
+  firstParty: true,
   name: 'DeepSeek',
   baseUrl: 'https://api.deepseek.com/v1',
   auth: bearer('DEEPSEEK_API_KEY'),
@@ -113,6 +115,7 @@ const deepseek = openaiCompatible({
 
 const mistral = openaiCompatible({
   id: 'mistral',
+  firstParty: true,
   name: 'Mistral',
   baseUrl: 'https://api.mistral.ai/v1',
   auth: bearer('MISTRAL_API_KEY'),
@@ -138,6 +141,7 @@ const mistral = openaiCompatible({
 
 const xai = openaiCompatible({
   id: 'xai',
+  firstParty: true,
   name: 'xAI',
   baseUrl: 'https://api.x.ai/v1',
   auth: bearer('XAI_API_KEY'),
@@ -213,6 +217,7 @@ const openrouter = openaiCompatible({
 
 const perplexity = openaiCompatible({
   id: 'perplexity',
+  firstParty: true,
   name: 'Perplexity',
   baseUrl: 'https://api.perplexity.ai',
   auth: bearer('PERPLEXITY_API_KEY'),
@@ -259,6 +264,7 @@ const perplexity = openaiCompatible({
 
 const zai = openaiCompatible({
   id: 'zai',
+  firstParty: true,
   name: 'Z.ai',
   baseUrl: 'https://api.z.ai/api/paas/v4',
   auth: bearer('ZAI_API_KEY'),
@@ -282,6 +288,7 @@ const zai = openaiCompatible({
 
 const alibaba = openaiCompatible({
   id: 'alibaba',
+  firstParty: true,
   name: 'Alibaba Cloud Model Studio',
   baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
   auth: bearer('DASHSCOPE_API_KEY'),
@@ -297,6 +304,7 @@ const alibaba = openaiCompatible({
 
 const moonshot = openaiCompatible({
   id: 'moonshot',
+  firstParty: true,
   name: 'Moonshot AI',
   baseUrl: 'https://api.moonshot.ai/v1',
   auth: bearer('MOONSHOT_API_KEY'),

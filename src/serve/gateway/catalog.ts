@@ -82,6 +82,44 @@ function isLocalServer(id: string): boolean {
   return row !== undefined && row.local && row.transport === 'http'
 }
 
+const firstParty: ReadonlySet<string> = new Set(
+  providers.filter((provider) => provider.firstParty).map(({ id }) => id),
+)
+
+/** Whether an id is offered: it matches one of `offer`, all if there is none, and none of `hide`. */
+function offeredBy({ offer, hide }: Config['catalog']): (id: string) => boolean {
+  if (offer.length === 0 && hide.length === 0) return () => true
+  const known = new Map<string, boolean>()
+  return (id) => {
+    let is = known.get(id)
+    if (is === undefined) {
+      is =
+        (offer.length === 0 || offer.some((pattern) => matches(pattern, id))) &&
+        !hide.some((pattern) => matches(pattern, id))
+      // Strangers can ask for any name.
+      if (known.size < mostRemembered) known.set(id, is)
+    }
+    return is
+  }
+}
+
+const mostRemembered = 10_000
+
+/** A star stands for any text. */
+function matches(pattern: string, id: string): boolean {
+  if (!pattern.includes('*')) return pattern === id
+  const [head = '', ...rest] = pattern.split('*')
+  if (!id.startsWith(head)) return false
+  let at = head.length
+  for (const [index, part] of rest.entries()) {
+    if (index === rest.length - 1) return id.length - part.length >= at && id.endsWith(part)
+    const found = id.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return true
+}
+
 /** Today's date, cached because every call needs it. */
 function utcDay(now: () => number): () => string {
   let day = Number.NaN
@@ -111,6 +149,9 @@ export function catalogInUse(
     rows,
     unpriced: file.unpriced,
     overrides: config.models.map((entry) => withLocalPrice(entry, config, priced)),
+    aliases: config.aliases,
+    ...(config.catalog.bare_names ? { firstParty } : {}),
+    offered: offeredBy(config.catalog),
     premiumRule: { outputAtLeast },
     providersKnown: providersInService(config),
     ignored: (id, upstream, reasoning) =>
@@ -287,6 +328,8 @@ export function liveCatalog(live: Live): Catalog {
     },
     resolve: (id) => live.catalog.resolve(id),
     find: (id) => live.catalog.find(id),
+    member: (id) => live.catalog.member(id),
+    routesTo: (id) => live.catalog.routesTo(id),
     list: (filter) => live.catalog.list(filter),
     count: (servedBy) => live.catalog.count(servedBy),
   }

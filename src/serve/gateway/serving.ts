@@ -1,5 +1,6 @@
 // What serves models, put together: the same in a gateway of one process and in a process beside the ledger's.
 
+import { LRUCache } from 'lru-cache'
 import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
@@ -58,6 +59,9 @@ export interface CallStore {
  * may still be on its way to a slow client.
  */
 const longestIdleSeconds = 255
+
+/** Sessions whose member of a route is remembered: those beyond are free to move. */
+const rememberedSessions = 20_000
 
 /** Where calls are noted when they have ended. */
 export interface EndedCalls {
@@ -149,6 +153,7 @@ export function servingOf(source: ServingSource): Serving {
       media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
       inFlight,
       health: new Health(steadyClock(clock), source.probes),
+      routeSessions: new LRUCache<string, string>({ max: rememberedSessions }),
       retryBudget: new RetryBudget(steadyClock(clock)),
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),

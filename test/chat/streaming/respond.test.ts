@@ -11,6 +11,6 @@ test.each([
   ['lab/é', 'lab/%C3%A9'],
 ])('name the model %s in characters that a header may have', (id, named) => {
   const candidate = { ...candidateOf('lab'), model: modelOf(id) }
-  const { headers } = new Response('', { headers: answerHeaders({ requestId: 'req_1' }, candidate, []) })
+  const { headers } = new Response('', { headers: answerHeaders({ requestId: 'req_1' }, candidate, [], []) })
   expect(headers.get('x-weir-model')).toBe(named)
 })

@@ -150,7 +150,7 @@ export async function toolLab({
   }
   const parts: { -readonly [Part in keyof typeof bare]: (typeof bare)[Part] } = {
     ...bare,
-    catalog: { resolve: models },
+    catalog: { resolve: models, member: models },
     toolSources: { 'web-search': sources, mcp: sources },
   }
   let calls = 0

@@ -1,6 +1,8 @@
 // The Idempotency-Key header: a request sent twice is served and charged once, and answered twice.
 
-import { type Caller, lineOf, mayUse, windowEnd, windowStart } from '../../../accounts/account.ts'
+import type { Catalog } from '../../../catalog/catalog.ts'
+import { mayReach } from '../../../chat/admission.ts'
+import { type Caller, lineOf, windowEnd, windowStart } from '../../../accounts/account.ts'
 import type { AnswerKeeper } from '../../../chat/call.ts'
 import type { Scheduler } from '../../../scheduler/scheduler.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -30,6 +32,7 @@ export interface KeyedCalls {
   readonly keptBytes: KeptBytes
   readonly ledger: Pick<CallLedger, 'keySpend'>
   readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
+  readonly catalog: Pick<Catalog, 'routesTo'>
   readonly now: () => number
   readonly log: Log
 }
@@ -117,13 +120,13 @@ async function commandOf(
  * what it could not have asked for. The line that made the call has paid for its answer, whatever is left of its limit.
  */
 async function requireAsker(
-  { ledger, now }: Pick<KeyedCalls, 'ledger' | 'now'>,
+  { ledger, now, catalog }: Pick<KeyedCalls, 'ledger' | 'now' | 'catalog'>,
   caller: Caller,
   { model, line }: AnsweredCall,
 ): Promise<void> {
   const { account, key } = caller
   if (account.suspended) throw new GatewayError('account_suspended')
-  if (!mayUse(caller, model)) throw new GatewayError('model_not_allowed', { metadata: { model } })
+  if (!mayReach(catalog, caller, model)) throw new GatewayError('model_not_allowed', { metadata: { model } })
   if (key === null || key.spendLimit === null || lineOf(key) === line) return
   const { spent } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
   if (spent < key.spendLimit) return

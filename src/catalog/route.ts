@@ -1,0 +1,99 @@
+// A virtual model: a name of the operator's own in front of several models, as it is written in the configuration.
+
+import { z } from 'zod'
+import { parseUsd } from '../credits/money.ts'
+
+/** How the members of a route are put in order for a call. */
+export const picks = ['order', 'weight', 'price', 'latency'] as const
+
+const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+
+const memberSchema = z.union(
+  [
+    z.string().min(1),
+    z.strictObject({ model: z.string().min(1), weight: z.number().positive().max(1_000_000).optional() }),
+  ],
+  {
+    error: 'must be a model id, or model and weight',
+  },
+)
+
+export const routeSchema = z.strictObject({
+  to: z
+    .array(memberSchema)
+    .min(1)
+    .max(32)
+    .describe('The models it stands for: ids, or model and weight. They may be routes themselves.'),
+  pick: z
+    .enum(picks)
+    .optional()
+    .describe(
+      'Which is asked first: `order` as written; `weight` by shares, the same for every call of an account; `price` the ' +
+        'cheapest; `latency` the quickest of late. Without it `weight` where a weight is given, else `order`.',
+    ),
+  defaults: z
+    .strictObject({
+      temperature: z.number().min(0).max(2).optional(),
+      top_p: z.number().min(0).max(1).optional(),
+      max_tokens: z.int().positive().optional(),
+      reasoning: z.enum(efforts).optional().describe('The effort.'),
+      system: z.string().min(1).optional().describe("Put before the client's own instructions."),
+      max_cost: z
+        .string()
+        .refine((text) => (parseUsd(text) ?? 0n) > 0n, 'must be US dollars as a string, such as "0.05"')
+        .optional(),
+    })
+    .optional()
+    .describe('What calls get that do not say it themselves. `system` is added to every chat call.'),
+})
+
+type WrittenRoute = z.infer<typeof routeSchema>
+export type RouteDefaults = NonNullable<WrittenRoute['defaults']>
+
+export interface ModelRoute {
+  readonly pick: (typeof picks)[number]
+  readonly members: readonly RouteMember[]
+  readonly defaults: RouteDefaults
+}
+
+export interface RouteMember {
+  /** The id of a model, or of another route. */
+  readonly id: string
+  readonly weight: number
+}
+
+/** The route with what is left open filled in. */
+export function routeOf({ to, pick, defaults = {} }: WrittenRoute): ModelRoute {
+  const isWeighted = to.some((member) => typeof member !== 'string' && member.weight !== undefined)
+  return {
+    pick: pick ?? (isWeighted ? 'weight' : 'order'),
+    members: to.map((member) =>
+      typeof member === 'string'
+        ? { id: member, weight: 1 }
+        : { id: member.model, weight: member.weight ?? 1 },
+    ),
+    defaults,
+  }
+}
+
+/**
+ * The first way from `id` back to itself over `membersOf`, as ids; undefined if there is none. A route that leads to
+ * itself would never come to a model.
+ */
+export function loopFrom(
+  id: string,
+  membersOf: (id: string) => readonly string[],
+): readonly string[] | undefined {
+  const dead = new Set<string>()
+  const follow = (at: string, way: readonly string[]): readonly string[] | undefined => {
+    for (const next of membersOf(at)) {
+      if (next === id) return [...way, next]
+      if (dead.has(next)) continue
+      dead.add(next)
+      const found = follow(next, [...way, next])
+      if (found) return found
+    }
+    return undefined
+  }
+  return follow(id, [id])
+}
