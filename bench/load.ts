@@ -1,6 +1,6 @@
 // What a call through Weir costs beside a bare proxy, beside the least that a durable hold and settle allow (floor.ts),
 // and beside an earlier build: throughput, added latency, memory, start.
-// `bun bench/load.ts [--against EXECUTABLE] [--rounds 4] [--quick]`; `--calibrate` puts a second bare proxy in Weir's
+// `bun bench/load.ts [--against EXECUTABLE] [--rounds 4] [--quick] [--only CELL]`; `--calibrate` puts a second bare proxy in Weir's
 // place, to see how far two equals differ. The gateway has core 0, load and provider share core 1. Rounds alternate, so
 // that drift strikes all alike; figures are medians of the rounds, ratios are medians of paired rounds.
 
@@ -13,7 +13,7 @@ import { openStreams } from './open-streams.ts'
 import { cpuSeconds, gatewayCore, otherCore, residentMb, type Started, startScript } from './processes.ts'
 import { measureFirstResponse } from './start-up.ts'
 import { median, spread } from './statistics.ts'
-import { drive, type Figures } from './wrk.ts'
+import { another, drive, type Figures } from './wrk.ts'
 
 /** The figures to reach. Latencies in ms, memory in MB. */
 const targets = {
@@ -33,6 +33,9 @@ const targets = {
   /** Resident with this many streams open. */
   openStreamsMb: 210,
   openStreams: 2_000,
+  /** Processor time of a call with a large prompt, of the bare proxy's; and where its prefix came before, of the first. */
+  agentOfProxy: 3,
+  againOfFirst: 0.6,
 }
 
 const { values: flags } = parseArgs({
@@ -41,6 +44,7 @@ const { values: flags } = parseArgs({
     rounds: { type: 'string', default: '4' },
     quick: { type: 'boolean', default: false },
     calibrate: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
   },
 })
 const seconds = flags.quick ? 1 : 3
@@ -69,11 +73,66 @@ interface Cell {
   readonly pauseMs: number
   /** Bare proxies do not translate. */
   readonly translated?: boolean
+  /** What is sent instead of a short question. */
+  readonly prompt?: Prompt
+}
+
+interface Prompt {
+  readonly messages: readonly object[]
+  readonly tools?: readonly object[]
 }
 
 const chat = { model: 'fixed', pauseMs: 0 }
 const whole = { ...chat, name: 'whole', stream: false }
 const stream = { ...chat, name: 'stream', stream: true }
+/** About as many characters of what agents read: code and prose, with line ends and quotes. */
+function reading(characters: number): string {
+  const line =
+    'if (river.isHigh("weir")) { return "open the gate" } // It runs to the sea, as it always ran.\n'
+  return line.repeat(Math.ceil(characters / line.length))
+}
+
+/** A turn of an agent that has read much: with another beginning each time, or the one that was sent before. */
+function turnOf(characters: number, beginning: string): Prompt {
+  const half = characters / 2
+  return {
+    messages: [
+      { role: 'system', content: `You write programs. ${beginning}\n${reading(half)}` },
+      ...Array.from({ length: 20 }, (_, at) => ({
+        role: at % 2 === 0 ? 'user' : 'assistant',
+        content: reading(half / 20),
+      })),
+      { role: 'user', content: 'Go on, please.' },
+    ],
+  }
+}
+
+const parameters = {
+  type: 'object',
+  properties: {
+    path: { type: 'string', description: 'Where the file is, from the root of the project.' },
+    lines: { type: 'array', items: { type: 'integer' }, description: 'The first and the last line, from 1.' },
+    mode: { type: 'string', enum: ['read', 'write', 'append'] },
+  },
+  required: ['path'],
+  additionalProperties: false,
+}
+/** 28 kB of tools. */
+const tools = Array.from({ length: 40 }, (_, at) => ({
+  type: 'function',
+  function: { name: `tool_${at}`, description: reading(300), parameters },
+}))
+
+const agent = { ...chat, connections: 8, stream: false }
+const firstTurn: Cell = { ...agent, name: '200 kB, new', prompt: turnOf(200_000, another) }
+const nextTurn: Cell = { ...agent, name: '200 kB, again', prompt: turnOf(200_000, 'Be brief.') }
+const agents: readonly Cell[] = [
+  firstTurn,
+  nextTurn,
+  { ...nextTurn, name: '200 kB, stream', stream: true },
+  { ...agent, name: '28 kB of tools', prompt: { ...turnOf(1_000, 'Be brief.'), tools } },
+]
+
 const wholeAt32: Cell = { ...whole, connections: 32 }
 const streamAt32: Cell = { ...stream, connections: 32 }
 const cells: readonly Cell[] = [
@@ -87,7 +146,8 @@ const cells: readonly Cell[] = [
   { ...streamAt32, name: 'stream, Gemini', model: 'bench-gemini/fixed', translated: true },
   // 32 connections, each about 32 ms from one request to the next: a thousand a second, far from the limit.
   { ...whole, name: 'whole, 1,000/s', connections: 32, pauseMs: 31 },
-]
+  ...agents,
+].filter(({ name }) => name.includes(flags.only))
 
 type Sample = Figures & { readonly cpu: number; readonly mb: number }
 /** The rounds of each target by its name. */
@@ -124,7 +184,7 @@ try {
 
 async function measureAll(): Promise<void> {
   console.log(`weir runs from ${weirCommand.length === 1 ? 'the executable' : 'its source'}`)
-  await measureMemory()
+  if (flags.only === '') await measureMemory()
   using data = tempDir('weir-bench-')
   const options = { ...pinned, dataDir: data.path }
   const weir = await startWeir(options)
@@ -146,6 +206,7 @@ async function measureAll(): Promise<void> {
     await earlier?.stop()
     await weir.stop()
   }
+  if (flags.only !== '') return
   const starts = await measureFirstResponse(options, flags.quick ? 3 : 10)
   console.log(`\nstarts, ms: ${starts.map((ms) => ms.toFixed(0)).join(' ')}`)
   report('first response after start, ms (median)', median(starts), targets.firstResponseMs)
@@ -224,6 +285,7 @@ async function run(target: Target, cell: Cell, forSeconds: number): Promise<Samp
   const body = {
     model: cell.translated ? cell.model : target.prefix + cell.model,
     messages: [{ role: 'user', content: 'Say something about the river, please.' }],
+    ...cell.prompt,
     max_tokens: 128,
     ...(cell.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
   }
@@ -251,7 +313,22 @@ function judge(measured: ReadonlyMap<Cell, Rounds>): void {
     failures.reduce((sum, each) => sum + each, 0),
     0,
   )
+  const time = ({ cpu, perSecond }: Sample) => cpu / perSecond
+  for (const cell of agents) {
+    const ofProxy = pairs(cell, 'proxy', (ours, theirs) => time(ours) / time(theirs))
+    reportPaired(`${cell.name}: processor time, of the bare proxy's`, ofProxy, targets.agentOfProxy)
+    const ofEarlier = pairs(cell, 'earlier', (ours, theirs) => time(ours) / time(theirs))
+    if (ofEarlier.length > 0) console.log(`        of the earlier build's: ${spread(ofEarlier)}`)
+  }
+  const firsts = measured.get(firstTurn)?.get('weir') ?? []
+  const again =
+    measured
+      .get(nextTurn)
+      ?.get('weir')
+      ?.map((each, at) => time(each) / time(firsts[at]!)) ?? []
+  reportPaired('the same prefix again: processor time, of the first turn', again, targets.againOfFirst)
   for (const cell of cells) {
+    if (cell.prompt) continue
     const { name, connections } = cell
     const what = `${name}, ${connections} connection(s)`
     if (cell.translated) {

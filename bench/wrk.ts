@@ -67,11 +67,25 @@ export async function drive(load: Load): Promise<Figures> {
   }
 }
 
+/** In a body: a number that is another with each request. */
+export const another = '<another>'
+
+function bodyIn(text: string): string {
+  const [before, behind] = text.split(another).map((part) => JSON.stringify(part)) as [string, string?]
+  if (behind === undefined) return `wrk.body = ${before}`
+  return `
+local before, behind, count = ${before}, ${behind}, 100000
+function request()
+  count = count + 1
+  return wrk.format(nil, nil, nil, before .. count .. behind)
+end`
+}
+
 function scriptOf(load: Load): string {
   // wrk counts a status above 399 as an error by itself, and nothing else.
   return `
 wrk.method = "POST"
-wrk.body = ${JSON.stringify(JSON.stringify(load.body))}
+${bodyIn(JSON.stringify(load.body))}
 wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = ${JSON.stringify(`Bearer ${load.key}`)}
 ${Object.entries(load.headers ?? {})

@@ -5,6 +5,7 @@ import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { GatewayError } from '../errors/errors.ts'
+import { forgetSource } from '../json/scan.ts'
 import type { Warning } from '../protocols/lowering.ts'
 import { admit, routingFor, sizedRouting } from './admission.ts'
 import { fundingFor } from './billing/need.ts'
@@ -42,6 +43,8 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
+    // Nobody is asked again.
+    forgetSource(call.request.body)
     const headers = answerHeaders(call, candidate, answer.warnings, hold.attempts)
     return answer.kind === 'stream'
       ? streamResponse(parts, call, hold, answer, headers)

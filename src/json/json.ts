@@ -8,14 +8,36 @@ export type Steps<Result> = Generator<void, Result, void>
 
 /** Characters that are handled between two pauses. */
 export const stepCharacters = 65_536
-/** How deep JSON may nest that comes in: deeper, it can be parsed, but no answer can be written of it again. */
-const maxDepth = 128
+/** How long the native parser or writer may take at once, milliseconds: a stream does not notice so short a pause. */
+const atOnceMs = 2
+/** Whatever the machine is: dense JSON takes ten times as long as prose. */
+const mostAtOnce = 1_048_576
+
+let measured: number | undefined
+
+/** How many characters of usual JSON this machine parses or writes in about two milliseconds. Measured once. */
+export function charactersAtOnce(): number {
+  return (measured ??= measureAtOnce())
+}
+
+function measureAtOnce(): number {
+  const item = {
+    role: 'user',
+    content: 'It runs "where" it always ran:\n- downhill, and so to the sea.',
+    at: 7,
+  }
+  const sample = JSON.stringify(Array.from({ length: 400 }, () => item))
+  let quickest = Number.POSITIVE_INFINITY
+  for (let round = 0; round < 4; round++) {
+    const begun = performance.now()
+    JSON.stringify(JSON.parse(sample))
+    quickest = Math.min(quickest, (performance.now() - begun) / 2)
+  }
+  const characters = Math.round((sample.length * atOnceMs) / Math.max(quickest, 0.001))
+  return Math.min(mostAtOnce, Math.max(stepCharacters, characters))
+}
 /** How deep a value may nest that is written: deeper than any that has come in. */
 const maxWrittenDepth = 512
-/** More objects, arrays, members and items than this would hold up every other call while they are read. */
-const maxElements = 200_000
-/** What a text this short can hold, in characters, does no harm. */
-const harmlessLength = 4_096
 /** Integers that a double may not hold exactly; longer than a step, the writer would not know them. */
 const longInteger = /^-?\d{16,999}$/
 
@@ -144,47 +166,6 @@ export function* decodeSteps(chunks: readonly Uint8Array[], { fatal = false } = 
   return pieces.join('')
 }
 
-// What a JSON text is made of, before it is parsed.
-
-/**
- * Why the JSON in a text must not be parsed: it nests too deep, or is made of more than `mostElements`. Reads the text
- * once, without recursion; whether it is JSON at all is not checked.
- */
-export function shapeFault(text: string, mostElements = maxElements): string | undefined {
-  return text.length <= harmlessLength ? undefined : atOnce(shapeFaultSteps(text, mostElements))
-}
-
-/** As `shapeFault`, in steps. */
-export function* shapeFaultSteps(text: string, mostElements = maxElements): Steps<string | undefined> {
-  let depth = 0
-  let elements = 0
-  for (let at = 0, pause = stepCharacters; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case quote:
-        at = plainStringEnd(text, at + 1) ?? (yield* stringEndSteps(text, at + 1))
-        if (at < 0) return undefined
-        break
-      case openBracket:
-      case openBrace:
-        if (++depth > maxDepth) return `nests deeper than ${maxDepth} levels`
-        elements++
-        break
-      case closeBracket:
-      case closeBrace:
-        depth--
-        break
-      case comma:
-        if (++elements > mostElements) return `holds more than ${mostElements} values`
-        break
-    }
-    if (at >= pause) {
-      pause = at + stepCharacters
-      yield
-    }
-  }
-  return undefined
-}
-
 /** Where the JSON string that begins at `start` ends: at the first unescaped quote; -1 without one. */
 export function stringEnd(text: string, start: number): number {
   return plainStringEnd(text, start) ?? atOnce(stringEndSteps(text, start))
@@ -222,12 +203,17 @@ function* stringEndSteps(text: string, start: number): Steps<number> {
 // larger than that are walked through here.
 
 /**
- * What JSON.parse makes of the text, and a SyntaxError where that throws one. The nesting of the text must be bounded
+ * What JSON.parse makes of the text, and a SyntaxError where that throws one; in steps if it is longer than `most`
+ * characters. The nesting of the text must be bounded
  * before (`shapeFault`): each level of a large container costs another look at its beginning. Long integers are exact
  * inside of the `opaque` objects, as in `parseOpaque`.
  */
-export function* parseSteps(text: string, opaque: OpaqueNames = noNames): Steps<unknown> {
-  if (text.length <= stepCharacters) return parseOpaque(text, opaque)
+export function* parseSteps(
+  text: string,
+  opaque: OpaqueNames = noNames,
+  most = charactersAtOnce(),
+): Steps<unknown> {
+  if (text.length <= most) return parseOpaque(text, opaque)
   return yield* new Parser(text, opaque).run()
 }
 
@@ -485,10 +471,12 @@ export function define(target: Record<string, unknown>, key: string, value: unkn
 // JSON.stringify in steps. The native writer does the work, on runs of members of about 64 kB.
 
 /**
- * The text that JSON.stringify would write of a JSON value, in pieces. A member that is undefined is left out, an item
+ * The text that JSON.stringify would write of a JSON value: one piece, or several if it is longer than `most`
+ * characters. A member that is undefined is left out, an item
  * null, as there. Throws RangeError for what nests without end.
  */
-export function* stringifySteps(value: unknown): Steps<string[]> {
+export function* stringifySteps(value: unknown, most = charactersAtOnce()): Steps<string[]> {
+  if (!isLong(value, most)) return [JSON.stringify(value)]
   const pieces: string[] = []
   yield* write(value, pieces, 0)
   return pieces
@@ -624,8 +612,8 @@ function roomAfter(value: unknown, room: number, level = 0): number {
 }
 
 /** Whether a JSON value, written, is so long that it is better written in steps. */
-export function isLong(value: unknown): boolean {
-  return roomAfter(value, stepCharacters) < 0
+export function isLong(value: unknown, most = charactersAtOnce()): boolean {
+  return roomAfter(value, most) < 0
 }
 
 /** The characters of all texts and keys in a JSON value: at most what `leastBytes` says, and at least a third of it. */

@@ -3,7 +3,8 @@
 // copying.
 
 import type { JsonObject } from '../conversation/request.ts'
-import { type OpaqueNames, parseExact, parseOpaque, shapeFault } from '../json/json.ts'
+import { type OpaqueNames, parseExact, parseOpaque } from '../json/json.ts'
+import { shapeFault } from '../json/scan.ts'
 
 /** Returns the value as read; undefined if it is something else. */
 type Read<T> = (value: unknown) => T | undefined

@@ -66,8 +66,10 @@ describe('parsing with opaque members', () => {
     expect(Object.getPrototypeOf(parsed)).toBe(Object.prototype)
     const filler = `"${'x'.repeat(stepCharacters)}"`
     for (const long of [`[${filler},${text}]`, `[${text.replaceAll('{"', `{"x":${filler},"`)}]`]) {
-      const inSteps = atOnce(parseSteps(long, names))
-      expect(atOnce(stringifySteps(inSteps)).join('')).toBe(JSON.stringify(parseOpaque(long, names)))
+      const inSteps = atOnce(parseSteps(long, names, stepCharacters))
+      expect(atOnce(stringifySteps(inSteps, stepCharacters)).join('')).toBe(
+        JSON.stringify(parseOpaque(long, names)),
+      )
     }
   })
 

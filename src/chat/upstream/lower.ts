@@ -11,6 +11,7 @@ import {
 } from '../../egress/destination.ts'
 import { type Fetcher, fetchPublic } from '../../egress/egress.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { forgetSource, textAsItCame } from '../../json/scan.ts'
 import { joinWarnings, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowering.ts'
 import { type OutgoingRequest, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
 import type { Outbound, RequestAddress, Target } from '../../protocols/protocol.ts'
@@ -163,12 +164,12 @@ function notAdded(warnings: readonly Warning[], isAdded: (param: string) => bool
 }
 
 async function writeBody(
-  { parts }: Lowering,
+  { parts, call }: Lowering,
   { path, headers, toolNames, body }: LoweredRequest,
   warnings: readonly Warning[],
   passthrough: boolean,
 ): Promise<ProviderRequest> {
-  const text = await parts.scheduler.stringify(body)
+  const text = textAsItCame(body, call.request.body) ?? (await parts.scheduler.stringify(body))
   const request = { path, headers, body: text, warnings, passthrough }
   return toolNames ? { ...request, toolNames } : request
 }
@@ -422,6 +423,7 @@ interface CheckedAddresses {
 export function checkAddresses(body: JsonObject, places: Parts, rules: AddressRules): CheckedAddresses {
   const check = new AddressCheck(rules)
   visitAddresses(body, places, check)
+  if (check.hasChanged) forgetSource(body)
   return check
 }
 
@@ -435,6 +437,8 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
   #addresses: RequestAddress[] | undefined
   #warnings: Warning[] | undefined
   readonly #rules: AddressRules
+  /** Whether the body is no longer what came. */
+  hasChanged = false
 
   constructor(rules: AddressRules) {
     this.#rules = rules
@@ -452,7 +456,10 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
     const url = checkUrl(text, { allowHosts: this.#rules.allowHosts, param })
     if (fileHost.test(url.hostname)) this.onKept(param)
     // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
-    if (url.href !== text) replace(url.href)
+    if (url.href !== text) {
+      replace(url.href)
+      this.hasChanged = true
+    }
     // A file of Cloud Storage is not to be fetched: only Google reads it.
     if (url.protocol === 'gs:') return
     ;(this.#addresses ??= []).push({ url: url.href, param })
@@ -471,5 +478,6 @@ class AddressCheck implements AddressVisitor, CheckedAddresses {
   onDropped(param: string): void {
     const message = 'It was dropped: it names an address, and no provider is known to read one here.'
     ;(this.#warnings ??= []).push({ param, message })
+    this.hasChanged = true
   }
 }

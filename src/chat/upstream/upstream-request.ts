@@ -4,14 +4,8 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import {
-  decodeSteps,
-  parseOpaque,
-  parseSteps,
-  shapeFault,
-  shapeFaultSteps,
-  stepCharacters,
-} from '../../json/json.ts'
+import { decodeSteps, parseOpaque, parseSteps, charactersAtOnce } from '../../json/json.ts'
+import { shapeFault, shapeFaultSteps } from '../../json/scan.ts'
 import { Scheduler, Shares, smallBytes, stepsOf, unscheduledCharacters } from '../../scheduler/scheduler.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
@@ -397,7 +391,7 @@ export async function parsedAnswer(
   opaque = opaqueInAnswers,
 ): Promise<unknown> {
   // The runtime's own parser is the fastest, but takes the whole text in one step.
-  const isOneStep = text.length <= stepCharacters
+  const isOneStep = text.length <= charactersAtOnce()
   refuseShape(isOneStep ? shapeFault(text, most) : await scheduler.runSteps(shapeFaultSteps(text, most)))
   try {
     if (text.length <= unscheduledCharacters) return parseOpaque(text, opaque)

@@ -8,18 +8,24 @@ import { type Scheduler, Shares } from '../../scheduler/scheduler.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
-  atOnce,
+  charactersAtOnce,
   decodeSteps,
-  isEscaped,
-  type DoneOrSteps,
+  hasLongInteger,
   isRaw,
-  isSteps,
   parseOpaque,
   parseSteps,
-  stepCharacters,
   type Steps,
   stringEnd,
 } from '../../json/json.ts'
+import {
+  rememberSource,
+  scan,
+  type Scanned,
+  scanSteps,
+  type Shape,
+  type ShapeFault,
+  type ShapeLimits,
+} from '../../json/scan.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
 import type { FreeAnswer } from './paid/limits.ts'
 
@@ -224,114 +230,24 @@ export class LargeBodies {
 const maxParts = 100_000
 
 /**
- * Checks the shape of a JSON text before it is parsed, and gives the number of colons outside of its strings. Throws
- * `invalid_request` for nesting deeper than `maxDepth`, too many parts, more than `maxCommas`, or a number beyond the
- * range of a double. Reads the text once, without recursion; whether it is valid JSON is left to the parser.
+ * The shape of a body. Throws `invalid_request` for nesting deeper than `maxDepth`, too many parts, more than `maxCommas`,
+ * or a number beyond the range of a double.
  */
-export function colonsIn(
-  text: string,
-  maxDepth: number,
-  maxCommas = Number.POSITIVE_INFINITY,
-): DoneOrSteps<number> {
-  const scan = new Scan(text, maxDepth, maxCommas)
-  return scan.upTo(stepCharacters) ?? rest(scan)
-}
-
-function* rest(scan: Scan): Steps<number> {
-  for (let end = 2 * stepCharacters; ; end += stepCharacters) {
-    yield
-    const colons = scan.upTo(end)
-    if (colons !== undefined) return colons
+function shapeOf(scanned: Scanned): Shape {
+  if (scanned.kind === 'shape') return scanned.shape
+  const { kind, most } = scanned.fault
+  const messages: Record<ShapeFault['kind'], string> = {
+    depth: `The body is nested deeper than ${most} levels.`,
+    parts: `The body has more than ${most} objects, arrays and keys.`,
+    commas: `The body has more than ${most} values.`,
+    values: `The body has more than ${most} values.`,
+    infinite: 'The body holds a number that is too large.',
   }
+  throw new GatewayError('invalid_request', { message: messages[kind] })
 }
 
-const quote = 0x22
-const anyBlanks = /[ \t\r\n]+/y
-
-class Scan {
-  readonly #text: string
-  readonly #maxDepth: number
-  readonly #maxCommas: number
-  #at = 0
-  #isInString = false
-  #depth = 0
-  #opened = 0
-  #colons = 0
-  #commas = 0
-  #exponents = 0
-
-  constructor(text: string, maxDepth: number, maxCommas: number) {
-    this.#text = text
-    this.#maxDepth = maxDepth
-    this.#maxCommas = maxCommas
-  }
-
-  /** Reads on to about the character `end`. Gives the number of colons once it is known. */
-  upTo(end: number): number | undefined {
-    const text = this.#text
-    const last = Math.min(end, text.length)
-    let at = this.#at
-    while (at < last) {
-      if (this.#isInString) {
-        const close = text.indexOf('"', at)
-        if (close < 0) return this.#colons
-        this.#isInString = isEscaped(text, close)
-        at = close + 1
-        continue
-      }
-      switch (text.charCodeAt(at++)) {
-        case quote:
-          this.#isInString = true
-          break
-        case 0x5b: // [
-        case 0x7b: // {
-          if (++this.#depth > this.#maxDepth)
-            throw shapeError(`The body is nested deeper than ${this.#maxDepth} levels.`)
-          if (++this.#opened + this.#colons > maxParts) throw tooManyParts()
-          break
-        case 0x5d: // ]
-        case 0x7d: // }
-          this.#depth--
-          break
-        case 0x3a: // :
-          if (this.#opened + ++this.#colons > maxParts) throw tooManyParts()
-          break
-        case 0x2c: // ,
-          if (++this.#commas > this.#maxCommas)
-            throw shapeError(`The body has more than ${this.#maxCommas} values.`)
-          break
-        case 0x20:
-        case 0x0a:
-          // Skipping ten million blanks one by one would take as long as the rest of the body.
-          anyBlanks.lastIndex = at
-          if (anyBlanks.test(text)) at = anyBlanks.lastIndex
-          break
-        case 0x45: // E
-        case 0x65: // e
-          if (isInfinite(text, at - 1)) throw shapeError('The body holds a number that is too large.')
-          // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
-          if (++this.#exponents > this.#commas + this.#colons + this.#opened + 1) return this.#colons
-          break
-      }
-    }
-    this.#at = at
-    return at < text.length ? undefined : this.#colons
-  }
-}
-
-/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
-function isInfinite(text: string, at: number): boolean {
-  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
-  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
-  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
-}
-
-function tooManyParts(): GatewayError {
-  return shapeError(`The body has more than ${maxParts} objects, arrays and keys.`)
-}
-
-function shapeError(message: string): GatewayError {
-  return new GatewayError('invalid_request', { message })
+function limitsOf(maxDepth: number, maxCommas: number): ShapeLimits {
+  return { depth: maxDepth, parts: maxParts, commas: maxCommas, finite: true }
 }
 
 // Reads a JSON body, bounded in size and depth before it is parsed.
@@ -399,7 +315,7 @@ export function brokenOff(cause?: unknown): GatewayError {
 }
 
 function parseBody({ body, scheduler }: Bodies, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
-  return bytes.length <= stepCharacters
+  return bytes.length <= charactersAtOnce()
     ? scheduler.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
     : scheduler.runSteps(parsedBody(bytes, body, maxCommas))
 }
@@ -470,16 +386,14 @@ const conversationCommas = 2 * maxParts
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
   // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
-  const colons = atOnce(colonsIn(text, maxDepth, maxCommas))
+  const shape = shapeOf(scan(text, limitsOf(maxDepth, maxCommas)))
   let parsed: unknown
   try {
     parsed = parseOpaque(text, opaqueInRequests)
   } catch (cause) {
     throw notJson(text, cause)
   }
-  const body: ParsedBody = { text, colons, json: objectIn(parsed) }
-  for (const check of checks) check(body)
-  return body.json
+  return checkBody(parsed, text, shape)
 }
 
 /** The same for a long body: each part takes a while for ten megabytes, so other requests run in between. */
@@ -490,20 +404,15 @@ function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: num
   } catch (cause) {
     throw notUtf8(cause)
   }
-  const counted = colonsIn(text, maxDepth, maxCommas)
-  const colons = isSteps(counted) ? yield* counted : counted
+  const shape = shapeOf(yield* scanSteps(text, limitsOf(maxDepth, maxCommas)))
   let parsed: unknown
   try {
     parsed = yield* parseSteps(text, opaqueInRequests)
   } catch (cause) {
     throw notJson(text, cause)
   }
-  const body: ParsedBody = { text, colons, json: objectIn(parsed) }
-  for (const check of checks) {
-    check(body)
-    yield
-  }
-  return body.json
+  yield
+  return checkBody(parsed, text, shape)
 }
 
 function notJson(text: string, cause: unknown): GatewayError {
@@ -518,25 +427,21 @@ function objectIn(parsed: unknown): JsonObject {
 
 // ---- what shows only once it is parsed ----------------------------------------------------------------------
 
-interface ParsedBody {
-  readonly json: JsonObject
-  readonly text: string
-  /** Colons outside of its strings. */
-  readonly colons: number
+function checkBody(parsed: unknown, text: string, shape: Shape): JsonObject {
+  const json = objectIn(parsed)
+  refuseLongLists(json)
+  // JSON.parse keeps the last of two members with one name; then there are fewer members than colons.
+  if (countMembers(json) < shape.colons) throw repeatedKey(text)
+  // Of a long integer that is read as a number, less was understood than came.
+  if (!hasLongInteger(text)) rememberSource(json, text, shape)
+  return json
 }
-
-const checks: readonly ((body: ParsedBody) => void)[] = [
-  refuseLongLists,
-  refuseRepeatedKeys,
-  refusePrototypes,
-  refuseEscapedPrototypes,
-]
 
 /** Limit of messages or input items: no model's context holds more, and each is checked and translated. */
 const maxMessages = 10_000
 const messageLists = ['messages', 'input', 'contents']
 
-function refuseLongLists({ json }: ParsedBody): void {
+function refuseLongLists(json: JsonObject): void {
   for (const field of messageLists) {
     const list = json[field]
     if (!Array.isArray(list) || list.length <= maxMessages) continue
@@ -554,30 +459,14 @@ function turnsIn(contents: readonly Json[]): number {
   return contents.filter((content, at) => !(isModels(content) && isModels(contents[at - 1]))).length
 }
 
-/** JSON.parse keeps the last of two members with one name; then there are fewer members than colons. */
-function refuseRepeatedKeys({ json, text, colons }: ParsedBody): void {
-  if (membersIn(json) < colons) throw repeatedKey(text)
-}
-
-function refusePrototypes({ json, text }: ParsedBody): void {
-  if (text.includes('__proto__') || text.includes('"prototype"')) refusePollution(json)
-}
-
-function refuseEscapedPrototypes({ json, text }: ParsedBody): void {
-  if (/\\u00[57]/i.test(text)) refusePollution(json)
-}
-
-function refusePollution(json: JsonObject): void {
-  if (pollutes(json))
-    throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
-}
-
-/** How many members the objects of a parsed body have in total. */
-function membersIn(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0
+/**
+ * How many members the objects of a parsed body have in total. Throws `invalid_request` for a key `__proto__`, or a
+ * `constructor` with a `prototype`.
+ */
+function countMembers(value: object): number {
   let count = 0
   if (Array.isArray(value)) {
-    for (const each of value) if (typeof each === 'object') count += membersIn(each)
+    for (const each of value) if (typeof each === 'object' && each !== null) count += countMembers(each)
     return count
   }
   for (const key in value) {
@@ -585,9 +474,14 @@ function membersIn(value: unknown): number {
     if (key === 'rawJSON' && isRaw(value)) return 0
     count++
     const inner = (value as JsonObject)[key]
-    if (typeof inner === 'object') count += membersIn(inner)
+    if (key === '__proto__' || (key === 'constructor' && hasPrototype(inner))) throw pollution()
+    if (typeof inner === 'object' && inner !== null) count += countMembers(inner)
   }
   return count
+}
+
+function pollution(): GatewayError {
+  return new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
 }
 
 /** How many keys are compared to name the duplicate; beyond that the error names none. */
@@ -641,16 +535,6 @@ function repeatedKey(text: string): GatewayError {
     }
   }
   return new GatewayError('invalid_request', { message: 'The body has a key twice in one object.' })
-}
-
-/** Whether any object inside has a key `__proto__`, or a `constructor` with a `prototype`. */
-function pollutes(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  if (Array.isArray(value)) return value.some(pollutes)
-  if (Object.hasOwn(value, '__proto__')) return true
-  return Object.entries(value).some(
-    ([key, inner]) => (key === 'constructor' && hasPrototype(inner)) || pollutes(inner),
-  )
 }
 
 function hasPrototype(value: unknown): boolean {

@@ -2,7 +2,8 @@
 
 import { createParser } from 'eventsource-parser'
 import type { JsonObject } from '../../conversation/request.ts'
-import { shapeFault, type Steps, stringifySteps } from '../../json/json.ts'
+import { type Steps, stringifySteps } from '../../json/json.ts'
+import { shapeFault } from '../../json/scan.ts'
 
 /** One event: its name, if any, and its data lines joined by newlines. */
 export interface Frame {

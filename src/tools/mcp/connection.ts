@@ -15,7 +15,8 @@ import type { Json } from '../../conversation/request.ts'
 import type { Resolve } from '../../egress/destination.ts'
 import { dial, type Fetcher, untilAborted } from '../../egress/egress.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { hasLongInteger, parseExact, shapeFault } from '../../json/json.ts'
+import { hasLongInteger, parseExact } from '../../json/json.ts'
+import { shapeFault } from '../../json/scan.ts'
 import {
   boundedBytes,
   boundedStream,

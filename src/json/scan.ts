@@ -1,0 +1,298 @@
+// What a JSON text is made of, before it is parsed: one pass over it, without recursion. A text that would block the
+// process, or mean something else to another parser, is refused by what this finds; where the items of its lists stand
+// lets them be sent on as they came.
+
+import { atOnce, charactersAtOnce, isEscaped, stepCharacters, type Steps } from './json.ts'
+
+/** How much a text may be made of. What is absent has no limit. */
+export interface ShapeLimits {
+  /** How deep objects and arrays may nest. */
+  readonly depth: number
+  /** Objects, arrays and keys. */
+  readonly parts?: number
+  readonly commas?: number
+  /** Objects, arrays, and what stands behind a comma. */
+  readonly values?: number
+  /** Numbers must be within the range of a double. */
+  readonly finite?: boolean
+}
+
+export interface ShapeFault {
+  readonly kind: 'depth' | 'parts' | 'commas' | 'values' | 'infinite'
+  /** The limit that it is beyond; 0 for a number. */
+  readonly most: number
+}
+
+/** Where the items of a list stand in the text: from, to, from, to, … */
+export type Spans = readonly number[]
+
+export interface Shape {
+  /** Colons outside of strings: as many as the text has keys. */
+  readonly colons: number
+  /** The items of each list that is a member of the outermost object, by its key as it is written. */
+  readonly lists: ReadonlyMap<string, Spans>
+}
+
+export type Scanned =
+  { readonly kind: 'shape'; readonly shape: Shape } | { readonly kind: 'fault'; readonly fault: ShapeFault }
+
+/** Scans at once. Whether the text is JSON at all is left to the parser: of one that is not, anything may be found. */
+export function scan(text: string, limits: ShapeLimits): Scanned {
+  return new Scan(text, limits).upTo(text.length)!
+}
+
+/** As `scan`, in steps. */
+export function* scanSteps(text: string, limits: ShapeLimits): Steps<Scanned> {
+  const scanned = new Scan(text, limits)
+  for (let end = stepCharacters; ; end += stepCharacters) {
+    const found = scanned.upTo(end)
+    if (found !== undefined) return found
+    yield
+  }
+}
+
+const quote = 0x22
+const anyBlanks = /[ \t\r\n]+/y
+const unlimited = Number.POSITIVE_INFINITY
+
+class Scan {
+  readonly #text: string
+  readonly #limits: ShapeLimits
+  readonly #parts: number
+  readonly #commaLimit: number
+  readonly #values: number
+  readonly #lists = new Map<string, number[]>()
+  #at = 0
+  #isInString = false
+  #depth = 0
+  #opened = 0
+  #colons = 0
+  #commas = 0
+  #exponents = 0
+  /** Where the last string of the outermost object stands: the key, when a list begins. */
+  #keyFrom = 0
+  #keyTo = 0
+  /** The list that is read, if it is a member of the outermost object. */
+  #list: number[] | undefined
+
+  constructor(text: string, limits: ShapeLimits) {
+    this.#text = text
+    this.#limits = limits
+    this.#parts = limits.parts ?? unlimited
+    this.#commaLimit = limits.commas ?? unlimited
+    this.#values = limits.values ?? unlimited
+  }
+
+  /** Reads on to about the character `end`. Gives what was found once it is known. */
+  upTo(end: number): Scanned | undefined {
+    const text = this.#text
+    const last = Math.min(end, text.length)
+    let at = this.#at
+    while (at < last) {
+      if (this.#isInString) {
+        const close = text.indexOf('"', at)
+        if (close < 0) return this.#shape()
+        this.#isInString = text.charCodeAt(close - 1) === 0x5c && isEscaped(text, close)
+        at = close + 1
+        if (this.#depth === 1) this.#keyTo = close
+        continue
+      }
+      switch (text.charCodeAt(at++)) {
+        case quote:
+          this.#isInString = true
+          if (this.#depth === 1) this.#keyFrom = at
+          break
+        case 0x5b: // [
+          if (this.#depth === 1) this.#beginList(at)
+          if (++this.#depth > this.#limits.depth) return faultOf('depth', this.#limits.depth)
+          if (this.#isFullAfter(++this.#opened)) return this.#tooMany()
+          break
+        case 0x7b: // {
+          if (++this.#depth > this.#limits.depth) return faultOf('depth', this.#limits.depth)
+          if (this.#isFullAfter(++this.#opened)) return this.#tooMany()
+          break
+        case 0x5d: // ]
+          if (--this.#depth === 1 && this.#list !== undefined) this.#endList(at - 1)
+          break
+        case 0x7d: // }
+          this.#depth--
+          break
+        case 0x3a: // :
+          if (this.#opened + ++this.#colons > this.#parts) return this.#tooMany()
+          break
+        case 0x2c: // ,
+          if (++this.#commas > this.#commaLimit) return faultOf('commas', this.#commaLimit)
+          if (this.#opened + this.#commas > this.#values) return this.#tooMany()
+          if (this.#depth === 2 && this.#list !== undefined) this.#list.push(at - 1, at)
+          break
+        case 0x20:
+        case 0x0a:
+          // Skipping ten million blanks one by one would take as long as the rest of the text.
+          anyBlanks.lastIndex = at
+          if (anyBlanks.test(text)) at = anyBlanks.lastIndex
+          break
+        case 0x45: // E
+        case 0x65: // e
+          if (this.#limits.finite !== true) break
+          if (isInfinite(text, at - 1)) return faultOf('infinite', 0)
+          // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
+          if (++this.#exponents > this.#commas + this.#colons + this.#opened + 1) return this.#shape()
+          break
+      }
+    }
+    this.#at = at
+    return at < text.length ? undefined : this.#shape()
+  }
+
+  #isFullAfter(opened: number): boolean {
+    return opened + this.#colons > this.#parts || opened + this.#commas > this.#values
+  }
+
+  #tooMany(): Scanned {
+    return this.#opened + this.#colons > this.#parts
+      ? faultOf('parts', this.#parts)
+      : faultOf('values', this.#values)
+  }
+
+  #beginList(at: number): void {
+    const key = this.#text.slice(this.#keyFrom, this.#keyTo)
+    this.#list = [at]
+    this.#lists.set(key, this.#list)
+  }
+
+  #endList(at: number): void {
+    this.#list!.push(at)
+    this.#list = undefined
+  }
+
+  #shape(): Scanned {
+    return { kind: 'shape', shape: { colons: this.#colons, lists: this.#lists } }
+  }
+}
+
+function faultOf(kind: ShapeFault['kind'], most: number): Scanned {
+  return { kind: 'fault', fault: { kind, most } }
+}
+
+/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
+function isInfinite(text: string, at: number): boolean {
+  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
+  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
+  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
+}
+
+// Shapes of what is not a client's request: answers, events, tools' results.
+
+/** How deep JSON may nest that comes in: deeper, it can be parsed, but no answer can be written of it again. */
+const maxDepth = 128
+/** More objects, arrays, members and items than this would hold up every other call while they are read. */
+const maxValues = 200_000
+/** What a text this short can hold, in characters, does no harm. */
+const harmlessLength = 4_096
+
+/** Why the JSON in a text must not be parsed: it nests too deep, or is made of more than `mostValues`. */
+export function shapeFault(text: string, mostValues = maxValues): string | undefined {
+  return text.length <= harmlessLength ? undefined : atOnce(shapeFaultSteps(text, mostValues))
+}
+
+/** As `shapeFault`, in steps. */
+export function* shapeFaultSteps(text: string, mostValues = maxValues): Steps<string | undefined> {
+  const scanned = yield* scanSteps(text, { depth: maxDepth, values: mostValues })
+  if (scanned.kind === 'shape') return undefined
+  const { kind, most } = scanned.fault
+  return kind === 'depth' ? `nests deeper than ${most} levels` : `holds more than ${most} values`
+}
+
+// ---- what came, to be sent on ------------------------------------------------------------------------------
+
+interface Source {
+  readonly text: string
+  readonly lists: Shape['lists']
+}
+
+const sources = new WeakMap<object, Source>()
+
+/** Remembers the text that a body was parsed from, until that is forgotten or the body is no longer held. */
+export function rememberSource(body: object, text: string, { lists }: Shape): void {
+  if (lists.size > 0) sources.set(body, { text, lists })
+}
+
+/** To be called where a body is changed, and where nothing more is made of it. */
+export function forgetSource(body: object): void {
+  sources.delete(body)
+}
+
+/** Shorter lists are written as quickly as they are compared. */
+const leastSource = 4_096
+
+/**
+ * The JSON text of `made`, which was made of the body `from`: items of its lists that say what an item of the body says
+ * are written as they came. Undefined where that saves nothing, or would take long.
+ */
+export function textAsItCame(made: Readonly<Record<string, unknown>>, from: object): string | undefined {
+  const source = sources.get(from)
+  if (source === undefined || source.text.length < leastSource) return undefined
+  if (source.text.length > charactersAtOnce()) return undefined
+  let text = ''
+  for (const name of Object.keys(made)) {
+    const value = made[name]
+    if (value === undefined) continue
+    const spans = source.lists.get(name)
+    const items = (from as Readonly<Record<string, unknown>>)[name]
+    const written =
+      spans && Array.isArray(value) && Array.isArray(items)
+        ? listAsItCame(value, items, source.text, spans)
+        : JSON.stringify(value)
+    text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${written}`
+  }
+  return text === '' ? '{}' : `${text}}`
+}
+
+/** The items of `made` are in the order of `items`; some of those may be missing, and others stand between them. */
+function listAsItCame(
+  made: readonly unknown[],
+  items: readonly unknown[],
+  text: string,
+  spans: Spans,
+): string {
+  let written = ''
+  let next = 0
+  for (const item of made) {
+    const at = placeOf(item, items, next)
+    if (at >= 0) next = at + 1
+    const one = at < 0 ? (JSON.stringify(item) ?? 'null') : text.slice(spans[2 * at], spans[2 * at + 1])
+    written += written === '' ? one : `,${one}`
+  }
+  return `[${written}]`
+}
+
+/** How many items may have been left out in a row. */
+const mostLeftOut = 4
+
+function placeOf(item: unknown, items: readonly unknown[], from: number): number {
+  const last = Math.min(items.length, from + mostLeftOut)
+  for (let at = from; at < last; at++) if (saysTheSame(item, items[at])) return at
+  return -1
+}
+
+/** Whether two JSON values are written alike, but for the order of their members. */
+function saysTheSame(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false
+    return a.every((item, at) => saysTheSame(item, b[at]))
+  }
+  let members = 0
+  for (const key in a) {
+    const value = (a as Readonly<Record<string, unknown>>)[key]
+    if (value === undefined) continue
+    members++
+    if (!saysTheSame(value, (b as Readonly<Record<string, unknown>>)[key])) return false
+  }
+  for (const key in b) {
+    if ((b as Readonly<Record<string, unknown>>)[key] === undefined) continue
+    if (members-- === 0) return false
+  }
+  return members === 0
+}
