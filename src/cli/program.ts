@@ -567,6 +567,11 @@ function upkeepCommands(weir: Command, io: Io): void {
     .command('show')
     .description('show every setting, its value and where it came from')
     .action(run(io, async () => (await import('./commands/service.ts')).showConfig))
+  config
+    .command('reload')
+    .description('have the running server read its configuration again; what needs a restart is named')
+    .option('--dry-run', 'only say what would change')
+    .action(run(io, async () => (await import('./commands/service.ts')).reloadConfig))
   weir
     .command('connect')
     .description('what points a client at this gateway; without a name, the list of clients')

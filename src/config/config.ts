@@ -7,6 +7,10 @@ import { type ConfigInputs, type LoadedConfig, loadFrom } from './load.ts'
 export { signUpPolicy } from './accounts.ts'
 export { printedOrigin } from './read/draft.ts'
 export type { Environment } from './read/environment.ts'
+import { renderFaults } from './check/faults.ts'
+import { type ShownSetting, shownSettings } from './show.ts'
+import type { Config } from './schema.ts'
+
 export { renderFaults } from './check/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
@@ -34,4 +38,36 @@ export function loadConfig(
   inputs: Omit<ConfigInputs, 'providers' | 'exists'> & Partial<Pick<ConfigInputs, 'providers' | 'exists'>>,
 ): LoadedConfig {
   return loadFrom({ providers, exists: existsSync, ...inputs })
+}
+
+/** A configuration that is read again: what it says for display, and what it says now. */
+export interface RereadConfig {
+  /** Of what is in force. */
+  readonly settings: () => { readonly file: string | null; readonly settings: ShownSetting[] }
+  readonly source: () =>
+    | {
+        readonly kind: 'loaded'
+        readonly config: Config
+        readonly settings: readonly ShownSetting[]
+        /** To be called when it is in force: it is what is shown from then on. */
+        readonly accept: () => void
+      }
+    | { readonly kind: 'faulty'; readonly faults: string }
+}
+
+/** Reads again what `first` was read from: the same flags and environment, and the file as it is then. */
+export function rereadConfig(
+  first: LoadedConfig & { kind: 'loaded' },
+  inputs: Pick<ConfigInputs, 'flags' | 'env' | 'cwd'>,
+): RereadConfig {
+  let last = first
+  return {
+    settings: () => ({ file: last.file ?? null, settings: shownSettings(last) }),
+    source() {
+      const read = loadConfig({ ...inputs, readFile: readTextFile })
+      if (read.kind === 'faulty') return { kind: 'faulty', faults: renderFaults(read.faults) }
+      const accept = () => void (last = read)
+      return { kind: 'loaded', config: read.config, settings: shownSettings(read), accept }
+    },
+  }
 }

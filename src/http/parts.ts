@@ -45,7 +45,21 @@ export interface CatalogFileState {
   readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
 }
 
-/** The configuration that the gateway was started with. */
+/** What reading the configuration again has changed, or would change. */
+export interface ConfigReload {
+  /** False if nothing changed, or it was only asked what would. */
+  readonly applied: boolean
+  readonly changes: readonly {
+    /** Its path, such as `providers.openai.base_url`. */
+    readonly setting: string
+    /** The new value, secrets masked; null where a setting is shown only as a whole, or is gone. */
+    readonly to: unknown
+    /** It takes effect at the next start only. */
+    readonly restart: boolean
+  }[]
+}
+
+/** The configuration that the gateway has read last. */
 export interface SettingsView {
   readonly file: string | null
   /** Every setting; secrets are masked. */
@@ -185,6 +199,8 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
+  /** Reads the configuration again. Throws `invalid_request` with all of its faults; then the one in force stays. */
+  readonly reloadConfig: (dryRun: boolean) => ConfigReload
   readonly mcpServers: McpServers
   /** Calls of tools at /mcp that can be cancelled. */
   readonly mcpCalls: RunningCalls

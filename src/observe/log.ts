@@ -15,6 +15,12 @@ export interface Log {
   error(message: string, fields?: LogFields): void
 }
 
+/** The log of a process, which learns of secrets as it goes. */
+export interface ProcessLog extends Log {
+  /** Replaces these secrets too from now on. */
+  hide(secrets: readonly string[]): void
+}
+
 export interface LogSettings {
   readonly level: LogLevel
   readonly format: 'auto' | 'json' | 'pretty'
@@ -46,8 +52,9 @@ const maxWaitingBytes = 4 * 1024 * 1024
  * The log of one gateway. Uses LogTape's formatters but not its global registry of loggers: two gateways in one test
  * would write into each other's log.
  */
-export function createLog(settings: LogSettings, { sink, clock, secrets }: LogParts): Log {
-  const redactor = createRedactor({ secrets, prompts: settings.prompts })
+export function createLog(settings: LogSettings, { sink, clock, secrets }: LogParts): ProcessLog {
+  const known = new Set(secrets)
+  let redactor = createRedactor({ secrets, prompts: settings.prompts })
   const format = formatterFor(settings.format, sink.terminal)
   const least = ranks[settings.level]
   let lost = 0
@@ -75,7 +82,16 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
     (message: string, fields: LogFields = {}): void => {
       if (ranks[level] >= least) emit(level, message, fields)
     }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    hide(more) {
+      for (const secret of more) known.add(secret)
+      redactor = createRedactor({ secrets: [...known], prompts: settings.prompts })
+    },
+  }
 }
 
 /** How long lines are gathered, milliseconds, and the most of them. */

@@ -7,7 +7,7 @@ import type { Environment } from '../config/read/environment.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { Log } from '../observe/log.ts'
+import type { Log, ProcessLog } from '../observe/log.ts'
 import { openStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
@@ -22,15 +22,18 @@ import { announceServer, withdrawServer } from './running-server.ts'
 
 interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
+  /** Reads the configuration again. Throws GatewayError with its faults; then the one in force stays. */
+  reloadConfig(): void
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
   stop(): Promise<void>
 }
 
-/** Opens the store, serves, and resolves with the facts for the banner. `settings`: for display; `env`: for workers. */
+/** Opens the store, serves, and resolves with the facts for the banner. `settings`: for
+ * display; `source`: to read them again; `env`: for workers. */
 export async function startGateway(
   config: Config,
-  log: Log,
-  settings: LedgerProcess['settings'],
+  log: ProcessLog,
+  { settings, source }: Pick<LedgerProcess, 'settings' | 'source'>,
   env: Environment = {},
 ): Promise<RunningGateway> {
   const count = workerCount(config)
@@ -73,6 +76,7 @@ export async function startGateway(
     // Workers handle CORS themselves.
     config: workers ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
     settings,
+    source,
     store,
     live,
     log,
@@ -115,9 +119,9 @@ export async function startGateway(
     )
     // Clients that have waited for the port are answered before other servers are asked.
     await new Promise((resolve) => setImmediate(resolve))
-    const discovery = new Discovery(config, port)
+    const discovery = new Discovery(() => live.config, port)
     const servers = await discovery.scan()
-    if (servers.length > 0) Object.assign(live, liveOf(config, servers, live.file))
+    if (servers.length > 0) Object.assign(live, liveOf(live.config, servers, live.file))
     workers?.setLocalServers(servers)
     const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) => {
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
@@ -149,6 +153,7 @@ export async function startGateway(
     announce(config, log, facts.baseUrl)
     return {
       facts,
+      reloadConfig: () => void gateway.reloadConfig(false),
       stop: () => {
         withdraw(config, log)
         watch.stop()

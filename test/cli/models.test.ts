@@ -71,7 +71,7 @@ describe('discovery', () => {
     let answer: () => Response | Promise<Response> = listed
     const server = listening(() => answer())
     const patient = { ...config, local_servers: { ...config.local_servers, timeout_ms: 10_000 } }
-    const discovery = new Discovery(patient, 1, [rowAt(server.port)])
+    const discovery = new Discovery(() => patient, 1, [rowAt(server.port)])
     const found = [
       { id: 'vllm', baseUrl: `http://127.0.0.1:${server.port}/v1`, models: [{ name: 'a', embeds: false }] },
     ]
@@ -87,8 +87,8 @@ describe('discovery', () => {
   test('does not ask the gateway itself, nor anybody when it is told not to', async () => {
     const server = listening(listed)
     const silent = { ...config, local_servers: { ...config.local_servers, discover: false } }
-    expect(await new Discovery(config, server.port!, [rowAt(server.port)]).scan()).toEqual([])
-    expect(await new Discovery(silent, 1, [rowAt(server.port)]).scan()).toEqual([])
+    expect(await new Discovery(() => config, server.port!, [rowAt(server.port)]).scan()).toEqual([])
+    expect(await new Discovery(() => silent, 1, [rowAt(server.port)]).scan()).toEqual([])
     await server.stop(true)
   })
 })

@@ -14,7 +14,7 @@ test('a terminal that is closed does not end the gateway', async () => {
     async () => weir.output(),
     (text) => text.includes('SIGHUP'),
   )
-  expect(noticed).toContain('SIGHUP changes nothing')
+  expect(noticed).toContain('the configuration was read again')
   const answer = await post(weir, { model: 'sim/echo', messages: [{ role: 'user', content: 'Still here?' }] })
   expect(answer).toMatchObject({ status: 200, content: 'Still here?' })
   expect(await weir.stop()).toBe(0)

@@ -25,7 +25,7 @@ const none: RequestLimits = {
 
 function setUp(limits: Partial<RequestLimits>) {
   const clock = stillClock(0)
-  const limiter = new Limiter({ ...none, ...limits }, new InFlight(), clock)
+  const limiter = new Limiter(() => ({ ...none, ...limits }), new InFlight(), clock)
   let requests = 0
   const enter = (who: Caller, stays = false, kind: Kind = 'real') => {
     const id = `req${++requests}`

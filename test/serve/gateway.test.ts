@@ -52,7 +52,7 @@ beforeAll(async () => {
     store,
     live: liveOf(config, []),
     settings: () => ({ file: null, settings: [] }),
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet, hide: quiet },
     clock: () => now,
     owner: 'gateway_test',
     server: () => ({ port: 8787, timeout: (_, seconds) => void idle.push(seconds), requestIP: () => null }),

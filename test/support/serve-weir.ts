@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { runCli } from '../../src/cli/program.ts'
-import { loadConfig, readTextFile, renderFaults, secretsOf, shownSettings } from '../../src/config/config.ts'
+import { loadConfig, readTextFile, renderFaults, rereadConfig, secretsOf } from '../../src/config/config.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { startGateway } from '../../src/serve/start.ts'
 import type { CommandResult, ServedWeir, WeirOptions } from './run-weir.ts'
@@ -20,12 +20,12 @@ export async function serveWeir({
   mkdirSync(dataDir, { recursive: true })
   const isNew = readdirSync(dataDir).length === 0
   writeFileSync(file, yaml)
-  const loaded = loadConfig({
+  const inputs = {
     flags: { config: file, data_dir: dataDir, 'server.host': '127.0.0.1', 'server.port': '0' },
     env,
     cwd: home.path,
-    readFile: readTextFile,
-  })
+  }
+  const loaded = loadConfig({ ...inputs, readFile: readTextFile })
   if (loaded.kind === 'faulty') throw new Error(`bad configuration:\n${renderFaults(loaded.faults)}`)
   const { config } = loaded
   let printed = ''
@@ -34,7 +34,7 @@ export async function serveWeir({
     clock: Date.now,
     secrets: secretsOf(config),
   })
-  const gateway = await startGateway(config, log, () => ({ file, settings: shownSettings(loaded) }))
+  const gateway = await startGateway(config, log, rereadConfig(loaded, inputs))
   const { baseUrl, owner } = gateway.facts
   const stop = async () => {
     await gateway.stop()

@@ -33,7 +33,7 @@ export async function listModels(context: Context, invocation: Invocation): Prom
       url === undefined || isUsersChoice(context, ['providers', id, 'base_url'], url),
   )
   const chosen = { ...config, providers: Object.fromEntries(asked) }
-  const live = liveOf(config, await new Discovery(chosen, config.server.port).scan())
+  const live = liveOf(config, await new Discovery(() => chosen, config.server.port).scan())
   const { catalog, providers } = live
   const able = answering(live)
   const isOurs = [...able].some((id) => providers.get(id)?.transport === 'http')

@@ -1,12 +1,20 @@
 // `weir serve`: configuration, log, gateway, banner, shutdown.
 
 import { reasonOf } from '../../config/config.ts'
-import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
+import { createLog, type Log, type ProcessLog, standardErrorSink } from '../../observe/log.ts'
 import { baseUrlOf, renderBanner, startFactsJson } from '../../serve/banner.ts'
 import { endSoon, outliveRejections } from '../../serve/listen.ts'
 import { runningServer } from '../../serve/running-server.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import { CommandFailure, type Context, contextFor, type Invocation, type Io, print } from '../context.ts'
+import {
+  CommandFailure,
+  configFlags,
+  type Context,
+  contextFor,
+  type Invocation,
+  type Io,
+  print,
+} from '../context.ts'
 import { isOnThisMachine } from '../gateway-address.ts'
 
 /** Runs the gateway until a signal stops it. */
@@ -15,13 +23,15 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const log = await logOf(context)
   outliveRejections(log)
   // A closed terminal sends SIGHUP, which must not end running calls: only SIGTERM and SIGINT stop the gateway.
-  process.on('SIGHUP', () =>
-    log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
-  )
+  const reload = Promise.withResolvers<() => void>()
+  process.on('SIGHUP', () => void reload.promise.then((act) => act()))
   const { startGateway } = await import('../../serve/start.ts')
-  const { shownSettings } = await import('../../config/config.ts')
-  const { loaded } = context
-  const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
+  const { rereadConfig } = await import('../../config/config.ts')
+  const read = rereadConfig(context.loaded, {
+    flags: configFlags(invocation),
+    env: context.env,
+    cwd: io.cwd,
+  })
   // Before the start: clients are served as soon as the port is there.
   const stopped = stopSignal(log)
   // Its clients do not depend on whoever reads the banner.
@@ -31,7 +41,8 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
       error,
     }),
   )
-  const gateway = await startGateway(context.config, log, settings, context.env)
+  const gateway = await startGateway(context.config, log, read, context.env)
+  reload.resolve(() => reloadOnSignal(gateway, log))
   const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
   await stopped
@@ -40,8 +51,19 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   endSoon()
 }
 
+/** A signal has nobody to tell of a fault but the log. */
+function reloadOnSignal(gateway: { reloadConfig(): void }, log: Log): void {
+  try {
+    gateway.reloadConfig()
+  } catch (error) {
+    log.error('the configuration was not read again; the one in force stays', {
+      reason: error instanceof Error ? error.message : String(error),
+    })
+  }
+}
+
 /** The log of a configuration: on standard error, so that standard output stays free for the banner. */
-async function logOf({ config, io, loaded }: Context): Promise<Log> {
+async function logOf({ config, io, loaded }: Context): Promise<ProcessLog> {
   const { secretsOf } = await import('../../config/config.ts')
   const log = createLog(config.log, {
     sink: standardErrorSink(),

@@ -2,6 +2,8 @@
 
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
+import { z } from 'zod'
+import { issueManagementKey } from '../../accounts/management-key.ts'
 import {
   loadConfig,
   printedOrigin,
@@ -11,8 +13,10 @@ import {
   shownSettings,
 } from '../../config/config.ts'
 import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { runningServer } from '../../serve/running-server.ts'
 import { unsoldModels } from '../../serve/start.ts'
 import type { BackupReport } from '../../store/backup.ts'
+import { fetchBounded } from '../../transport/bounded-body.ts'
 import { version as number } from '../../version.ts'
 import {
   CommandFailure,
@@ -24,6 +28,7 @@ import {
   print,
   usageFault,
 } from '../context.ts'
+import { withStore } from '../with-store.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -304,4 +309,65 @@ export async function showConfig(context: Context): Promise<void> {
   const shown = shownSettings(context.loaded)
   const file = context.loaded.file ?? null
   print(context, { json: { file, settings: shown }, text: renderSettings(shown) })
+}
+
+/** How long the key of a command may be used. */
+const keyMs = 60_000
+
+/**
+ * Has the running server read its configuration again. Throws CommandFailure if none runs, and 78 with all faults; then
+ * the configuration in force stays.
+ */
+export async function reloadConfig(context: Context, invocation: Invocation): Promise<void> {
+  const { data_dir } = context.config
+  const url = runningServer(data_dir)
+  if (url === undefined)
+    throw new CommandFailure(`no server runs on ${data_dir}: the next start reads the configuration`)
+  const body = JSON.stringify({ dry_run: invocation.flag('dryRun') })
+  const answer = await withOperatorKey(context, async (key) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const address = `${new URL(url).origin}/admin/v1/config/reload`
+    const response = await fetchBounded(address, { method: 'POST', headers, body }, mostAnswerBytes)
+    return { status: response.status, json: reloadAnswer.parse(await response.json()) }
+  })
+  const { error, applied = false, changes = [] } = answer.json
+  if (error !== undefined)
+    throw new CommandFailure(
+      error.message,
+      answer.status === 400 ? exitCodes.badConfiguration : exitCodes.failed,
+    )
+  const lines = changes.map(({ setting, restart }) => `${setting}${restart ? '  (at the next start)' : ''}`)
+  const head = changes.length === 0 ? 'nothing has changed' : applied ? 'in force now:' : 'would change:'
+  print(context, { json: { applied, changes }, text: [head, ...lines].join('\n') })
+}
+
+/** Of an answer that names every setting. */
+const mostAnswerBytes = 16 * 1024 * 1024
+
+const reloadAnswer = z.object({
+  applied: z.boolean().optional(),
+  changes: z.array(z.object({ setting: z.string(), to: z.unknown(), restart: z.boolean() })).optional(),
+  error: z.object({ message: z.string() }).optional(),
+})
+
+/** Runs `work` with a management key of an operator's account that works for a minute, and is revoked afterwards. */
+function withOperatorKey<Result>(context: Context, work: (key: string) => Promise<Result>): Promise<Result> {
+  return withStore(context, async (store) => {
+    const operator = (await store.accounts.listAccounts()).find(({ role }) => role === 'operator')
+    if (operator === undefined)
+      throw new CommandFailure('no account is an operator (weir accounts invite --operator)')
+    const now = context.io.clock()
+    const wanted = {
+      account: operator.id,
+      name: 'weir config reload',
+      expiresAt: now + keyMs,
+      networks: null,
+    }
+    const { key, text } = await issueManagementKey(store.managementKeys, wanted, now)
+    try {
+      return await work(text)
+    } finally {
+      await store.managementKeys.revoke(key.id, context.io.clock())
+    }
+  })
 }

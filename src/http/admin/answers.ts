@@ -99,6 +99,19 @@ const settings = z.strictObject({
 })
 export type ConfigurationView = Wire<typeof settings>
 
+const configReload = z.strictObject({
+  applied: z.boolean().describe('False if nothing changed, or it was only asked what would.'),
+  changes: z.array(
+    z.strictObject({
+      setting: z.string().describe('Its path, such as providers.openai.base_url.'),
+      to: z
+        .unknown()
+        .describe('The new value, secrets masked; null where it is shown only as a whole, or gone.'),
+      restart: z.boolean().describe('It takes effect at the next start only.'),
+    }),
+  ),
+})
+
 const act = z.strictObject({
   id: z.int(),
   at: time,
@@ -151,6 +164,7 @@ export const adminAnswers: Answers = {
   'GET providers': z.strictObject(providersSchema.shape),
   'GET catalog': catalog,
   'GET settings': settings,
+  'POST config/reload': configReload,
   'GET acts': pageOf(act),
   'POST audit': data(audit),
   'GET accounts': pageOf(account),

@@ -187,14 +187,18 @@ export async function catalogFileState({ data_dir, models }: Config): Promise<Ca
  * the operator configured as free.
  */
 export class Discovery {
-  readonly #config: Config
+  readonly #config: () => Pick<Config, 'providers' | 'local_servers'>
   readonly #ownPort: number
   readonly #registry: readonly Provider[]
   readonly #known: KnownFacts = new Map()
   #last: ReadonlyMap<string, LocalServer> = new Map()
 
-  /** `ownPort`: where this gateway listens, which is not asked for models. */
-  constructor(config: Config, ownPort: number, registry: readonly Provider[] = rows) {
+  /** `config` gives the settings in force; `ownPort`: where this gateway listens, which is not asked for models. */
+  constructor(
+    config: () => Pick<Config, 'providers' | 'local_servers'>,
+    ownPort: number,
+    registry: readonly Provider[] = rows,
+  ) {
     this.#config = config
     this.#ownPort = ownPort
     this.#registry = registry
@@ -205,11 +209,11 @@ export class Discovery {
     const asked = [...this.#unnamedProviders(), ...this.#namedProviders()].map(
       async (provider): Promise<LocalServer[]> => {
         const { id, baseUrl } = provider
-        const listed = await modelsOf(provider, this.#config.local_servers.timeout_ms, this.#known)
+        const listed = await modelsOf(provider, this.#config().local_servers.timeout_ms, this.#known)
         if (listed.kind === 'models') return [{ id, baseUrl, models: listed.models }]
         const before = this.#last.get(id)
         if (listed.kind === 'busy' && before) return [before]
-        return this.#config.providers[id] === undefined ? [] : [{ id, baseUrl, models: [] }]
+        return this.#config().providers[id] === undefined ? [] : [{ id, baseUrl, models: [] }]
       },
     )
     const servers = (await Promise.all(asked)).flat()
@@ -218,7 +222,7 @@ export class Discovery {
   }
 
   #unnamedProviders(): readonly Provider[] {
-    const { local_servers, providers } = this.#config
+    const { local_servers, providers } = this.#config()
     if (!local_servers.discover) return []
     return this.#registry
       .filter(({ local, transport, baseUrl }) => local && transport === 'http' && baseUrl !== '')
@@ -227,9 +231,9 @@ export class Discovery {
   }
 
   #namedProviders(): readonly ConfiguredProvider[] {
-    const configured = configureProviders(this.#registry, this.#config.providers, new Set())
+    const configured = configureProviders(this.#registry, this.#config().providers, new Set())
     return [...configured.values()].filter(({ id, transport, local }) => {
-      const settings = this.#config.providers[id]
+      const settings = this.#config().providers[id]
       return settings !== undefined && transport === 'http' && (settings.price === 'free' || local)
     })
   }
@@ -256,7 +260,7 @@ export function watchServers(
     const servers = await discovery.scan()
     if (stopped) return
     if (!Bun.deepEquals(servers, live.servers)) {
-      Object.assign(live, liveOf(config, servers, live.file))
+      Object.assign(live, liveOf(live.config, servers, live.file))
       for (const server of servers) {
         const known = before.get(server.id)
         if (!known?.models.length && server.models.length > 0) onChange('found', server)
@@ -284,6 +288,8 @@ export function watchServers(
 // What can be called now: the configuration, and the models of local servers as they come and go.
 
 export interface Live {
+  /** The configuration in force. */
+  config: Config
   catalog: Catalog
   providers: ReadonlyMap<string, ConfiguredProvider>
   /** Local servers that were found or configured; without models if they do not answer. */
@@ -304,6 +310,7 @@ export function liveOf(
   const today = new Date().toISOString().slice(0, 10)
   const discovered = servers.flatMap(({ id, models }) => localModels(id, models, today))
   return {
+    config,
     catalog: catalogInUse(config, Date.now, discovered, file),
     providers: configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id))),
     servers,
@@ -332,5 +339,15 @@ export function liveCatalog(live: Live): Catalog {
     routesTo: (id) => live.catalog.routesTo(id),
     list: (filter) => live.catalog.list(filter),
     count: (servedBy) => live.catalog.count(servedBy),
+  }
+}
+
+/** What is made of the configuration in force: anew when another is. */
+export function perConfig<Made>(live: Pick<Live, 'config'>, make: (config: Config) => Made): () => Made {
+  let of = live.config
+  let made = make(of)
+  return () => {
+    if (of !== live.config) made = make((of = live.config))
+    return made
   }
 }

@@ -10,13 +10,14 @@ import { RunningCalls } from '../../http/mcp/running-calls.ts'
 import { createRoutes } from '../../http/routes.ts'
 import { CallMetrics } from '../../observe/call-log.ts'
 import { auditing } from '../../store/beside.ts'
-import { catalogFileState } from './catalog.ts'
+import { catalogFileState, perConfig } from './catalog.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { LedgerProcess } from './process.ts'
 import { identityParts } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
+import { reloadConfig } from './reload.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
 /** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
@@ -34,6 +35,7 @@ export interface Gateway extends GatewayCore {
   readonly publicUrl: () => string
   /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
+  readonly reloadConfig: HttpParts['reloadConfig']
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
   /** The parts that workers use through this process. */
@@ -53,7 +55,7 @@ export interface Shared {
 
 /** Puts a gateway together. */
 export function createGateway(parts: LedgerProcess): Gateway {
-  const { config, store, log, clock } = parts
+  const { config, store, log, clock, live } = parts
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
   const metrics = new CallMetrics(formatUsd)
@@ -65,7 +67,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
   })
   const shared: Shared = {
     probes,
-    limiter: new Limiter(requestLimits(config), inFlight, clock),
+    limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock),
     ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
     mcp,
@@ -100,6 +102,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     fetch: crossOrigin(config.server.cors_origins, fetch),
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
+    reloadConfig: http.reloadConfig,
     inFlight,
     payments: sweepable(http),
     shared,
@@ -139,16 +142,18 @@ function endedCalls(
 }
 
 /** What the routes read, in addition to what serving needs. */
-function recordParts({ config, store, settings, workers, clock }: LedgerProcess, { parts }: Serving) {
-  const { inFlight, health } = parts.chat
+function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
+  const { live, store, settings, workers, clock } = source
+  const { inFlight, health } = chat
   return {
     accounts: store.accounts,
     ledger: store.ledger,
     responses: store.responses,
     eraseContents: (account: string) => store.deletedContents.erase(account, clock()),
     conversations: store.conversations,
-    catalogFile: () => catalogFileState(config),
+    catalogFile: () => catalogFileState(live.config),
     settings,
+    reloadConfig: (dryRun: boolean) => reloadConfig(source, dryRun),
     requests: store.requests,
     usage: store.usage,
     statements: store.statements,

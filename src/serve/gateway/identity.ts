@@ -14,12 +14,14 @@ import { FreeCredit } from '../../http/intake/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/caller.ts'
 import type { IdentityServices } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
+import { perConfig } from './catalog.ts'
 import type { LedgerProcess } from './process.ts'
 
 /** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
 const mostIssuerBytes = 4 * 1024 * 1024
 
-export function identityParts({ config, store, log, clock, server }: LedgerProcess): IdentityServices {
+export function identityParts(parts: LedgerProcess): IdentityServices {
+  const { config, live, store, log, clock, server } = parts
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()
@@ -38,13 +40,17 @@ export function identityParts({ config, store, log, clock, server }: LedgerProce
     new Welcomes(store.identities, store.ledger, cap, ledgerTime),
     unverified === 'allow',
   )
-  const { smtp_url: url, from, timeout_ms: timeoutMs } = config.mail
+  const mailer = perConfig(live, ({ mail: { smtp_url: url, from, timeout_ms: timeoutMs } }) =>
+    url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs }),
+  )
   const identities = new Identities({
     accounts: store.accounts,
     identities: store.identities,
     passwords: new Passwords(),
     attempts: new SignInLimits(attemptLimits(config), clock),
-    mailer: url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs }),
+    get mailer() {
+      return mailer()
+    },
     signUp,
     sessionIdleMs: config.accounts.session_idle_ms,
     now: clock,

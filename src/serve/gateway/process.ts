@@ -1,8 +1,8 @@
 // The processes of a gateway, and what each of them has.
 
-import type { Config } from '../../config/config.ts'
+import type { Config, RereadConfig } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
-import type { Log } from '../../observe/log.ts'
+import type { Log, ProcessLog } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { Live } from './catalog.ts'
 
@@ -21,9 +21,12 @@ export interface GatewayProcess {
 
 /** The process that keeps the ledger, and the only one of a gateway without workers. */
 export interface LedgerProcess extends GatewayProcess {
+  readonly log: ProcessLog
   readonly store: Store
   /** The configuration for display: with origins, secrets masked. */
   readonly settings: HttpParts['settings']
+  /** What the configuration says now; undefined where it is not read again. */
+  readonly source?: RereadConfig['source'] | undefined
   /** What the processes beside this one see; undefined where there are none. */
   readonly workers?: WorkerViews | undefined
 }

@@ -40,7 +40,7 @@ import { baseUrlOf } from '../banner.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from './process.ts'
 import { siteOf } from './identity.ts'
-import { answering, liveCatalog } from './catalog.ts'
+import { answering, liveCatalog, perConfig } from './catalog.ts'
 import { toolSourcesOf } from './tools.ts'
 
 /** What calls need of what is kept: the store of this process, or another's across a socket. */
@@ -109,6 +109,16 @@ export function servingOf(source: ServingSource): Serving {
   const counter = new TokenCounter()
   const memory = new Memory()
   const catalog = liveCatalog(live)
+  const ofConfig = perConfig(live, (now) => ({
+    limits: limitsOf(now),
+    toolSources: toolSourcesOf(now, { open: source.mcp }, clock, log),
+  }))
+  const secrets = new Set<string>()
+  const redact = perConfig(live, (now) => {
+    // Calls in flight may still be refused in words that quote a key of before.
+    for (const secret of secretsOf(now)) secrets.add(secret)
+    return secretFilter([...secrets])
+  })
   const publicUrl = () => publicUrlOf(config, source.server()?.port ?? config.server.port)
   const calls = new CallLog({
     log,
@@ -145,11 +155,15 @@ export function servingOf(source: ServingSource): Serving {
       memory,
       counter,
       buffered: new Buffered(config.stream.total_buffer_bytes),
-      limits: limitsOf(config),
-      toolSources: toolSourcesOf(config, { open: source.mcp }, clock, log),
+      get limits() {
+        return ofConfig().limits
+      },
+      get toolSources() {
+        return ofConfig().toolSources
+      },
       owner,
       now: clock,
-      redact: secretFilter(secretsOf(config)),
+      redact: (text) => redact()(text),
       media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
       inFlight,
       health: new Health(steadyClock(clock), source.probes),

@@ -19,7 +19,7 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
     throw new Error('not part of this test')
   }
   return {
-    limiter: new Limiter(limits, inFlight, clock),
+    limiter: new Limiter(() => limits, inFlight, clock),
     probes: new Probes(clock),
     ended: { append: unused, appendRefused: unused, appendTurnedAway: unused },
     freeCredit: { ensure: unused },

@@ -118,7 +118,7 @@ export interface RequestLimiter {
 }
 
 export class Limiter implements RequestLimiter {
-  readonly #limits: RequestLimits
+  readonly #now: () => RequestLimits
   readonly #inFlight: InFlight
   readonly #keyRequests: Rates
   readonly #keyTokens: Rates
@@ -126,13 +126,17 @@ export class Limiter implements RequestLimiter {
   /** The rotation line of keys, by id. */
   readonly #lines = new LRUCache<string, string>(atMost(manyBuckets))
 
-  /** `clock` gives milliseconds. */
-  constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {
-    this.#limits = limits
+  /** `limits` gives those in force, `clock` milliseconds. */
+  constructor(limits: () => RequestLimits, inFlight: InFlight, clock: () => number) {
+    this.#now = limits
     this.#inFlight = inFlight
     this.#keyRequests = new Rates(clock)
     this.#keyTokens = new Rates(clock)
     this.#accountRequests = new Rates(clock)
+  }
+
+  get #limits(): RequestLimits {
+    return this.#now()
   }
 
   enter(caller: LimitedCaller, requestId: string, kind: Kind): void {
