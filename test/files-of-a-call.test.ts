@@ -6,8 +6,11 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { tempDir } from './support/tmp.ts'
 
-/** What was counted last. A timer of the gateway's own that comes due meanwhile adds a file or two. */
-const most = { whole: 83, stream: 92, message: 33 }
+/**
+ * What was counted last. A timer of the gateway's own that comes due meanwhile adds a file or two. The scanner of JSON is a
+ * file beside its parser, which is long enough; a payment may be noticed by the calls of its account before the end.
+ */
+const most = { whole: 84, stream: 93, message: 34 }
 const byTimers = 2
 
 const root = resolve(import.meta.dir, '..')
