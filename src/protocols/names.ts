@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../conversation/event.ts'
-import type { ChatRequest } from '../conversation/request.ts'
-import type { StreamParser, Target } from './protocol.ts'
+import type { ChatRequest, Message, ToolChoice } from '../conversation/request.ts'
+import type { Outbound, ProtocolId, StreamParser, Target } from './protocol.ts'
 
 export class FreeNames {
   /** Where the search ended, by stem. */
@@ -64,7 +64,8 @@ export function mintedId(seed: string, ...place: readonly number[]): string {
   return `call_${digest.slice(0, 24)}`
 }
 
-// Tools by names that a protocol accepts, for those of clients that it would refuse, there and back.
+// What providers take as names of tools and ids of calls. What clients wrote otherwise is changed on the way out, the
+// same in every turn, and undone on the way back.
 
 export interface NameRule {
   /** The most characters of a name. */
@@ -73,68 +74,199 @@ export interface NameRule {
   readonly forbidden: RegExp
   /** Matches a name that begins as it may. */
   readonly opening: RegExp
+  /** A name has exactly `longest` characters. */
+  readonly exact?: true
+}
+
+export interface WireLimits {
+  readonly tools: NameRule
+  readonly calls: NameRule
+}
+
+const anything: NameRule = { longest: Number.POSITIVE_INFINITY, forbidden: /(?!)/g, opening: /^/ }
+
+function wordsOf(longest: number): NameRule {
+  return { longest, forbidden: /[^a-zA-Z0-9_-]/g, opening: /^./ }
+}
+
+/** Call ids of Mistral, which answers anything else with code 3280. */
+export const nineLetters: NameRule = { longest: 9, forbidden: /[^a-zA-Z0-9]/g, opening: /^./, exact: true }
+
+/**
+ * By the protocol a provider speaks; from its own messages, where its documentation says nothing. Servers that speak
+ * OpenAI's chat completions have the limits of OpenAI or wider ones.
+ */
+const wireLimits: Readonly<Record<ProtocolId, WireLimits>> = {
+  'openai-chat': { tools: wordsOf(64), calls: { ...anything, longest: 40 } },
+  'openai-responses': { tools: wordsOf(64), calls: { ...anything, longest: 64 } },
+  // 128 at Anthropic itself by now, 64 at the clouds that host Claude.
+  'anthropic-messages': { tools: wordsOf(64), calls: { ...wordsOf(64), longest: Number.POSITIVE_INFINITY } },
+  // "Must start with a letter or an underscore", says the API. It matches results by name; ids of its own are long.
+  gemini: {
+    tools: { longest: 64, forbidden: /[^a-zA-Z0-9_.:-]/g, opening: /^[a-zA-Z_]/ },
+    calls: anything,
+  },
+  'bedrock-converse': { tools: wordsOf(64), calls: wordsOf(64) },
+  // "Only the characters a-z, A-Z, 0-9, _", and no digit first.
+  cohere: { tools: { longest: 64, forbidden: /[^a-zA-Z0-9_]/g, opening: /^[a-zA-Z_]/ }, calls: anything },
+  ollama: { tools: anything, calls: anything },
 }
 
 /**
- * Gives every thing of a kind a wire name of its own: the one it has, where that is allowed, else one made from it.
- * Equal names stay equal, so definitions, history and choice agree.
+ * Gives every name a wire name of its own: the one it has, where that is allowed, else one made from it. It depends on
+ * the name alone, so that the next turn, with other tools beside it, writes the same.
  */
-export class WireNames {
+class WireNames {
   readonly #rule: NameRule
   readonly #wire = new Map<string, string>()
-  readonly #taken = new Set<string>()
-  readonly #names = new FreeNames()
+  readonly #client = new Map<string, string>()
 
   /** `known` are all names there will be. */
-  constructor(rule: NameRule, known: Iterable<string>) {
+  constructor(rule: NameRule, known: ReadonlySet<string>) {
     this.#rule = rule
-    // Names that need no change come first: none of them may be taken by a changed one.
-    const all = [...new Set(known)]
-    for (const name of all.filter((each) => this.#fits(each))) this.#give(name, name)
-    for (const name of all.filter((each) => !this.#fits(each))) this.#give(name, this.#mint(name))
+    for (const name of known) if (!fits(name, rule)) this.#give(name, known)
+  }
+
+  /** Whether no name had to be changed. */
+  get unchanged(): boolean {
+    return this.#wire.size === 0
   }
 
   of(name: string): string {
     return this.#wire.get(name) ?? name
   }
 
+  /** The client's own for a wire name. */
+  clientNameOf(wire: string): string {
+    return this.#client.get(wire) ?? wire
+  }
+
   /** From wire names to the client's, where they differ. */
   clientNames(): Record<string, string> {
-    const changed = [...this.#wire].filter(([name, wire]) => name !== wire)
-    return Object.fromEntries(changed.map(([name, wire]) => [wire, name]))
+    return Object.fromEntries(this.#client)
   }
 
-  #fits(name: string): boolean {
-    const { longest, forbidden, opening } = this.#rule
-    return name.length <= longest && name.search(forbidden) < 0 && opening.test(name)
-  }
-
-  #give(name: string, wire: string): void {
+  #give(name: string, known: ReadonlySet<string>): void {
+    let wire: string
+    let salt = 0
+    do wire = madeOf(name, this.#rule, salt++)
+    while (known.has(wire) || this.#client.has(wire))
     this.#wire.set(name, wire)
-    this.#taken.add(wire)
-  }
-
-  #mint(name: string): string {
-    const { longest, forbidden, opening } = this.#rule
-    const allowed = name.replace(forbidden, '_')
-    const stem = opening.test(allowed) ? allowed : `_${allowed}`
-    return freeName(this.#names, stem, longest, (wire) => this.#taken.has(wire))
+    this.#client.set(wire, name)
   }
 }
 
-/** The names of all tools that a request declares, or that its history calls. */
-export function toolNamesOf({ tools, messages }: ChatRequest, rule: NameRule): WireNames {
-  const called = messages.flatMap((message) =>
-    message.role === 'assistant' ? message.toolCalls.map((call) => call.name) : [],
-  )
-  return new WireNames(rule, [...tools.map((tool) => tool.name), ...called])
+function fits(name: string, { longest, forbidden, opening, exact }: NameRule): boolean {
+  if (name.length > longest || (exact === true && name.length !== longest)) return false
+  return name.search(forbidden) < 0 && opening.test(name)
+}
+
+const markLength = 8
+
+/** A name that fits: what is readable of it, and a mark that tells it from others that read alike. */
+function madeOf(name: string, { longest, forbidden, opening, exact }: NameRule, salt: number): string {
+  const digest = createHash('sha256')
+    .update(salt === 0 ? name : `${salt}/${name}`)
+    .digest('hex')
+  if (exact === true) return digest.slice(0, longest)
+  const allowed = name.replace(forbidden, '_')
+  const stem = opening.test(allowed) ? allowed : `_${allowed}`
+  return `${stem.slice(0, longest - markLength - 1)}_${digest.slice(0, markLength)}`
+}
+
+/** A request within the limits of a provider. */
+interface LimitedRequest {
+  readonly request: ChatRequest
+  readonly tools: WireNames
+  readonly calls: WireNames
+}
+
+/** Undefined where everything is within them, as mostly. */
+function limitedRequest(request: ChatRequest, limits: WireLimits): LimitedRequest | undefined {
+  const names = new Set(request.tools.map(({ name }) => name))
+  const ids = new Set<string>()
+  for (const message of request.messages) {
+    if (message.role === 'tool') ids.add(message.toolCallId)
+    if (message.role !== 'assistant') continue
+    for (const { id, name } of message.toolCalls) {
+      names.add(name)
+      ids.add(id)
+    }
+  }
+  const tools = new WireNames(limits.tools, names)
+  const calls = new WireNames(limits.calls, ids)
+  if (tools.unchanged && calls.unchanged) return undefined
+  const limited = {
+    ...request,
+    tools: request.tools.map((tool) => ({ ...tool, name: tools.of(tool.name) })),
+    toolChoice: limitedChoice(request.toolChoice, tools),
+    messages: request.messages.map((message) => limitedMessage(message, tools, calls)),
+  }
+  return { request: limited, tools, calls }
+}
+
+function limitedMessage(message: Message, tools: WireNames, calls: WireNames): Message {
+  switch (message.role) {
+    case 'tool':
+      return { ...message, toolCallId: calls.of(message.toolCallId) }
+    case 'assistant': {
+      const named = message.toolCalls.map((call) => ({
+        ...call,
+        id: calls.of(call.id),
+        name: tools.of(call.name),
+      }))
+      return { ...message, toolCalls: named }
+    }
+    default:
+      return message
+  }
+}
+
+function limitedChoice(choice: ToolChoice | undefined, tools: WireNames): ToolChoice | undefined {
+  switch (choice?.kind) {
+    case 'function':
+      return { ...choice, name: tools.of(choice.name) }
+    case 'allowed':
+      return { ...choice, names: choice.names.map((name) => tools.of(name)) }
+    default:
+      return choice
+  }
+}
+
+/**
+ * The protocol with its limits kept: names of tools and ids of calls that its providers would refuse are changed in
+ * what it lowers, and what it reads has the client's own. `limitsFor`: those of one provider, where they differ.
+ */
+export function withinLimits<Quirks>(
+  outbound: Outbound<Quirks>,
+  limitsFor: (target: Target<Quirks>, usual: WireLimits) => WireLimits = (_, usual) => usual,
+): Outbound<Quirks> {
+  return {
+    ...outbound,
+    lower(request, target) {
+      const limited = limitedRequest(request, limitsFor(target, wireLimits[outbound.id]))
+      if (limited === undefined) return outbound.lower(request, target)
+      const { tools, calls } = limited
+      const lowered = outbound.lower(limited.request, {
+        ...target,
+        rememberedSignature: ({ id, name }) =>
+          target.rememberedSignature({ id: calls.clientNameOf(id), name: tools.clientNameOf(name) }),
+      })
+      return tools.unchanged
+        ? lowered
+        : { ...lowered, toolNames: { ...lowered.toolNames, ...tools.clientNames() } }
+    },
+    whole: (body, target) => withClientNames(outbound.whole(body, target), target),
+    parser: (target, choices) => parserWithClientNames(outbound.parser(target, choices), target),
+  }
 }
 
 /** The events with the client's own names of the tools that are called. */
-export function withClientNames(
+function withClientNames(
   events: readonly ChatEvent[],
-  { toolNames = {} }: Pick<Target, 'toolNames'>,
+  { toolNames }: Pick<Target, 'toolNames'>,
 ): readonly ChatEvent[] {
+  if (toolNames === undefined) return events
   return events.map((event) =>
     event.kind === 'tool-call-start' && Object.hasOwn(toolNames, event.name)
       ? { ...event, name: toolNames[event.name]! }
@@ -143,8 +275,8 @@ export function withClientNames(
 }
 
 /** The same parser, whose calls have the client's own names of the tools. */
-export function parserWithClientNames(parser: StreamParser, target: Pick<Target, 'toolNames'>): StreamParser {
-  if (Object.keys(target.toolNames ?? {}).length === 0) return parser
+function parserWithClientNames(parser: StreamParser, target: Pick<Target, 'toolNames'>): StreamParser {
+  if (target.toolNames === undefined) return parser
   return {
     push: (frame) => withClientNames(parser.push(frame), target),
     end: () => withClientNames(parser.end(), target),

@@ -145,7 +145,12 @@ async function translateRequest(
   const lowered = outbound.lower(request, target)
   const { isAdded } = call.request
   const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
-  return writeBody(lowering, lowered, joinWarnings(warnings, lost), mayPass && answersPass(outbound))
+  return writeBody(
+    lowering,
+    lowered,
+    joinWarnings(warnings, lost),
+    mayPass && lowered.toolNames === undefined && answersPass(outbound),
+  )
 }
 
 /** Others would take no output for a mistake of the client's, or for no bound. */

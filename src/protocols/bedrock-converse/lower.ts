@@ -46,7 +46,7 @@ import {
   warnOfForeignReasoning,
   warnOfUnknown,
 } from '../lowering.ts'
-import { FreeNames, type NameRule, toolNamesOf, type WireNames } from '../names.ts'
+import { FreeNames } from '../names.ts'
 import type { Target } from '../protocol.ts'
 
 export interface BedrockQuirks {
@@ -109,9 +109,8 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }
   const family = familyOf(target.model)
-  const names = toolNamesOf(request, toolNameRule)
-  const { system, turns } = conversationOf(request, names, target.model, warn)
-  const tooling = toolingOf(request, turns, names, target.model, family, warn)
+  const { system, turns } = conversationOf(request, target.model, warn)
+  const tooling = toolingOf(request, turns, target.model, family, warn)
   const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)
   const {
     additionalModelRequestFields: given,
@@ -141,7 +140,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const method = request.stream ? 'converse-stream' : 'converse'
   // A colon and the slashes of an ARN must be escaped, or the signature is for another path.
   const path = `/model/${encodeURIComponent(target.model)}/${method}`
-  return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
+  return { path, headers: {}, body, warnings }
 }
 
 /** The client's model-specific fields; those that might lift a limit or cost more are dropped with a warning. */
@@ -277,7 +276,6 @@ function samplingOf(
 // every call.
 
 interface Context {
-  readonly names: WireNames
   readonly documents: DocumentNames
   readonly model: string
   readonly warn: Warn
@@ -287,13 +285,8 @@ interface Context {
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
  * `unsupported_parameter` for parts that Bedrock cannot take.
  */
-function conversationOf(
-  request: ChatRequest,
-  names: WireNames,
-  model: string,
-  warn: Warn,
-): ReturnType<typeof turnsOf> {
-  const context: Context = { names, documents: new DocumentNames(), model, warn }
+function conversationOf(request: ChatRequest, model: string, warn: Warn): ReturnType<typeof turnsOf> {
+  const context: Context = { documents: new DocumentNames(), model, warn }
   const writer: BlockWriter = {
     system: (parts, param) => systemBlocks(parts, param, context),
     user: (said, pending) => userContent(said, pending, context),
@@ -377,7 +370,7 @@ function assistantContent(
   param: string,
   context: Context,
 ): JsonObject[] {
-  const { names, documents, warn } = context
+  const { documents, warn } = context
   const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
   if (media !== undefined) return refusePart(media, `${param}.content`, 'only text in assistant messages')
   const said = [
@@ -386,7 +379,7 @@ function assistantContent(
       {
         toolUse: {
           toolUseId: ids.get(call.id)!,
-          name: names.of(call.name),
+          name: call.name,
           input: argumentsObject(call.arguments, `${param}.tool_calls`, warn),
         },
       },
@@ -538,7 +531,6 @@ interface Tooling {
 function toolingOf(
   request: ChatRequest,
   turns: readonly Turn[],
-  names: WireNames,
   model: string,
   { caches, forces }: Family,
   warn: Warn,
@@ -563,19 +555,16 @@ function toolingOf(
       'The history calls tools, so the provider must be shown them; the model might call one.',
     )
   }
-  const known = new Set(declared.map((tool) => names.of(tool.name)))
+  const known = new Set(declared.map((tool) => tool.name))
   const specs = [
-    ...declared.flatMap((tool) => [
-      specOf(tool, names, model, warn),
-      ...(caches ? cachePoint(tool.cache) : []),
-    ]),
+    ...declared.flatMap((tool) => [specOf(tool, model, warn), ...(caches ? cachePoint(tool.cache) : [])]),
     ...called
       .filter((name) => !known.has(name))
       .map((name) => toolSpec({ name, description: undefined, schema: { type: 'object', properties: {} } })),
     ...(answer === undefined ? [] : [toolSpec(answer)]),
   ]
   if (specs.length === 0) return { config: undefined, output, forced: false }
-  const wanted = choiceOf(offer, declared.length, answer !== undefined, names)
+  const wanted = choiceOf(offer, declared.length, answer !== undefined)
   const choice = forcedChoice(wanted, forces)
   if (wanted !== undefined && choice === undefined) {
     const param = answer === undefined ? 'tool_choice' : 'response_format'
@@ -588,12 +577,12 @@ function toolingOf(
   }
 }
 
-function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn): JsonObject {
+function specOf(tool: FunctionTool, model: string, warn: Warn): JsonObject {
   const { name, description, parameters } = tool
   const schema = isClaude(model)
     ? argumentsSchema(tool, warn)
     : { type: 'object', ...(parameters ?? { properties: {} }) }
-  return toolSpec({ name: names.of(name), description, schema })
+  return toolSpec({ name, description, schema })
 }
 
 function toolSpec({ name, description, schema }: DeclaredTool): JsonObject {
@@ -614,15 +603,10 @@ interface DeclaredTool {
 }
 
 /** undefined lets the model choose, which is Bedrock's default. */
-function choiceOf(
-  { choice, only }: ToolOffer,
-  declared: number,
-  answers: boolean,
-  names: WireNames,
-): JsonObject | undefined {
+function choiceOf({ choice, only }: ToolOffer, declared: number, answers: boolean): JsonObject | undefined {
   if (answers) return declared === 0 || choice === 'none' ? { tool: { name: answerTool } } : { any: {} }
   if (choice !== 'required' || declared === 0) return undefined
-  return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
+  return only === undefined ? { any: {} } : { tool: { name: only } }
 }
 
 /** The choice in the model's terms; undefined if it has none. */
@@ -657,12 +641,10 @@ function structuredFormat(
   }
 }
 
-// Replaces names that Bedrock would refuse.
+// Names of documents that Bedrock would refuse.
 
 /** The longest name or id Bedrock takes. */
 const longestName = 64
-
-const toolNameRule: NameRule = { longest: longestName, forbidden: /[^a-zA-Z0-9_-]/g, opening: /^./ }
 
 /** Names of documents, each of its own: letters, digits, single spaces, hyphens, brackets. */
 class DocumentNames {

@@ -180,7 +180,8 @@ function targetOf(root: JsonObject, pointer: string): Json | undefined {
   return at
 }
 
-// Converts tool argument schemas for Claude and older Geminis: an object at the root, without alternatives.
+// Converts tool argument schemas for providers that take nothing but an object at the root: OpenAI, Claude, older
+// Geminis.
 
 interface RootObject {
   readonly schema: JsonObject
@@ -203,10 +204,13 @@ interface RootWalk {
 /** Accepts any object if the client gave no object schema. Throws GatewayError `invalid_request` for one beyond reason. */
 export function rootObjectOf(parameters: JsonObject | undefined): RootObject {
   if (parameters === undefined) return { schema: { type: 'object', properties: {} }, merged: false }
-  const { anyOf, oneOf, allOf } = parameters
+  const { anyOf, oneOf, allOf, $ref: pointer, ...own } = parameters
   const merged = [anyOf, oneOf, allOf].some(Array.isArray)
   const walk: RootWalk = { root: parameters, work: mostWork, read: new Map() }
-  const schema = merged ? flattenSchema(parameters, walk, maxDepth) : parameters
+  const refers = typeof pointer === 'string'
+  const parts = [...(Array.isArray(allOf) ? allOf : []), ...(refers ? [{ $ref: pointer }] : [])]
+  const lists = { ...(anyOf && { anyOf }), ...(oneOf && { oneOf }), allOf: parts }
+  const schema = merged || refers ? flattenSchema({ ...own, ...lists }, walk, maxDepth) : parameters
   return { schema: { ...schema, type: 'object' }, merged }
 }
 

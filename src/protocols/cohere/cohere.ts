@@ -45,6 +45,7 @@ import {
   withoutUndefined,
 } from '../lowering.ts'
 import { callIdOf, mintedId } from '../names.ts'
+import { withinLimits } from '../names.ts'
 import type { Outbound, Target } from '../protocol.ts'
 
 /** How a host of this protocol differs from Cohere's own. */
@@ -754,7 +755,7 @@ function readEmbeddings(body: unknown): EmbeddingAnswer {
   return { kind: 'vectors', vectors, usage, id: nonEmpty(body['id']) }
 }
 
-export const outbound: Outbound<CohereQuirks> = {
+export const outbound: Outbound<CohereQuirks> = withinLimits<CohereQuirks>({
   id: 'cohere',
   framing: 'sse',
   auth: { kind: 'bearer' },
@@ -767,4 +768,4 @@ export const outbound: Outbound<CohereQuirks> = {
   fault: faultOf,
   ignores: () => [],
   embeddings,
-}
+})

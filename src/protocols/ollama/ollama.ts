@@ -30,6 +30,7 @@ import {
   warnOfUnknown,
   withoutUndefined,
 } from '../lowering.ts'
+import { withinLimits } from '../names.ts'
 import { embeddings } from '../openai/embeddings.ts'
 import type { Outbound, StreamParser, Target } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
@@ -467,7 +468,7 @@ function messageIn(body: unknown): string | undefined {
 
 // The protocol.
 
-export const outbound: Outbound<OllamaQuirks> = {
+export const outbound: Outbound<OllamaQuirks> = withinLimits<OllamaQuirks>({
   id: 'ollama',
   framing: 'ndjson',
   auth: { kind: 'bearer' },
@@ -481,4 +482,4 @@ export const outbound: Outbound<OllamaQuirks> = {
   ignores: () => [],
   // Ollama servers also serve OpenAI's embeddings, at that path.
   embeddings,
-}
+})

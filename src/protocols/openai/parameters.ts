@@ -11,7 +11,8 @@ import type {
   Sampling,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { asksNothing, joinWarnings, noWarnings, type Warning } from '../lowering.ts'
+import { rootObjectOf } from '../claude/tool-schemas.ts'
+import { asksNothing, joinWarnings, noWarnings, type Warning, withoutUndefined } from '../lowering.ts'
 import type { Target } from '../protocol.ts'
 
 // Where a ChatRequest holds the parameters that a provider may not know, by their names in chat completions. They are
@@ -280,20 +281,68 @@ function functionsNamed(tools: readonly FunctionTool[], names: readonly string[]
   return tools.filter((tool) => names.includes(tool.name))
 }
 
+/** Keywords that OpenAI refuses at the root of a tool's schema, which must be a plain object. */
+const refusedAtRoot = ['anyOf', 'oneOf', 'allOf', '$ref', 'not', 'enum'] as const
+
+/**
+ * The request with an object at the root of each tool's schema. What one object cannot say of alternatives, the description
+ * does; a function that was to be strict is not, since the model cannot be held to it.
+ */
+export function withRootObjects(request: ChatRequest): {
+  readonly request: ChatRequest
+  readonly warnings: readonly Warning[]
+} {
+  const { tools } = request
+  if (!tools.some(hasRefusedRoot)) return { request, warnings: noWarnings }
+  const strict = tools.filter((tool) => hasRefusedRoot(tool) && tool.strict === true && isCut(tool))
+  return {
+    request: { ...request, tools: tools.map((tool) => (hasRefusedRoot(tool) ? withRootObject(tool) : tool)) },
+    warnings: strict.map(({ name }) => ({
+      param: 'tools',
+      message: `The schema of ${name} has alternatives at its root, to which the model cannot be held: it is not strict.`,
+    })),
+  }
+}
+
+function hasRefusedRoot({ parameters }: FunctionTool): boolean {
+  return parameters !== undefined && refusedAtRoot.some((keyword) => keyword in parameters)
+}
+
+/** Whether its schema says more than one object can. */
+function isCut({ parameters = {} }: FunctionTool): boolean {
+  return ['anyOf', 'oneOf', 'not', 'enum'].some((keyword) => keyword in parameters)
+}
+
+function withRootObject(tool: FunctionTool): FunctionTool {
+  const { not, enum: values, ...schema } = rootObjectOf(tool.parameters).schema
+  const { anyOf, oneOf } = tool.parameters!
+  const cut = withoutUndefined({ anyOf, oneOf, not, enum: values })
+  if (!isCut(tool)) return { ...tool, parameters: schema }
+  const { strictByDefault: _, ...own } = tool
+  const rule = `The arguments must also match this JSON Schema: ${JSON.stringify(cut)}`
+  const said = tool.description === undefined ? rule : `${tool.description}\n\n${rule}`
+  return {
+    ...own,
+    parameters: schema,
+    // A long one would make more of the prompt than is held for.
+    description: rule.length > longestRule ? tool.description : said,
+    strict: tool.strict === undefined ? undefined : false,
+  }
+}
+
+/** Characters of a schema that a description repeats. */
+const longestRule = 2_000
+
 /** A tool's parameters. Several providers refuse a function without any; an empty object says the same. */
 export function parametersOf({ parameters, strict }: FunctionTool): JsonObject {
   if (parameters !== undefined) return asObject(parameters)
   return { type: 'object', properties: {}, ...(strict === true ? { additionalProperties: false } : {}) }
 }
 
-/** A schema made of others has its type from them. */
-const composing = ['$ref', 'allOf', 'anyOf', 'oneOf']
-
 /** OpenAI refuses a schema without a type, and an object without `properties`; other protocols' clients omit both. */
 function asObject(parameters: JsonObject): JsonObject {
   const { type = 'object', properties } = parameters
   if (type !== 'object' || (properties !== undefined && 'type' in parameters)) return parameters
-  if (composing.some((keyword) => keyword in parameters)) return parameters
   return { ...parameters, type, properties: properties ?? {} }
 }
 

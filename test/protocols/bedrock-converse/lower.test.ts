@@ -312,10 +312,11 @@ describe('tools', () => {
       tools: [tool],
     })
     const [, , turn] = body.messages as { content: JsonObject[] }[]
+    const wireId = (stem: string) => expect.stringMatching(new RegExp(`^${stem}_[0-9a-f]{8}$`)) as unknown
     expect(turn!.content).toMatchObject([
-      { toolResult: { toolUseId: 'b_b', content: [{ text: '(no output)' }] } },
-      { toolResult: { toolUseId: 'functions_a_0', content: [{ text: 'bad' }], status: 'error' } },
-      { toolResult: { toolUseId: 'z'.repeat(64), status: 'error' } },
+      { toolResult: { toolUseId: wireId('b_b'), content: [{ text: '(no output)' }] } },
+      { toolResult: { toolUseId: wireId('functions_a_0'), content: [{ text: 'bad' }], status: 'error' } },
+      { toolResult: { toolUseId: wireId('z{55}'), status: 'error' } },
       { text: 'And?' },
     ])
     expect(warnings).toHaveLength(1)

@@ -144,6 +144,17 @@ describe('turns', () => {
     })
   })
 
+  test.each(['$ref', '$defs', '$schema', 'ref'])(
+    'a result with a member %s is text: Gemini would follow it',
+    (member) => {
+      const json = JSON.stringify({ schema: { items: [{ [member]: '#/a' }] } })
+      const contents = contentsOf([user(textPart('?')), assistant('', call('1', 'f')), result('1', json)])
+      expect(contents.at(-1)!.parts).toEqual([
+        { functionResponse: { id: '1', name: 'f', response: { result: json } } },
+      ])
+    },
+  )
+
   test('two messages of the model are one turn', () => {
     const contents = contentsOf([
       user(textPart('?')),
@@ -347,10 +358,18 @@ describe('tools', () => {
       }
     }
     const declared = body.tools[0].functionDeclarations.map(({ name }) => name)
-    expect(declared).toEqual(['_3d_model', 'get_weather_2', 'get_weather', 'x'.repeat(64), 'a.b:c-d'])
+    expect(declared).toEqual([
+      '_3d_model_5fe9ded7',
+      'get_weather_dce3870e',
+      'get_weather',
+      `${'x'.repeat(55)}_96a61e9b`,
+      'a.b:c-d',
+    ])
     expect(body.contents[1]!.parts.map(({ functionCall }) => functionCall!.name)).toEqual(declared)
     expect(body.contents[2]!.parts.map(({ functionResponse }) => functionResponse!.name)).toEqual(declared)
-    expect(body.toolConfig).toMatchObject({ functionCallingConfig: { allowedFunctionNames: ['_3d_model'] } })
+    expect(body.toolConfig).toMatchObject({
+      functionCallingConfig: { allowedFunctionNames: ['_3d_model_5fe9ded7'] },
+    })
 
     const target = { ...targetOf('gemini-3-flash-preview'), toolNames: lowered.toolNames! }
     const parts = declared.map((name) => ({ functionCall: { name, args: {} } }))

@@ -1,6 +1,7 @@
 // Anthropic's Messages protocol, spoken to a provider.
 
 import { ignoredByClaude } from '../../claude/models.ts'
+import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough.ts'
 import { faultOf, parseWhole, streamParser } from './parse.ts'
@@ -8,7 +9,7 @@ import { lower } from './lower.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 import { ownSearch } from '../../claude/tools.ts'
 
-export const outbound: Outbound<AnthropicQuirks> = {
+export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>({
   id: 'anthropic-messages',
   framing: 'sse',
   framingFor: ({ quirks }) => quirks.framing,
@@ -25,4 +26,4 @@ export const outbound: Outbound<AnthropicQuirks> = {
   ignores: ({ model, reasoning }) => ignoredByClaude(model, reasoning),
   embeddings: undefined,
   passthrough,
-}
+})

@@ -32,7 +32,6 @@ import {
   warnOfName,
   warnOfUnknown,
 } from '../../lowering.ts'
-import { type NameRule, toolNamesOf, type WireNames } from '../../names.ts'
 import type { Target } from '../../protocol.ts'
 import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import {
@@ -45,35 +44,30 @@ import {
 } from '../wire-words.ts'
 import { type GeminiQuirks, type ThinkingLevel, type Traits, traitsFor, traitsOf } from './quirks.ts'
 
-/** "Must start with a letter or an underscore", says the API. */
-const toolNameRule: NameRule = { longest: 64, forbidden: /[^a-zA-Z0-9_.:-]/g, opening: /^[a-zA-Z_]/ }
-
 export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
   const warnings: Warning[] = []
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target
   const warn = warnInto(warnings)
   const request = { ...asked, maxOutputTokens: outputBoundOf(asked, target, warn) }
-  const names = toolNamesOf(request, toolNameRule)
   const { systemInstruction, contents } = turnsOf(withFormatInWords(request, traits), {
     traits,
     quirks,
     rememberedSignature,
-    names,
     warn,
   })
   const config = generationConfigOf(request, traits, target.reasoning, warn)
   const body: JsonObject = {
     contents,
     ...(systemInstruction === undefined ? {} : { systemInstruction }),
-    ...toolsOf(request, names, traits, warn),
+    ...toolsOf(request, traits, warn),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
   warnOfIgnored(request, warn)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   const path = `${quirks.modelsPath}/${model}:${method}`
-  return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
+  return { path, headers: {}, body, warnings }
 }
 
 /** The messages, with the answer format as a last instruction if it cannot be set otherwise. */
@@ -85,7 +79,7 @@ function withFormatInWords(request: ChatRequest, traits: Traits): readonly Messa
 
 // ---- tools --------------------------------------------------------------------------------------------------
 
-function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warn: Warn): JsonObject {
+function toolsOf(request: ChatRequest, traits: Traits, warn: Warn): JsonObject {
   const choice = request.toolChoice
   // Gemini restricts names only if it forces a call; if the model may choose, the others are not declared.
   const declared =
@@ -103,10 +97,10 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warn: W
   }
   const budget = subsetBudget()
   const functionDeclarations = declared.map((tool) => ({
-    name: names.of(tool.name),
+    name: tool.name,
     ...declarationOf(tool, traits, budget, warn),
   }))
-  const mode = callingMode(request, names)
+  const mode = callingMode(request)
   return {
     tools: [{ functionDeclarations }],
     ...(mode === undefined ? {} : { toolConfig: { functionCallingConfig: mode } }),
@@ -128,7 +122,7 @@ function declarationOf(tool: FunctionTool, traits: Traits, budget: SubsetBudget,
   return { ...declaration, parameters: schema }
 }
 
-function callingMode(request: ChatRequest, names: WireNames): JsonObject | undefined {
+function callingMode(request: ChatRequest): JsonObject | undefined {
   const choice = request.toolChoice
   switch (choice?.kind) {
     case undefined:
@@ -139,11 +133,9 @@ function callingMode(request: ChatRequest, names: WireNames): JsonObject | undef
     case 'required':
       return { mode: 'ANY' }
     case 'function':
-      return { mode: 'ANY', allowedFunctionNames: [names.of(choice.name)] }
+      return { mode: 'ANY', allowedFunctionNames: [choice.name] }
     case 'allowed':
-      return choice.mode === 'required'
-        ? { mode: 'ANY', allowedFunctionNames: choice.names.map((name) => names.of(name)) }
-        : undefined
+      return choice.mode === 'required' ? { mode: 'ANY', allowedFunctionNames: [...choice.names] } : undefined
   }
 }
 
@@ -353,7 +345,6 @@ interface TurnContext {
   readonly traits: Traits
   readonly quirks: GeminiQuirks
   readonly rememberedSignature: Target['rememberedSignature']
-  readonly names: WireNames
   readonly warn: Warn
 }
 
@@ -495,7 +486,7 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
     return {
       functionCall: {
         ...idOf(call, context),
-        name: context.names.of(call.name),
+        name: call.name,
         args: argumentsObject(
           call.arguments,
           `${param}.tool_calls[${position}].function.arguments`,
@@ -558,12 +549,18 @@ function resultPart(
   const inside = context.traits.mediaInResults ? media : []
   const functionResponse = {
     ...idOf(call, context),
-    name: context.names.of(call.name),
+    name: call.name,
     response: responseOf(text, result),
     ...(inside.length === 0 ? {} : { parts: inside }),
   }
   return [{ functionResponse }, context.traits.mediaInResults ? [] : media]
 }
+
+/**
+ * A member that Gemini reads as a reference to another part of the message, or as a schema: such a result would fail
+ * this turn and every later one.
+ */
+const readsAsReference = /"(?:\$[^"]*|ref)":/
 
 /** Gemini requires an object: the function's JSON result, otherwise its text under a key for success or failure. */
 function responseOf(text: string, result: ToolMessage | undefined): Json {
@@ -571,7 +568,7 @@ function responseOf(text: string, result: ToolMessage | undefined): Json {
   if (result === undefined) return { error: 'No result was given for this call.' }
   if (result.isError) return { error: text }
   const output = parseToolJson(text)
-  return isObject(output) ? output : { result: text }
+  return isObject(output) && !readsAsReference.test(JSON.stringify(output)) ? output : { result: text }
 }
 
 function orphan(message: ToolMessage, index: number): GatewayError {

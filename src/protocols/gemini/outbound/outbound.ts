@@ -10,7 +10,7 @@ import {
 } from '../../embeddings/embeddings.ts'
 import { isObject } from '../../lenient.ts'
 import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.ts'
-import { parserWithClientNames, withClientNames } from '../../names.ts'
+import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, ownSearch, readsUrl } from './lower.ts'
@@ -64,7 +64,7 @@ function read(body: unknown): EmbeddingAnswer {
 
 // The protocol.
 
-export const outbound: Outbound<GeminiQuirks> = {
+export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   id: 'gemini',
   framing: 'sse',
   auth: { kind: 'header', header: 'x-goog-api-key' },
@@ -73,9 +73,9 @@ export const outbound: Outbound<GeminiQuirks> = {
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
   ownSearch,
-  whole: (body, target) => withClientNames(wholeAnswer(body, traitsFor(target)), target),
-  parser: (target, choices = 1) => parserWithClientNames(parserOf(traitsFor(target), choices), target),
+  whole: (body, target) => wholeAnswer(body, traitsFor(target)),
+  parser: (target, choices = 1) => parserOf(traitsFor(target), choices),
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: () => [],
   embeddings,
-}
+})

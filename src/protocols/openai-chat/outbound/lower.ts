@@ -1,6 +1,5 @@
 // Translates a chat request to chat completions, in the dialect of the provider's row.
 
-import { createHash } from 'node:crypto'
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
@@ -35,12 +34,14 @@ import {
   parametersOf,
   refuseUnsupported,
   shownTools,
+  withRootObjects,
 } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
-export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
+export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
   const { quirks } = target
+  const { request, warnings: loosened } = withRootObjects(asked)
   refuseUnsupported(request, target)
   const sampling = lowerSampling(request, target)
   const reasoning = lowerReasoning(request, target)
@@ -58,15 +59,15 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
   body.stream = request.stream
   // Usage is always requested: without it a stream could only be charged by estimate.
   if (request.stream && quirks.streamOptions) body.stream_options = { include_usage: true }
-  const asked = joinWarnings(
+  const dropped = joinWarnings(
     joinWarnings(sampling.warnings, reasoning.warnings),
-    joinWarnings(format.warnings, rest.warnings),
+    joinWarnings(joinWarnings(format.warnings, rest.warnings), loosened),
   )
   return {
     path: '/chat/completions',
     headers: noHeaders,
     body,
-    warnings: quirks.messageNames ? asked : joinWarnings(asked, lostNames(request.messages)),
+    warnings: quirks.messageNames ? dropped : joinWarnings(dropped, lostNames(request.messages)),
   }
 }
 
@@ -97,7 +98,6 @@ type MessageContext = Pick<
 
 /** All messages, in order. Throws GatewayError `unsupported_parameter` for a part that the provider does not accept. */
 function lowerMessages(messages: readonly Message[], context: MessageContext): JsonObject[] {
-  const ids = toolCallIds(messages, context.quirks)
   const lowered: JsonObject[] = []
   // A tool message only has text; other parts of results follow as a user message.
   let beside: Json[] | undefined
@@ -106,9 +106,9 @@ function lowerMessages(messages: readonly Message[], context: MessageContext): J
       lowered.push({ role: 'user', content: beside })
       beside = undefined
     }
-    if (message.role === 'assistant') lowered.push(lowerAssistant(message, ids, context))
+    if (message.role === 'assistant') lowered.push(lowerAssistant(message, context))
     else if (message.role === 'tool') {
-      lowered.push(lowerToolResult(message, ids))
+      lowered.push(lowerToolResult(message))
       const media = mediaOf(message, context)
       if (media.length > 0) (beside ??= []).push(...media)
     } else {
@@ -122,18 +122,14 @@ function lowerMessages(messages: readonly Message[], context: MessageContext): J
   return context.quirks.alternatingRoles ? alternating(lowered) : lowered
 }
 
-function lowerAssistant(
-  message: AssistantMessage,
-  ids: (id: string) => string,
-  context: MessageContext,
-): JsonObject {
+function lowerAssistant(message: AssistantMessage, context: MessageContext): JsonObject {
   const content = lowerContent(message.content, context)
   const calls = message.toolCalls.map((call): JsonObject => {
     const signature = context.quirks.thoughtSignatures
       ? (call.thoughtSignature ?? context.rememberedSignature(call))
       : undefined
     return {
-      id: ids(call.id),
+      id: call.id,
       type: 'function',
       function: { name: call.name, arguments: call.arguments },
       ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
@@ -176,12 +172,12 @@ function reasoningEcho(
   }
 }
 
-function lowerToolResult(message: ToolMessage, ids: (id: string) => string): JsonObject {
+function lowerToolResult(message: ToolMessage): JsonObject {
   const content = message.content
     .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
     .filter((text) => text !== '')
     .join('\n')
-  return { role: 'tool', tool_call_id: ids(message.toolCallId), content }
+  return { role: 'tool', tool_call_id: message.toolCallId, content }
 }
 
 function mediaOf(message: ToolMessage, context: MessageContext): Json[] {
@@ -310,52 +306,6 @@ function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObje
 }
 
 // ---- dialects ---------------------------------------------------------------------------------------------
-
-const nineLetters = /^[a-zA-Z0-9]{9}$/
-const alphabet = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
-
-/**
- * How tool call ids are written. Where the provider wants nine letters, the others are hashed: cutting them short
- * would make ids collide that differ only at their end. A call and its result get the same id, two calls never.
- */
-function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (id: string) => string {
-  return quirks.toolCallIds === 'any' ? asItIs : nineLetterIds(messages)
-}
-
-function nineLetterIds(messages: readonly Message[]): (id: string) => string {
-  const written = new Map<string, string>()
-  const taken = new Set<string>()
-  const reserve = (id: string, short: string) => {
-    written.set(id, short)
-    taken.add(short)
-  }
-  const all = messages.flatMap((message) =>
-    message.role === 'assistant'
-      ? message.toolCalls.map((call) => call.id)
-      : message.role === 'tool'
-        ? [message.toolCallId]
-        : [],
-  )
-  for (const id of all) if (nineLetters.test(id)) reserve(id, id)
-  for (const id of all) {
-    if (written.has(id)) continue
-    let salt = 0
-    while (taken.has(nineOf(id, salt))) salt += 1
-    reserve(id, nineOf(id, salt))
-  }
-  return (id) => written.get(id) ?? id
-}
-
-function asItIs(id: string): string {
-  return id
-}
-
-function nineOf(id: string, salt: number): string {
-  const digest = createHash('sha256')
-    .update(salt === 0 ? id : `${salt}/${id}`)
-    .digest()
-  return [...digest.subarray(0, 9)].map((byte) => alphabet[byte % alphabet.length]).join('')
-}
 
 /** Merges consecutive turns of a role, and makes later system messages the user's, where roles must alternate. */
 function alternating(messages: readonly JsonObject[]): JsonObject[] {

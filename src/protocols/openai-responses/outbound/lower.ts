@@ -29,7 +29,7 @@ import {
   warnInto,
   warnOfName,
 } from '../../lowering.ts'
-import { FreeNames } from '../../names.ts'
+import { freeName, FreeNames } from '../../names.ts'
 import {
   type LoweredFields,
   lowerReasoning as lowerSharedReasoning,
@@ -39,13 +39,15 @@ import {
   type ParameterTarget,
   refuseUnsupported as refuseShared,
   shownTools,
+  withRootObjects,
 } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
 
-export function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {
-  const { quirks } = asked
-  const target = { ...asked, reasoning: asked.reasoning || quirks.alwaysReasons }
+export function lower(asked: ChatRequest, provider: Target<ResponsesQuirks>): LoweredRequest {
+  const { quirks } = provider
+  const target = { ...provider, reasoning: provider.reasoning || quirks.alwaysReasons }
+  const { request, warnings: loosened } = withRootObjects(asked)
   refuseUnsupported(request, target)
   const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
   const sampling = lowerSampling(request, target)
@@ -75,6 +77,7 @@ export function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): Low
       ...bound.warnings,
       ...reasoning.warnings,
       ...rest.warnings,
+      ...loosened,
     ],
   }
 }
@@ -254,6 +257,8 @@ function lowerOutput(
     .join('\n')
 }
 
+const longestCallId = 64
+
 /**
  * Makes call ids unique within the input: some providers number them anew in each answer (`call_0`), and a result
  * could belong to either of two calls with the same id. A result belongs to the latest call with its id.
@@ -265,7 +270,7 @@ class CallIds {
 
   openCall(id: string): string {
     const isTaken = (written: string) => this.#taken.has(written)
-    const written = isTaken(id) ? this.#names.of(id, (turn) => `${id}_${turn}`, isTaken) : id
+    const written = isTaken(id) ? freeName(this.#names, id, longestCallId, isTaken) : id
     this.#taken.add(written)
     this.#written.set(id, written)
     return written

@@ -1,12 +1,13 @@
 // OpenAI's Responses protocol, spoken to a provider. Nothing is stored there: clients send reasoning back.
 
 import { embeddings } from '../../openai/embeddings.ts'
+import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
 import { faultOf, streamParser, wholeEvents } from './parse.ts'
 import { lower, ownSearch } from './lower.ts'
 
-export const outbound: Outbound<ResponsesQuirks> = {
+export const outbound: Outbound<ResponsesQuirks> = withinLimits<ResponsesQuirks>({
   id: 'openai-responses',
   framing: 'sse',
   auth: { kind: 'bearer' },
@@ -20,4 +21,4 @@ export const outbound: Outbound<ResponsesQuirks> = {
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
   embeddings,
-}
+})
