@@ -4,6 +4,7 @@ import type { Caller } from '../accounts/account.ts'
 import type { ModelRoute, RouteDefaults } from '../catalog/route.ts'
 import type { Model } from '../catalog/row.ts'
 import { Delivered } from '../conversation/delivered.ts'
+import type { Fault } from '../conversation/event.ts'
 import type { ContentEvent, Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -124,13 +125,15 @@ export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly error?: GatewayError
 }
 
-/** A provider that was asked, and whose answer had not begun when nobody waited for it any more. */
+/** A provider that was asked, and whose answer nobody gets: it had not begun when nobody waited for it, or is unusable. */
 export interface Abandoned {
   readonly candidate: Candidate
   /** How long it had been asked for, milliseconds. */
   readonly askedMs: number
   /** What it had counted so far. */
   readonly usage: Usage | undefined
+  /** The answer that its model spoiled; absent where it had not begun. */
+  readonly made?: (Pick<Progress, 'usage' | 'delivered'> & { readonly fault: Fault }) | undefined
 }
 
 /** The outcome of an answer that is complete. */
@@ -169,7 +172,7 @@ export interface FinalFigures {
 
 /** The outcome of a call that ends without an answer to its last round, or after that was booked. */
 export function unservedOutcome(
-  ending: 'client-gone' | 'stopped',
+  ending: 'client-gone' | 'stopped' | 'provider-cut',
   stoppedBy: StoppedBy | undefined,
   error?: GatewayError,
 ): Outcome {

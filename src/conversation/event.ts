@@ -65,6 +65,8 @@ export type ChatEvent =
       readonly choice: number
       readonly reason: FinishReason
       readonly native: string
+      /** What the provider says of it, in its own sentence. */
+      readonly explanation?: string
       /** Which of the request's stop sequences ended it, where the provider says so. */
       readonly stopSequence?: string
       /** The provider goes on when it is sent back what it has said. */
@@ -75,7 +77,16 @@ export type ChatEvent =
   | { readonly kind: 'finish' }
   | { readonly kind: 'error'; readonly fault: Fault }
 
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
+/**
+ * `other`: the provider ended the answer in a way that is none of these. It did not finish well, and clients are told
+ * the provider's own word.
+ */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'other'
+
+/** The provider's own word beside a finish reason that does not say how the answer ended; nothing beside the others. */
+export function nativeReason(reason: string, native: string | undefined): { native_finish_reason?: string } {
+  return reason === 'other' && native ? { native_finish_reason: native } : {}
+}
 
 /** A prompt that a filter of the provider refused, with the provider's words where it gave any. */
 export interface BlockedPrompt {
@@ -159,6 +170,7 @@ export interface Choice {
   /** undefined when the stream broke off before this choice ended. */
   readonly finish: FinishReason | undefined
   readonly nativeFinish: string | undefined
+  readonly explanation?: string
   readonly stopSequence?: string
   readonly paused?: true
   readonly blockedPrompt?: BlockedPrompt
@@ -185,6 +197,7 @@ interface Draft {
   images: { mediaType: string; data: string }[]
   finish: FinishReason | undefined
   nativeFinish: string | undefined
+  explanation?: string
   stopSequence?: string
   paused?: true
   blockedPrompt?: BlockedPrompt
@@ -323,6 +336,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
     case 'choice-finish':
       draft.finish = event.reason
       draft.nativeFinish = event.native
+      if (event.explanation !== undefined) draft.explanation = event.explanation
       if (event.stopSequence !== undefined) draft.stopSequence = event.stopSequence
       if (event.paused) draft.paused = true
       if (event.blockedPrompt !== undefined) draft.blockedPrompt = event.blockedPrompt
@@ -379,6 +393,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
             choice,
             reason: answer.finish,
             native: answer.nativeFinish ?? '',
+            ...(answer.explanation !== undefined && { explanation: answer.explanation }),
             ...(answer.stopSequence !== undefined && { stopSequence: answer.stopSequence }),
             ...(answer.paused && { paused: answer.paused }),
             ...(answer.blockedPrompt !== undefined && { blockedPrompt: answer.blockedPrompt }),

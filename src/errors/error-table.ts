@@ -368,6 +368,15 @@ export const rows = {
     means: 'The provider failed, or its answer could not be understood or broke off.',
     remedy: 'Try again, or name fallbacks in models[].',
   },
+  unusable_answer: {
+    status: 502,
+    type: 'provider_error',
+    retryable: true,
+    means:
+      'The model spoiled its answer, such as by a tool call that cannot be read. What its provider counted is charged, ' +
+      'whether the answer was streamed or not.',
+    remedy: 'Try again; where it persists, simplify the tools or ask another model.',
+  },
   upstream_refused_credentials: {
     status: 502,
     type: 'provider_error',

@@ -48,6 +48,11 @@ export interface Target<Quirks = unknown> {
   readonly efforts?: Readonly<Record<string, string>> | undefined
   /** The thought signature that this provider gave a tool call of the account's, whose client dropped it. */
   readonly rememberedSignature: (call: Pick<ToolCall, 'id' | 'name'>) => string | undefined
+  /**
+   * For reading the answer: the client speaks this protocol, and knows its words for an answer that the model spoiled.
+   * Such an answer is handed on as it is; for all others it is a failure.
+   */
+  readonly keepsSpoilt?: boolean
   /** For reading the answer: the `toolNames` of the request that was lowered. */
   readonly toolNames?: Readonly<Record<string, string>>
 }

@@ -3,10 +3,10 @@ import { failureOf, finishReasonOf } from '../../src/protocols/openai/usage.ts'
 
 describe('a finish reason of a provider', () => {
   test.each(['constructor', 'toString', '__proto__', 'something_new'])(
-    '%p ends an answer like any other word',
+    '%p does not finish an answer well',
     (word) => {
       expect(failureOf(word)).toBeUndefined()
-      expect(finishReasonOf(word, 'none')).toBe('stop')
+      expect(finishReasonOf(word, 'none')).toBe('other')
       expect(finishReasonOf(word, 'whole')).toBe('tool_calls')
     },
   )

@@ -11,7 +11,7 @@ import type { ProtocolId, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { assertWellFormed } from '../support/recordings.ts'
 
-const words = ['constructor', 'toString', '__proto__'] as const
+const words = ['constructor', 'toString', '__proto__', 'something_new'] as const
 
 function targetOf(protocol: ProtocolId): Target {
   return {
@@ -45,9 +45,9 @@ const answers: readonly (readonly [ProtocolId, (reason: string) => JsonObject])[
 ]
 
 describe.each(answers)('%s', (protocol, answer) => {
-  test.each(words)('an answer that ends for the reason %p has stopped', (word) => {
+  test.each(words)('an answer that ends for the unknown reason %p has not finished well', (word) => {
     const [choice] = read(protocol, answer(word)).choices
-    expect(choice).toMatchObject({ text: 'Hi', finish: 'stop', nativeFinish: word })
+    expect(choice).toMatchObject({ text: 'Hi', finish: 'other', nativeFinish: word })
   })
 })
 

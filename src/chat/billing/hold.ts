@@ -451,8 +451,11 @@ export class Hold {
     const { error, attempts, abandoned } = failed
     if (abandoned === undefined) return this.release(error, attempts)
     this.unansweredError(failed)
-    const isLeft = error.code === 'client_gone'
-    await this.settle(unservedOutcome(isLeft ? 'client-gone' : 'stopped', undefined, error), () => undefined)
+    const ours = error.code === 'client_gone' ? 'client-gone' : 'stopped'
+    const { made } = abandoned
+    const outcome = unservedOutcome(made === undefined ? ours : 'provider-cut', undefined, error)
+    // A spoiled answer is charged as a stream of it would be.
+    await this.settle({ ...outcome, ...made }, () => undefined)
   }
 
   /**
@@ -530,8 +533,10 @@ export class Hold {
   }
 
   /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
-  async #charge({ ending, usage, delivered, stoppedBy }: Outcome): Promise<Charge> {
-    const complete = ending === 'finished'
+  async #charge({ ending, usage, delivered, stoppedBy, fault }: Outcome): Promise<Charge> {
+    // An answer that its model spoiled has come to its end: the provider's count of it is the last.
+    const isSpoilt = fault?.kind === 'unusable-output' && usage !== undefined
+    const complete = ending === 'finished' || isSpoilt
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
     const isOurs = ending === 'client-gone' || stoppedBy !== undefined
     const openSearches = isOurs ? delivered.openSearches : 0

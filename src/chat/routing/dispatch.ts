@@ -237,6 +237,12 @@ class Tries<Answer> {
     failures.push({ candidate, fault })
     // A client that disconnects breaks its own connection; the provider is not to blame.
     if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, ms, account)
+    if (error instanceof AttemptFailed && error.made !== undefined) {
+      // The provider charges for what its model spoiled: another try would cost as much again, which is the client's to decide.
+      const owed = { candidate, askedMs: ms, usage: error.made.usage, made: error.made }
+      const known = errorOf(fault, candidate.provider.id)
+      throw new DispatchFailed(withAttempts(known, this.#attempts), this.#attempts, owed)
+    }
     if (!anotherModelMayHelp(fault)) this.#over = true
     if (!anotherOfferMayHelp(fault))
       this.#refusedModels = (this.#refusedModels ?? new Set()).add(candidate.model.id)

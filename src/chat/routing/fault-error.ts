@@ -3,16 +3,22 @@
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
 import { fault } from '../../protocols/faults.ts'
+import type { Progress as ChatProgress } from '../../conversation/progress.ts'
 import type { Abandoned } from '../call.ts'
 
 /** Thrown by an attempt whose provider failed before anything reached the client. */
 export class AttemptFailed extends Error {
   readonly fault: Fault
+  /** What the provider had made, where that is owed although the client gets none of it. */
+  readonly made: Abandoned['made']
 
-  constructor(fault: Fault) {
+  /** `made`: what the provider made until it failed. Owed where the model spoiled the answer and something was counted. */
+  constructor(fault: Fault, made?: Pick<ChatProgress, 'usage' | 'delivered'>) {
     super(fault.message)
     this.name = 'AttemptFailed'
     this.fault = fault
+    const isOwed = fault.kind === 'unusable-output' && (made?.usage !== undefined || made?.delivered.any)
+    this.made = isOwed && made ? { usage: made.usage, delivered: made.delivered, fault } : undefined
   }
 }
 
@@ -40,7 +46,7 @@ const codes: Readonly<Record<FaultKind, ErrorCode>> = {
   'invalid-request': 'invalid_request',
   'context-length': 'context_length_exceeded',
   'content-filter': 'content_filtered',
-  'unusable-output': 'invalid_request',
+  'unusable-output': 'unusable_answer',
   'not-found': 'model_unavailable',
   credentials: 'upstream_refused_credentials',
   quota: 'upstream_refused_credentials',

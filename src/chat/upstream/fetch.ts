@@ -101,7 +101,7 @@ export async function openStream(
       : await readHead(request.reader(response), channel, (body) => outbound.whole(body, target), parts)
     if (opened.ended) request.read()
     const { fault, started } = channel.progress
-    if (fault !== undefined && !started) throw new AttemptFailed(fault)
+    if (fault !== undefined && !started) throw new AttemptFailed(fault, channel.progress)
     request.settle()
     pass('answer-begun', call.requestId)
     const end = {
@@ -325,11 +325,11 @@ function wholeAnswer(
   const result = readWhole(
     () => outbound.plainWhole?.(parsed, target) ?? inOrder(outbound.whole(parsed, target)),
   )
-  if (result.fault) throw new AttemptFailed(result.fault)
   const delivered = new Delivered()
+  for (const choice of result.choices) delivered.addChoice(choice)
+  if (result.fault) throw new AttemptFailed(result.fault, { usage: result.usage, delivered })
   const owner = ownerOf(call, candidate)
   for (const choice of result.choices) {
-    delivered.addChoice(choice)
     for (const made of choice.toolCalls)
       if (made.thoughtSignature !== undefined)
         remembering(parts.signatures, owner)(made, made.thoughtSignature)

@@ -87,6 +87,7 @@ export async function prepare(
         reasoning: model.reasoning,
         efforts: offer.efforts,
         rememberedSignature,
+        keepsSpoilt: call.inbound.id === outbound.id,
       }
       const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
       const { toolNames } = lowered
@@ -284,7 +285,7 @@ export class UpstreamRequest {
     // What broke because we have hung up is no answer of the provider.
     if (ended !== undefined && !isRefusal(error)) return this.#abandonmentOf(ended, usage)
     if (error instanceof AttemptFailed)
-      return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
+      return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact), error.made)
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
     if (this.#call.stopping.aborted) return stopError(this.#call.stopping)

@@ -57,6 +57,7 @@ export const ofCall = [
   'rate_limit_exceeded',
   'upstream_rate_limited',
   'upstream_error',
+  'unusable_answer',
   'upstream_refused_credentials',
   'overloaded',
   'upstream_timeout',

@@ -293,7 +293,7 @@ class ConverseParser extends BlockParser<NamedEvent> {
       return this.finish(errorEvent(fault('unusable-output', message, { providerCode: native })))
     }
     const stopSequence = native === 'stop_sequence' ? this.#stopSequence : undefined
-    this.finishWith(entryOf(reasons, native) ?? 'stop', native, {
+    this.finishWith(entryOf(reasons, native) ?? 'other', native, {
       ...(stopSequence !== undefined && { stopSequence }),
     })
   }

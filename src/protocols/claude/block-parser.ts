@@ -105,12 +105,12 @@ export abstract class BlockParser<WireEvent> extends EventParser<WireEvent> {
     this.finish()
   }
 
-  /** Calls must be answered whatever the reason; only the token limit can have cut one off. */
+  /** Calls must be answered whatever the reason; only the token limit, or an end we do not know, can have cut one off. */
   #reasonFor(reason: FinishReason): FinishReason {
     if (this.#callIds.size === 0 || reason === 'content_filter') return reason
     // A client that ran a call with truncated arguments would fail; reporting the limit explains why.
     const isCut = this.#hasBrokenCall || this.open.values().some(({ kind }) => kind === 'call')
-    return reason === 'length' && isCut ? reason : 'tool_calls'
+    return (reason === 'length' || reason === 'other') && isCut ? reason : 'tool_calls'
   }
 
   #addArguments(call: number, json: string): void {

@@ -561,10 +561,11 @@ class CohereParser extends EventParser<unknown> {
       if (usage !== undefined) this.emit({ kind: 'usage', usage })
       return this.finish(errorEvent(faultOfFinish(native, error ?? undefined, type ?? undefined)))
     }
-    const reason = entryOf(reasons, native) ?? 'stop'
-    // Calls must be answered whatever the reason; only the token limit can have cut one off.
+    const reason = entryOf(reasons, native) ?? 'other'
+    // Calls must be answered whatever the reason; only the token limit, or an end we do not know, can have cut one off.
     const isWhole = ({ json }: { json: string }) => mayBeNull(json) || isObject(parseJson(json))
-    const mustAnswer = this.#calls.length > 0 && (reason !== 'length' || this.#calls.every(isWhole))
+    const mustAnswer =
+      this.#calls.length > 0 && ((reason !== 'length' && reason !== 'other') || this.#calls.every(isWhole))
     for (const [call, { json }] of this.#calls.entries())
       if (mayBeNull(json)) this.emit({ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' })
     const text = this.#text.toString()

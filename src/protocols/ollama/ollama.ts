@@ -406,7 +406,7 @@ const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 
 function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
   const native = line.done_reason ?? 'stop'
   // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
-  const reason = state.calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'stop')
+  const reason = state.calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'other')
   const counted = line.eval_count != null || line.prompt_eval_count != null
   const usage = disjoint({
     prompt: usageCounter(line.prompt_eval_count),

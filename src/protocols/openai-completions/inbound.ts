@@ -2,7 +2,13 @@
 // answer's text is returned.
 
 import { z } from 'zod'
-import type { ChatEvent, ChatResult, Choice, FinishReason } from '../../conversation/event.ts'
+import {
+  type ChatEvent,
+  type ChatResult,
+  type Choice,
+  type FinishReason,
+  nativeReason,
+} from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError, type RenderedError } from '../../errors/errors.ts'
@@ -52,7 +58,8 @@ const choice = z.looseObject({
   index: z.int().min(0),
   text: z.string(),
   logprobs: z.null(),
-  finish_reason: z.enum(['stop', 'length', 'content_filter', 'error']).nullable(),
+  finish_reason: z.enum(['stop', 'length', 'content_filter', 'other', 'error']).nullable(),
+  native_finish_reason: z.string().optional().describe('With `other`: the provider’s own word.'),
 })
 
 /** A whole answer, and each chunk of a stream. */
@@ -132,12 +139,11 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
   }
 }
 
-function wireChoice({ index, text, refusal, finish }: Choice): JsonObject {
+function wireChoice({ index, text, refusal, finish, nativeFinish }: Choice): JsonObject {
   if (finish === undefined) {
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
-  const finish_reason = finishReasonOf(finish, 'none')
-  return { index, text: `${text ?? ''}${refusal ?? ''}`, logprobs: null, finish_reason }
+  return endingOf(index, `${text ?? ''}${refusal ?? ''}`, finish, nativeFinish)
 }
 
 // Writes one streamed answer as text_completion chunks.
@@ -150,8 +156,8 @@ function completionHead({ id, created, model }: AnswerContext): JsonObject {
 /** Sends text and refusals; reasoning, calls and annotations have no field in a text completion. */
 export class CompletionEncoder implements StreamEncoder {
   readonly #context: AnswerContext
-  /** The finish reason of each choice; undefined until it has one. */
-  readonly #choices = new Map<number, FinishReason | undefined>([[0, undefined]])
+  /** How each choice ended; undefined until it has. */
+  readonly #choices = new Map<number, { reason: FinishReason; native: string } | undefined>([[0, undefined]])
 
   constructor(context: AnswerContext) {
     this.#context = context
@@ -166,14 +172,14 @@ export class CompletionEncoder implements StreamEncoder {
       if (!this.#choices.has(event.choice)) this.#choices.set(event.choice, undefined)
       return event.text === '' ? [] : [this.#chunk([choiceOf(event.choice, event.text, null)])]
     }
-    if (event.kind === 'choice-finish') this.#choices.set(event.choice, event.reason)
+    if (event.kind === 'choice-finish') this.#choices.set(event.choice, event)
     return []
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const frames = [...this.#choices]
       .toSorted(([a], [b]) => a - b)
-      .map(([index, reason]) => this.#chunk([choiceOf(index, '', finishReasonOf(reason ?? 'stop', 'none'))]))
+      .map(([index, end]) => this.#chunk([endingOf(index, '', end?.reason ?? 'stop', end?.native)]))
     const { includeUsage, extra } = this.#context
     if (includeUsage) frames.push(this.#chunk([], { usage: wireUsage(usage, bill), ...extra }))
     return [...frames, doneFrame]
@@ -187,6 +193,11 @@ export class CompletionEncoder implements StreamEncoder {
     const usage = this.#context.includeUsage ? { usage: null } : {}
     return frameOf({ ...completionHead(this.#context), choices, ...usage, ...more })
   }
+}
+
+function endingOf(index: number, text: string, end: FinishReason, native: string | undefined): JsonObject {
+  const reason = finishReasonOf(end, 'none')
+  return { ...choiceOf(index, text, reason), ...nativeReason(reason, native) }
 }
 
 function choiceOf(index: number, text: string, finish_reason: FinishReason | null): JsonObject {

@@ -1,6 +1,6 @@
 // Usage and finish reasons in the words of chat completions: as clients read them, and as providers count.
 
-import type { FaultKind, FinishReason } from '../../conversation/event.ts'
+import { type FaultKind, type FinishReason, nativeReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import {
   completionTokens,
@@ -252,9 +252,9 @@ function object(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined
 }
 
-// Why an answer ended, from the words providers use to the four that clients know.
+// Why an answer ended, from the words providers use to those that clients know.
 
-/** Every reason in use that is not one of the four already. */
+/** Every reason in use: the clients' own words, and what else means one of them. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'],
   ['length', 'length'],
@@ -268,6 +268,10 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop_sequence', 'stop'],
   ['complete', 'stop'],
   ['completed', 'stop'],
+  ['done', 'stop'],
+  ['end', 'stop'],
+  ['finished', 'stop'],
+  ['stop_token', 'stop'],
   ['max_tokens', 'length'],
   ['max_length', 'length'],
   ['max_output_tokens', 'length'],
@@ -306,11 +310,21 @@ export function failureOf(native: string): FaultKind | undefined {
 
 /**
  * The finish reason for the client. Calls that are whole make it `tool_calls` whatever the provider said, and without
- * calls it never is; an answer cut off in the middle of a call keeps the provider's reason.
+ * calls it never is; an answer cut off in the middle of a call keeps the provider's reason. A word that is not known here
+ * is `other`.
  */
 export function finishReasonOf(native: string, calls: 'none' | 'whole' | 'partial'): FinishReason {
-  const reason = reasons.get(native) ?? reasons.get(wordOf(native)) ?? 'stop'
+  const reason = reasons.get(native) ?? reasons.get(wordOf(native)) ?? 'other'
   if (calls === 'none') return reason === 'tool_calls' ? 'stop' : reason
   if (reason === 'content_filter') return reason
-  return calls === 'partial' && reason === 'length' ? reason : 'tool_calls'
+  return calls === 'partial' && (reason === 'length' || reason === 'other') ? reason : 'tool_calls'
+}
+
+/** A finish reason as chat completions have it, with the provider's own word where it says nothing of how it ended. */
+export function wireFinish(
+  native: string,
+  calls: 'none' | 'whole' | 'partial',
+): { finish_reason: FinishReason; native_finish_reason?: string } {
+  const reason = finishReasonOf(native, calls)
+  return { finish_reason: reason, ...nativeReason(reason, native) }
 }

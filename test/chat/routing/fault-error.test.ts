@@ -16,7 +16,7 @@ test.each<[FaultKind, number, string, boolean, boolean, boolean]>([
   ['invalid-request', 400, 'invalid_request', true, false, false],
   ['context-length', 400, 'context_length_exceeded', true, false, true],
   ['content-filter', 400, 'content_filtered', true, false, true],
-  ['unusable-output', 400, 'invalid_request', true, false, true],
+  ['unusable-output', 502, 'unusable_answer', true, false, true],
   ['not-found', 404, 'model_unavailable', false, true, true],
   ['credentials', 502, 'upstream_refused_credentials', false, true, true],
   ['quota', 502, 'upstream_refused_credentials', false, true, true],

@@ -168,11 +168,11 @@ describe('a stop reason', () => {
   test.each([
     ['end_turn', 'stop'],
     ['stop_sequence', 'stop'],
-    ['pause_turn', 'stop'],
+    ['pause_turn', 'other'],
     ['max_tokens', 'length'],
     ['model_context_window_exceeded', 'length'],
     ['refusal', 'content_filter'],
-    ['something_new', 'stop'],
+    ['something_new', 'other'],
   ])('%s is %s, and told as it was', (native, reason) => {
     expect(collect(parse(start, stopped(native), stop)).choices[0]).toMatchObject({
       finish: reason,

@@ -550,7 +550,7 @@ describe('documented faults', () => {
     ['refusal', 'content_filter'],
     ['content_filtered', 'content_filter'],
     ['model_context_window_exceeded', 'length'],
-    ['something_new', 'stop'],
+    ['something_new', 'other'],
   ])('an answer that ends with %s is %s', (stopReason, finish) => {
     const body = { output: { message: { content: [{ text: 'x' }] } }, stopReason }
     expect(collect(outbound.whole(body, target())).choices).toMatchObject([{ text: 'x', finish }])

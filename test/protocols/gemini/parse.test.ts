@@ -59,13 +59,16 @@ describe('finish', () => {
     },
   )
 
-  test.each(['OTHER', 'SOMETHING_NEW', 'IMAGE_OTHER'])('%s ends an answer that holds something', (reason) => {
-    expect(streamed(chunk([{ text: 'words' }]), chunk([], reason)).choices).toMatchObject([
-      { text: 'words', finish: 'stop', nativeFinish: reason },
-    ])
-    expect(streamed(chunk([{ functionCall: { name: 'f' } }], reason)).choices[0]!.finish).toBe('tool_calls')
-    expect(streamed(chunk([], reason)).fault).toMatchObject({ kind: 'broken', providerCode: reason })
-  })
+  test.each(['OTHER', 'SOMETHING_NEW', 'IMAGE_OTHER'])(
+    '%s ends an answer that holds something, and not well',
+    (reason) => {
+      expect(streamed(chunk([{ text: 'words' }]), chunk([], reason)).choices).toMatchObject([
+        { text: 'words', finish: 'other', nativeFinish: reason },
+      ])
+      expect(streamed(chunk([{ functionCall: { name: 'f' } }], reason)).choices[0]!.finish).toBe('tool_calls')
+      expect(streamed(chunk([], reason)).fault).toMatchObject({ kind: 'broken', providerCode: reason })
+    },
+  )
 
   test('an answer that could be continued ran out of tokens', () => {
     expect(streamed(chunk([{ text: 'words' }], 'CONTINUATION')).choices[0]).toMatchObject({

@@ -86,7 +86,7 @@ describe('the end of a stream', () => {
     ['eos', 'stop'],
     ['model_length', 'length'],
     ['sensitive', 'content_filter'],
-    ['something_new', 'stop'],
+    ['something_new', 'other'],
     ['tool_calls', 'stop'],
   ])('the reason %s without calls is told as %s', (native, reason) => {
     const [choice] = collect(read([delta({ content: 'x' }, native), done])).choices

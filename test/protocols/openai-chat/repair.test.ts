@@ -340,7 +340,7 @@ describe('a mended stream', () => {
     ['content_filter', 'content_filter'],
     ['content_filter: RECITATION', 'content_filter'],
     ['model_context_window_exceeded', 'length'],
-    ['something new', 'stop'],
+    ['something new', 'other'],
   ])('finish reason %s is told as %s', (native, told) => {
     const { frames } = repaired([delta({ content: 'a' }), delta({}, { finish_reason: native })])
     expect(frames.at(-3)?.data).toContain(`"finish_reason":"${told}"`)

@@ -60,8 +60,8 @@ describe('the end of a stream', () => {
       'content_filter',
     ],
     // A reason that is new to us: what is not whole must not look finished.
-    [ended('incomplete', { incomplete_details: { reason: 'sunspots' } }), 'length', 'sunspots'],
-    [ended('incomplete'), 'length', 'incomplete'],
+    [ended('incomplete', { incomplete_details: { reason: 'sunspots' } }), 'other', 'sunspots'],
+    [ended('incomplete'), 'other', 'incomplete'],
   ])('%j', (end, reason, native) => {
     const events = streamOf(created, ...textOf('Hi'), end)
     assertWellFormed(events)

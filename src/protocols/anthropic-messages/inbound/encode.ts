@@ -5,6 +5,7 @@ import {
   type ChatEvent,
   type FinishReason,
   joinReasoning,
+  nativeReason,
 } from '../../../conversation/event.ts'
 import {
   type GatewayCall,
@@ -19,7 +20,7 @@ import type { RenderedError } from '../../../errors/errors.ts'
 import { blockOfDetail, signatureOf, thinkingText } from '../../claude/content-blocks.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
-import { isObject, parseJson, parseToolJson } from '../../lenient.ts'
+import { entryOf, isObject, parseJson, parseToolJson } from '../../lenient.ts'
 import type { AnswerContext, Bill, StreamEncoder, Texts } from '../../protocol.ts'
 
 type OpenBlock =
@@ -92,7 +93,7 @@ export class EventEncoder implements StreamEncoder {
     const delta = {
       type: 'message_delta',
       delta: {
-        stop_reason: stopReason(finish, this.#finish?.native),
+        ...stopOf(finish, this.#finish?.native),
         stop_sequence: this.#finish?.stopSequence ?? null,
       },
       usage: wireUsage(usage, bill),
@@ -326,16 +327,19 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   length: 'max_tokens',
   tool_calls: 'tool_use',
   content_filter: 'refusal',
+  other: 'other',
 }
 /** Stop reasons that Anthropic distinguishes and we do not; kept if they are Anthropic's own. */
 const finerReasons: Readonly<Record<string, FinishReason>> = {
   stop_sequence: 'stop',
-  pause_turn: 'stop',
+  pause_turn: 'other',
   model_context_window_exceeded: 'length',
 }
 
-export function stopReason(reason: FinishReason, native: string | undefined): string {
-  return native !== undefined && finerReasons[native] === reason ? native : stopReasons[reason]
+/** How an answer stopped, with the provider's own word where no stop reason of Anthropic's says it. */
+export function stopOf(reason: FinishReason, native: string | undefined): JsonObject {
+  const own = native !== undefined && entryOf(finerReasons, native) === reason
+  return own ? { stop_reason: native } : { stop_reason: stopReasons[reason], ...nativeReason(reason, native) }
 }
 
 /** A web source as a citation of its text block. */

@@ -7,7 +7,7 @@ import { GatewayError } from '../../../errors/errors.ts'
 import { addresses, fieldsOf, forOtherProtocols, readGatewayTools, readRequest } from './read.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
-import { EventEncoder, inputOf, isGatewayBlock, stopReason, wireError, wireUsage } from './encode.ts'
+import { EventEncoder, inputOf, isGatewayBlock, stopOf, wireError, wireUsage } from './encode.ts'
 import { anywhere, fateOf, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
 import { checkRequest, type MessagesRequest } from './schema.ts'
 
@@ -116,7 +116,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     role: 'assistant',
     model: context.model,
     content: blocksOf(result.events ?? eventsOf({ ...choice, index: 0 }), context),
-    stop_reason: stopReason(choice.finish, choice.nativeFinish),
+    ...stopOf(choice.finish, choice.nativeFinish),
     stop_sequence: choice.stopSequence ?? null,
     usage: wireUsage(usage, bill),
     ...(context.warnings.length === 0

@@ -215,7 +215,12 @@ const answerBlock = z.discriminatedUnion('type', [
   ),
 ])
 
-const stopReason = z.string().describe('`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `refusal` …')
+const stopReason = z
+  .string()
+  .describe(
+    '`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `refusal` … `other`: the provider ended the answer in a ' +
+      'way of its own, which `native_finish_reason` names.',
+  )
 
 /** What the gateway adds to an answer. */
 const additions = {
@@ -238,6 +243,7 @@ export const message = z.object({
   content: z.array(answerBlock),
   stop_reason: stopReason.nullable(),
   stop_sequence: z.string().nullable(),
+  native_finish_reason: z.string().optional().describe('With `other`: the provider’s own word.'),
   usage,
   ...additions,
 })
@@ -278,7 +284,11 @@ export const messageEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('content_block_stop'), index: count }),
   z.object({
     type: z.literal('message_delta'),
-    delta: z.object({ stop_reason: stopReason, stop_sequence: z.string().nullable() }),
+    delta: z.object({
+      stop_reason: stopReason,
+      stop_sequence: z.string().nullable(),
+      native_finish_reason: z.string().optional(),
+    }),
     usage,
     ...additions,
   }),

@@ -345,7 +345,7 @@ class MessagesParser extends BlockParser<unknown> {
   #end(): void {
     const native = this.#stopReason
     if (native === undefined) return this.fail('the answer ended without a stop reason')
-    this.finishWith(entryOf(finishReasons, native) ?? 'stop', native, {
+    this.finishWith(entryOf(finishReasons, native) ?? 'other', native, {
       ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
       ...(native === 'pause_turn' && { paused: true }),
     })
@@ -356,8 +356,8 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
   tool_use: 'stop',
-  // The provider's own tools took too long for one answer; the provider's reason tells clients that they may continue.
-  pause_turn: 'stop',
+  // The provider's own tools took too long for one answer: it is not whole, and clients that know the word continue it.
+  pause_turn: 'other',
   max_tokens: 'length',
   model_context_window_exceeded: 'length',
   refusal: 'content_filter',

@@ -38,7 +38,12 @@ interface OpenCandidate {
   readonly items: JsonObject[]
   readonly logprobs: Json[]
   finish:
-    | { readonly reason: FinishReason; readonly native: string; readonly blockedPrompt?: BlockedPrompt }
+    | {
+        readonly reason: FinishReason
+        readonly native: string
+        readonly explanation?: string
+        readonly blockedPrompt?: BlockedPrompt
+      }
     | undefined
 }
 
@@ -134,7 +139,7 @@ export class GeminiEncoder implements StreamEncoder {
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
         ...candidateOf(index, lastParts(candidate, this.#context)),
-        finishReason: wireFinish(candidate.finish?.reason ?? 'stop', candidate.finish?.native),
+        ...endingOf(candidate.finish ?? { reason: 'stop' }),
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
       }))
@@ -188,7 +193,9 @@ function frameOf(chunk: JsonObject): Frame {
 function lastParts(candidate: OpenCandidate, { sealsThoughts }: AnswerContext): JsonObject[] {
   const { calls, finish, foreign } = candidate
   const parts = [...closedThought(candidate), ...calledParts(calls, foreign, sealsThoughts)]
-  return parts.length === 0 && finish?.reason !== 'content_filter' ? [{ text: '' }] : parts
+  // An answer that the model spoiled may hold nothing at all.
+  const isEmpty = finish?.reason === 'other' && candidate.text === ''
+  return parts.length === 0 && finish?.reason !== 'content_filter' && !isEmpty ? [{ text: '' }] : parts
 }
 
 /** Keeps a piece of reasoning for the end of the answer. */
@@ -237,11 +244,36 @@ const finishReasons: Readonly<Record<FinishReason, string>> = {
   tool_calls: 'STOP',
   length: 'MAX_TOKENS',
   content_filter: 'SAFETY',
+  other: 'OTHER',
 }
 
-/** The finish reason on the wire; `native` is the provider's own, which is kept if Google has it for a filter. */
-export function wireFinish(reason: FinishReason, native: string | undefined): string {
-  const isFiner = reason === 'content_filter' && native !== undefined && isFilterReason(native)
+/** How an answer ended. */
+interface Ending {
+  readonly reason: FinishReason
+  readonly native?: string | undefined
+  readonly explanation?: string | undefined
+}
+
+/** The finish reason on the wire, and a sentence about it: the provider's, or ours where Google has no word for the end. */
+export function endingOf({ reason, native, explanation }: Ending): JsonObject {
+  const finishReason = wireFinish(reason, native)
+  const said =
+    explanation ??
+    (reason === 'other' && native && finishReason !== native
+      ? `The provider ended the answer with ${native}.`
+      : undefined)
+  return { finishReason, ...(said === undefined ? {} : { finishMessage: said }) }
+}
+
+/** Google's finish reasons: those that are new are written like the known ones. */
+const googlesWord = /^[A-Z]+(?:_[A-Z]+)*$/
+
+/** `native` is the provider's own word, which is kept if it is Google's for a filter, or for an end like no other. */
+function wireFinish(reason: FinishReason, native: string | undefined): string {
+  const isFiner =
+    native !== undefined &&
+    ((reason === 'content_filter' && isFilterReason(native)) ||
+      (reason === 'other' && googlesWord.test(native)))
   return isFiner ? native : finishReasons[reason]
 }
 

@@ -30,7 +30,7 @@ import {
   promptFeedbackOf,
   usageMetadata,
   wireError,
-  wireFinish,
+  endingOf,
 } from './encode.ts'
 import { addresses, camelCased, camelCasedEmbedding, chatBody } from './read.ts'
 import { geminiUsage, generateContentRequest } from './schema.ts'
@@ -137,7 +137,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
     return {
       ...candidateOf(choice.index, partsOf(choice, context)),
-      finishReason: wireFinish(choice.finish, choice.nativeFinish),
+      ...endingOf({ reason: choice.finish, native: choice.nativeFinish, explanation: choice.explanation }),
       ...groundingOf(
         { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },
         text,

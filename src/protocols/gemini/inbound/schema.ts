@@ -138,7 +138,13 @@ export const generateContentResponse = z.looseObject({
       z.looseObject({
         index: z.int().min(0),
         content: z.looseObject({ role: z.literal('model'), parts: z.array(answerPart) }),
-        finishReason: z.enum(['STOP', 'MAX_TOKENS', ...filterReasons]).optional(),
+        finishReason: text
+          .optional()
+          .describe(
+            `STOP, MAX_TOKENS, ${filterReasons.join(', ')}; OTHER where the provider ended the answer in a way of its ` +
+              'own, and Google’s own words for answers that the model spoiled, such as MALFORMED_FUNCTION_CALL.',
+          ),
+        finishMessage: text.optional(),
       }),
     )
     .optional(),

@@ -11,7 +11,7 @@ import {
 import { isObject } from '../../lenient.ts'
 import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.ts'
 import { withinLimits } from '../../names.ts'
-import type { Outbound } from '../../protocol.ts'
+import type { Outbound, Target } from '../../protocol.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
@@ -62,6 +62,11 @@ function read(body: unknown): EmbeddingAnswer {
   return { kind: 'vectors', vectors, usage, id: undefined }
 }
 
+/** What reading the answer of this target depends on. */
+function readingFor(target: Target<GeminiQuirks>) {
+  return { traits: traitsFor(target), keepsSpoilt: target.keepsSpoilt === true }
+}
+
 // The protocol.
 
 export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
@@ -73,8 +78,8 @@ export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
   ownSearch,
-  whole: (body, target) => wholeAnswer(body, traitsFor(target)),
-  parser: (target, choices = 1) => parserOf(traitsFor(target), choices),
+  whole: (body, target) => wholeAnswer(body, readingFor(target)),
+  parser: (target, choices = 1) => parserOf(readingFor(target), choices),
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: () => [],
   embeddings,

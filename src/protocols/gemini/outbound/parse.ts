@@ -44,24 +44,31 @@ import {
 } from './schema.ts'
 import type { Traits } from './quirks.ts'
 
+/** What reading an answer depends on. */
+interface Reading {
+  readonly traits: Pick<Traits, 'searchBilledPer'>
+  /** See `Target`. */
+  readonly keepsSpoilt: boolean
+}
+
 /**
  * Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has, and
  * as many have begun as were asked for.
  */
-export function parserOf(traits: Traits, choices: number): StreamParser {
-  return new AnswerParser(traits, choices)
+export function parserOf(reading: Reading, choices: number): StreamParser {
+  return new AnswerParser(reading, choices)
 }
 
 /** The events of a parsed JSON answer: one chunk, or an array of chunks. */
-export function wholeAnswer(body: unknown, traits: Traits): readonly ChatEvent[] {
-  const parser = new AnswerParser(traits, 1)
+export function wholeAnswer(body: unknown, reading: Reading): readonly ChatEvent[] {
+  const parser = new AnswerParser(reading, 1)
   const events: ChatEvent[] = []
   parser.add(body, events)
   return [...events, ...parser.endOr(fault('broken', 'The answer holds no finished candidate.'))]
 }
 
 class AnswerParser implements StreamParser {
-  readonly #traits: Traits
+  readonly #reading: Reading
   /** How many candidates there are at least; an end mark says that there are no more. */
   #least: number
   /** Google's id of the answer. */
@@ -79,8 +86,8 @@ class AnswerParser implements StreamParser {
   /** Ids of calls are derived from the answer's, or from a random one. */
   readonly #callSeed = (): string => this.#answer ?? (this.#ownId ??= crypto.randomUUID())
 
-  constructor(traits: Traits, choices: number) {
-    this.#traits = traits
+  constructor(reading: Reading, choices: number) {
+    this.#reading = reading
     this.#least = choices
   }
 
@@ -141,7 +148,9 @@ class AnswerParser implements StreamParser {
     for (const candidate of this.#candidates) {
       const native = candidate.native ?? ''
       const { choice, calls, sources } = candidate
-      const reason = finishOf(native, calls, candidate.saysSomething)
+      const { explanation } = candidate
+      const kept = this.#reading.keepsSpoilt && calls !== 'cut' && !endsWell(native)
+      const reason = kept ? 'other' : finishOf(native, calls, candidate.saysSomething)
       if (reason === undefined) {
         const why = calls === 'cut' ? 'A function call was never finished.' : undefined
         return [...events, errorEvent(brokenFinish(native, why))]
@@ -151,7 +160,13 @@ class AnswerParser implements StreamParser {
         events.push({ kind: 'annotation', choice, annotation })
       // After the text: a message ends where an item follows.
       for (const item of searchItems(sources)) events.push({ kind: 'gateway-item', choice, item })
-      events.push({ kind: 'choice-finish', choice, reason, native })
+      events.push({
+        kind: 'choice-finish',
+        choice,
+        reason,
+        native,
+        ...(explanation !== undefined && { explanation }),
+      })
     }
     if (this.#searches > 0) this.#addUsage(events)
     events.push({ kind: 'finish' })
@@ -174,7 +189,7 @@ class AnswerParser implements StreamParser {
     const { blockReason: reason, blockReasonMessage: message } = chunk.promptFeedback ?? {}
     if (reason !== undefined) this.#blocked = { reason, prompt: message === undefined ? {} : { message } }
     const received = chunk.candidates ?? []
-    const failure = received.find(isFailure)
+    const failure = this.#reading.keepsSpoilt ? undefined : received.find(isFailure)
     // A failed candidate is not begun: its content would only prevent failing over.
     if (failure === undefined)
       for (const candidate of received)
@@ -226,7 +241,7 @@ class AnswerParser implements StreamParser {
   get #searches(): number {
     let queries = 0
     for (const { sources } of this.#candidates) queries += sources.queries.length
-    return this.#traits.searchBilledPer === 'query' ? queries : Math.min(1, queries)
+    return this.#reading.traits.searchBilledPer === 'query' ? queries : Math.min(1, queries)
   }
 
   #failure(fault: Fault): ChatEvent {
@@ -273,6 +288,8 @@ class Candidate {
   sources: Sources = noSources
   /** Gemini's finish reason, if any yet. Some models repeat it on every chunk, so only the end acts on it. */
   native: string | undefined
+  /** Google's sentence about it. */
+  explanation: string | undefined
   /** The index of the next reasoning detail, and whether the last thought is still open. */
   #nextDetail = 0
   #thinking = false
@@ -293,6 +310,7 @@ class Candidate {
     this.sources = addSources(this.sources, chunk.groundingMetadata, chunk.citationMetadata)
     if (chunk.finishReason !== undefined && chunk.finishReason !== 'FINISH_REASON_UNSPECIFIED')
       this.native = chunk.finishReason
+    if (chunk.finishMessage !== undefined) this.explanation = chunk.finishMessage
     const parts = chunk.content?.parts
     if (parts !== undefined) for (const part of parts) this.#addPart(part, answer, events)
     if (chunk.logprobsResult === undefined) return
@@ -481,8 +499,8 @@ const spoilt: readonly string[] = [
 
 /**
  * The finish reason for Gemini's, or undefined where the answer is broken. Gemini says STOP after function calls as
- * well. A word that is not known here, or says nothing (OTHER), ends an answer that holds something, as its text is
- * there and will be billed; an answer without anything is broken. `said`: whether there is text or an image.
+ * well. A word that is not known here, or says nothing (OTHER), ends an answer that holds something, though not well;
+ * an answer without anything is broken. `said`: whether there is text or an image.
  */
 function finishOf(native: string, calls: Calls, said: boolean): FinishReason | undefined {
   if (isFilterReason(native)) return 'content_filter'
@@ -491,7 +509,8 @@ function finishOf(native: string, calls: Calls, said: boolean): FinishReason | u
     return calls === 'complete' ? 'tool_calls' : 'length'
   if (!endsWell(native) || calls === 'cut') return undefined
   if (calls === 'complete') return 'tool_calls'
-  return native === 'STOP' || said ? 'stop' : undefined
+  if (native === 'STOP') return 'stop'
+  return said ? 'other' : undefined
 }
 
 /** Whether the output with this reason belongs to an answer. */

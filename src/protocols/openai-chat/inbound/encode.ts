@@ -1,6 +1,12 @@
 // Writes one streamed answer as chat.completion.chunk frames.
 
-import type { ChatEvent, ChatResult, Choice, FinishReason } from '../../../conversation/event.ts'
+import {
+  type ChatEvent,
+  type ChatResult,
+  type Choice,
+  type FinishReason,
+  nativeReason,
+} from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
@@ -74,6 +80,7 @@ export function chunkHead(context: AnswerContext): JsonObject {
 
 interface OpenChoice {
   finish: FinishReason | undefined
+  native: string | undefined
   readonly beforeText: string
   /** The event of a text; built when there are several. */
   textEvent: TextEvent | undefined
@@ -128,14 +135,8 @@ export class ChunkEncoder implements StreamEncoder {
         if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
       }
       // `finish` gives each choice a reason; one without text or calls has merely stopped.
-      frames.push(
-        this.#chunk(
-          index,
-          '{}',
-          'null',
-          finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()])),
-        ),
-      )
+      const reason = finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()]))
+      frames.push(this.#chunk(index, '{}', 'null', reason, '', nativeReason(reason, choice.native)))
     }
     frames.push(...closingFrames(this.#context, usage, bill))
     return frames
@@ -159,7 +160,13 @@ export class ChunkEncoder implements StreamEncoder {
   #openChoice(index: number): OpenChoice {
     // Flattened: a rope string would be copied piece by piece into every chunk.
     const beforeText = [this.#before, index, ',"delta":{"content":'].join('')
-    const choice: OpenChoice = { finish: undefined, beforeText, textEvent: undefined, calls: new Map() }
+    const choice: OpenChoice = {
+      finish: undefined,
+      native: undefined,
+      beforeText,
+      textEvent: undefined,
+      calls: new Map(),
+    }
     this.#choices.set(index, choice)
     return choice
   }
@@ -213,6 +220,7 @@ export class ChunkEncoder implements StreamEncoder {
         return [this.#delta(index, messageRuns([], [event.item]))]
       case 'choice-finish':
         choice.finish = event.reason
+        choice.native = event.native
         return []
       default:
         return event satisfies never
@@ -234,9 +242,11 @@ export class ChunkEncoder implements StreamEncoder {
     logprobs = 'null',
     finish: FinishReason | null = null,
     more = '',
+    choiceFields: JsonObject = {},
   ): Frame {
     const reason = finish === null ? 'null' : `"${finish}"`
-    const choice = `${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}`
+    const fields = Object.entries(choiceFields).map(([name, value]) => `,"${name}":${JSON.stringify(value)}`)
+    const choice = `${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}${fields.join('')}`
     return { event: undefined, data: `${this.#before}${choice}${this.#after}${more}}` }
   }
 
@@ -279,11 +289,13 @@ function wireChoice(choice: Choice): JsonObject {
   if (choice.finish === undefined) {
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
+  const reason = finishReasonOf(choice.finish, callsState(choice.toolCalls.map((call) => call.arguments)))
   return {
     index: choice.index,
     message: wireMessage(choice),
     logprobs: choice.logprobs === null ? null : wireLogprobs(choice.logprobs),
-    finish_reason: finishReasonOf(choice.finish, callsState(choice.toolCalls.map((call) => call.arguments))),
+    finish_reason: reason,
+    ...nativeReason(reason, choice.nativeFinish),
   }
 }
 

@@ -269,7 +269,13 @@ const wireUsageSchema = z.looseObject({
   server_tool_use: z.looseObject({ web_search_requests: tokens }),
 })
 
-const finishReason = z.enum(['stop', 'length', 'tool_calls', 'content_filter'])
+const finishReason = z
+  .enum(['stop', 'length', 'tool_calls', 'content_filter', 'other'])
+  .describe('`other`: the provider ended the answer in a way of its own, and it did not finish well.')
+
+const nativeFinish = text
+  .nullish()
+  .describe('With `other`: the provider’s own word for how the answer ended.')
 
 const urlCitation = z.looseObject({
   type: z.literal('url_citation'),
@@ -310,6 +316,7 @@ export const chatCompletion = z.looseObject({
       }),
       logprobs,
       finish_reason: finishReason,
+      native_finish_reason: nativeFinish,
     }),
   ),
   usage: wireUsageSchema,
@@ -343,6 +350,7 @@ export const chatCompletionChunk = z.looseObject({
       }),
       logprobs: logprobs.optional(),
       finish_reason: z.union([finishReason, z.literal('error')]).nullable(),
+      native_finish_reason: nativeFinish,
     }),
   ),
   /** null on all chunks except the last if `stream_options.include_usage` is set. */

@@ -26,6 +26,7 @@ import {
   isReason,
   tierIn,
   usageIn,
+  wireFinish,
   wireUsage,
   wordOf,
 } from '../../openai/usage.ts'
@@ -182,8 +183,8 @@ export class FrameRepair {
       if (annotations.length > 0) frames.push(this.#frame(index, { annotations }))
       const { native, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
       this.#carry(chunkFields)
-      const finish = finishReasonOf(native, choice.calls.state)
-      frames.push(this.#frame(index, {}, { ...choiceFields, logprobs, finish_reason: finish }))
+      const ending = { ...wireFinish(native, choice.calls.state), ...choiceFields, logprobs }
+      frames.push(this.#frame(index, {}, ending))
     }
     return [...frames, ...closingFrames(this.#context, usage, bill, this.#carried)]
   }
@@ -682,7 +683,7 @@ function repairChoice(
     index,
     message: mended,
     logprobs: choice['logprobs'] ?? null,
-    finish_reason: finishReasonOf(native, stateOf(mended['tool_calls'])),
+    ...wireFinish(native, stateOf(mended['tool_calls'])),
   }
   for (const name in choice) if (!choiceFields.has(name)) define(repaired, name, choice[name])
   return repaired

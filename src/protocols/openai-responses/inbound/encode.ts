@@ -6,6 +6,7 @@ import {
   type ChatEvent,
   type FinishReason,
   joinReasoning,
+  nativeReason,
 } from '../../../conversation/event.ts'
 import { requestOfApproval } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail, TurnMessage } from '../../../conversation/request.ts'
@@ -75,6 +76,7 @@ export class ResponseEncoder implements StreamEncoder {
   #textLength = 0
   readonly #whole: boolean
   #reason: FinishReason | undefined
+  #native: string | undefined
 
   /** For an answer that is not streamed. */
   constructor(settings: ResponseSettings, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
@@ -123,6 +125,7 @@ export class ResponseEncoder implements StreamEncoder {
       ...unfinished,
       status: incomplete === null ? 'completed' : 'incomplete',
       incomplete,
+      native: this.#native,
       usage: wireUsage(usage, bill),
       tier: tierOf(request, usage),
       completedAt: incomplete === null ? Math.floor(hooks.now() / 1000) : null,
@@ -219,6 +222,7 @@ export class ResponseEncoder implements StreamEncoder {
       }
       case 'choice-finish':
         this.#reason = event.reason
+        this.#native = event.native
         return
       case 'audio-delta':
         // The protocol has no audio.
@@ -365,6 +369,8 @@ function incompleteFor(reason: FinishReason | undefined): Standing['incomplete']
       return 'max_output_tokens'
     case 'content_filter':
       return 'content_filter'
+    case 'other':
+      return 'other'
     default:
       return null
   }
@@ -383,7 +389,9 @@ interface Standing {
   readonly tier: string | null
   readonly error: JsonObject | null
   /** Why it is incomplete; null if it is complete. */
-  readonly incomplete: 'max_output_tokens' | 'content_filter' | null
+  readonly incomplete: 'max_output_tokens' | 'content_filter' | 'other' | null
+  /** The provider's own word for it, where it is `other`. */
+  readonly native?: string | undefined
   /** Seconds since 1970; null unless it is complete. */
   readonly completedAt: number | null
 }
@@ -430,7 +438,8 @@ function responseOf(request: ResponsesRequest, context: AnswerContext, standing:
     completed_at: standing.completedAt,
     status: standing.status,
     error: standing.error,
-    incomplete_details: incomplete === null ? null : { reason: incomplete },
+    incomplete_details:
+      incomplete === null ? null : { reason: incomplete, ...nativeReason(incomplete, standing.native) },
     instructions: request.instructions ?? null,
     model: context.model,
     tools: (request.tools ?? []).map(wireTool),

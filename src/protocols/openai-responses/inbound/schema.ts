@@ -261,7 +261,12 @@ export const responseObject = z.looseObject({
   completed_at: z.int().nullable(),
   status: z.enum(['in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
   error: z.object({ code: text, message: text }).nullable(),
-  incomplete_details: z.object({ reason: z.enum(['max_output_tokens', 'content_filter']) }).nullable(),
+  incomplete_details: z
+    .object({
+      reason: z.enum(['max_output_tokens', 'content_filter', 'other']),
+      native_finish_reason: text.optional().describe('With `other`: the provider’s own word.'),
+    })
+    .nullable(),
   instructions: text.nullable(),
   model: text,
   tools: z.array(json),

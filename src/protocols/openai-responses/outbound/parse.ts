@@ -198,8 +198,7 @@ function endingOf(response: JsonObject): { readonly reason: string; readonly nat
   if (response.status !== 'incomplete' && reason === undefined) {
     return { reason: 'stop', native: nonEmpty(response.status) ?? 'completed' }
   }
-  // An answer that is incomplete for an unknown reason must not look complete.
-  return { reason: reason === 'content_filter' ? reason : 'length', native: reason ?? 'incomplete' }
+  return { reason: reason ?? 'other', native: reason ?? 'incomplete' }
 }
 
 function usageEvents(response: JsonObject, searches: number, quirks: ResponsesQuirks): readonly ChatEvent[] {
