@@ -23,14 +23,19 @@ export interface ShapeFault {
   readonly most: number
 }
 
-/** Where the items of a list stand in the text: from, to, from, to, … */
-export type Spans = readonly number[]
+/** A list that is a member of the outermost object. */
+export interface ScannedList {
+  /** Where its items stand in the text: from, to, from, to, … */
+  readonly spans: readonly number[]
+  /** What the text is made of up to the end of each item: parts, commas, parts, commas, … */
+  readonly counts: readonly number[]
+}
 
 export interface Shape {
   /** Colons outside of strings: as many as the text has keys. */
   readonly colons: number
-  /** The items of each list that is a member of the outermost object, by its key as it is written. */
-  readonly lists: ReadonlyMap<string, Spans>
+  /** In the order of the text, by the key as it is written. */
+  readonly lists: ReadonlyMap<string, ScannedList>
 }
 
 export type Scanned =
@@ -61,7 +66,7 @@ class Scan {
   readonly #parts: number
   readonly #commaLimit: number
   readonly #values: number
-  readonly #lists = new Map<string, number[]>()
+  readonly #lists = new Map<string, { readonly spans: number[]; readonly counts: number[] }>()
   #at = 0
   #isInString = false
   #depth = 0
@@ -73,7 +78,7 @@ class Scan {
   #keyFrom = 0
   #keyTo = 0
   /** The list that is read, if it is a member of the outermost object. */
-  #list: number[] | undefined
+  #list: { readonly spans: number[]; readonly counts: number[] } | undefined
 
   constructor(text: string, limits: ShapeLimits) {
     this.#text = text
@@ -112,7 +117,10 @@ class Scan {
           if (this.#isFullAfter(++this.#opened)) return this.#tooMany()
           break
         case 0x5d: // ]
-          if (--this.#depth === 1 && this.#list !== undefined) this.#endList(at - 1)
+          if (--this.#depth === 1 && this.#list !== undefined) {
+            this.#endItem(this.#list, at - 1)
+            this.#list = undefined
+          }
           break
         case 0x7d: // }
           this.#depth--
@@ -123,7 +131,10 @@ class Scan {
         case 0x2c: // ,
           if (++this.#commas > this.#commaLimit) return faultOf('commas', this.#commaLimit)
           if (this.#opened + this.#commas > this.#values) return this.#tooMany()
-          if (this.#depth === 2 && this.#list !== undefined) this.#list.push(at - 1, at)
+          if (this.#depth === 2 && this.#list !== undefined) {
+            this.#endItem(this.#list, at - 1)
+            this.#list.spans.push(at)
+          }
           break
         case 0x20:
         case 0x0a:
@@ -156,13 +167,13 @@ class Scan {
 
   #beginList(at: number): void {
     const key = this.#text.slice(this.#keyFrom, this.#keyTo)
-    this.#list = [at]
+    this.#list = { spans: [at], counts: [] }
     this.#lists.set(key, this.#list)
   }
 
-  #endList(at: number): void {
-    this.#list!.push(at)
-    this.#list = undefined
+  #endItem({ spans, counts }: { readonly spans: number[]; readonly counts: number[] }, at: number): void {
+    spans.push(at)
+    counts.push(this.#opened + this.#colons, this.#commas)
   }
 
   #shape(): Scanned {
@@ -217,6 +228,11 @@ export function rememberSource(body: object, text: string, { lists }: Shape): vo
   if (lists.size > 0) sources.set(body, { text, lists })
 }
 
+/** Whether the body still says what it was parsed from. */
+export function isAsItCame(body: object): boolean {
+  return sources.has(body)
+}
+
 /** To be called where a body is changed, and where nothing more is made of it. */
 export function forgetSource(body: object): void {
   sources.delete(body)
@@ -237,11 +253,11 @@ export function textAsItCame(made: Readonly<Record<string, unknown>>, from: obje
   for (const name of Object.keys(made)) {
     const value = made[name]
     if (value === undefined) continue
-    const spans = source.lists.get(name)
+    const list = source.lists.get(name)
     const items = (from as Readonly<Record<string, unknown>>)[name]
     const written =
-      spans && Array.isArray(value) && Array.isArray(items)
-        ? listAsItCame(value, items, source.text, spans)
+      list && Array.isArray(value) && Array.isArray(items)
+        ? listAsItCame(value, items, source.text, list.spans)
         : JSON.stringify(value)
     text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${written}`
   }
@@ -253,7 +269,7 @@ function listAsItCame(
   made: readonly unknown[],
   items: readonly unknown[],
   text: string,
-  spans: Spans,
+  spans: readonly number[],
 ): string {
   let written = ''
   let next = 0

@@ -18,7 +18,7 @@ const lists = (text: string) => {
   const scanned = scan(text, anything)
   if (scanned.kind === 'fault') throw new Error(scanned.fault.kind)
   return Object.fromEntries(
-    [...scanned.shape.lists].map(([name, spans]) => [
+    [...scanned.shape.lists].map(([name, { spans }]) => [
       name,
       Array.from({ length: spans.length / 2 }, (_, at) => text.slice(spans[2 * at], spans[2 * at + 1])),
     ]),

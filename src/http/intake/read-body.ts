@@ -27,6 +27,7 @@ import {
   type ShapeLimits,
 } from '../../json/scan.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
+import type { Prefixes } from '../../json/prefix.ts'
 import type { FreeAnswer } from './paid/limits.ts'
 
 /** What requests are read with. */
@@ -35,6 +36,7 @@ export interface Intake {
   /** Shares the event loop among all requests. */
   readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
   readonly largeBodies: LargeBodies
+  readonly prefixes: Prefixes
   /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
   readonly keepOpen: (request: Request) => void
   /**
@@ -46,6 +48,12 @@ export interface Intake {
 
 type Connections = Pick<Intake, 'keepOpen' | 'closeWhenIdle'>
 type Bodies = Pick<Intake, 'body' | 'scheduler'>
+
+/** The texts of one account's requests to one address, among which beginnings are looked for. */
+interface Sent {
+  readonly prefixes: Prefixes
+  readonly name: string
+}
 
 /** Runs work that may take longer than a connection may be idle. */
 export async function whileOpen<T>(
@@ -279,7 +287,13 @@ export async function readCall(
     const permit = parts.largeBodies.permit(requestId, account.id, bytes.length)
     if (permit) await whileOpen(parts, request, () => permit)
   }
-  return { json: await parseBody(parts, bytes, maxCommas), bytes: bytes.length }
+  const sent = { prefixes: parts.prefixes, name: `${account.id} ${pathOf(request.url)}` }
+  return { json: await parseBody(parts, bytes, maxCommas, sent), bytes: bytes.length }
+}
+
+/** What of an address says how a body is read, without looking at all of it. */
+function pathOf(url: string): string {
+  return url.slice(url.indexOf('/', url.indexOf('//') + 2), url.length)
 }
 
 /**
@@ -314,9 +328,14 @@ export function brokenOff(cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
-function parseBody({ body, scheduler }: Bodies, bytes: Uint8Array, maxCommas: number): Awaitable<JsonObject> {
+function parseBody(
+  { body, scheduler }: Bodies,
+  bytes: Uint8Array,
+  maxCommas: number,
+  sent?: Sent,
+): Awaitable<JsonObject> {
   return bytes.length <= charactersAtOnce()
-    ? scheduler.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas))
+    ? scheduler.run(() => parseJson(decodeText(bytes), body.maxDepth, maxCommas, sent))
     : scheduler.runSteps(parsedBody(bytes, body, maxCommas))
 }
 
@@ -384,7 +403,14 @@ const conversationCommas = 2 * maxParts
  * Parses text that must be one JSON object, nested at most `maxDepth` deep, without duplicate keys: parsers disagree
  * on which of two counts. Throws `invalid_request`.
  */
-export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
+export function parseJson(
+  text: string,
+  maxDepth: number,
+  maxCommas = Number.POSITIVE_INFINITY,
+  sent?: Sent,
+): JsonObject {
+  const known = sent && parseRest(text, limitsOf(maxDepth, maxCommas), sent)
+  if (known !== undefined) return known
   // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
   const shape = shapeOf(scan(text, limitsOf(maxDepth, maxCommas)))
   let parsed: unknown
@@ -393,7 +419,31 @@ export function parseJson(text: string, maxDepth: number, maxCommas = Number.POS
   } catch (cause) {
     throw notJson(text, cause)
   }
-  return checkBody(parsed, text, shape)
+  const json = checkBody(parsed, text, shape)
+  sent?.prefixes.onParsed(sent.name, text, json, shape)
+  return json
+}
+
+/** The body, if its beginning was sent before; undefined also for whatever must be refused, which the whole shows. */
+function parseRest(text: string, limits: ShapeLimits, { prefixes, name }: Sent): JsonObject | undefined {
+  const rest = prefixes.restOf(name, text)
+  if (rest === undefined) return undefined
+  const { parts = 0, commas = 0 } = limits
+  const scanned = scan(rest.text, { ...limits, parts: parts - rest.parts, commas: commas - rest.commas })
+  if (scanned.kind === 'fault') return undefined
+  try {
+    const json = parseOpaque(rest.text, opaqueInRequests)
+    if (!isObject(json) || countMembers(json) < scanned.shape.colons) return undefined
+    const shape = rest.join(json, scanned.shape)
+    if (shape === undefined) return undefined
+    refuseLongLists(json)
+    // The known items have none, or they would not be known.
+    if (!hasLongInteger(rest.text)) rememberSource(json, text, shape)
+    prefixes.onParsed(name, text, json, shape)
+    return json
+  } catch {
+    return undefined
+  }
 }
 
 /** The same for a long body: each part takes a while for ten megabytes, so other requests run in between. */

@@ -51,6 +51,7 @@ export async function createResponse(parts: ServingParts, asked: RouteCall): Pro
   }
   const permit = readPermit(parts, request, requestId, caller.account.id)
   const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
+  parts.prefixes.keep(json)
   const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit })
   const { inbound, request: read } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.

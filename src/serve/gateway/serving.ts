@@ -34,6 +34,7 @@ import { secretFilter } from '../../observe/log.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { ParsedResponses } from '../../responses/recall.ts'
+import { Prefixes } from '../../json/prefix.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
@@ -208,6 +209,7 @@ export function servingOf(source: ServingSource): Serving {
     },
     scheduler,
     largeBodies,
+    prefixes: new Prefixes(),
     log,
     now: clock,
     ready: () => !draining,

@@ -1,5 +1,6 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
+import { Prefixes } from '../../../src/json/prefix.ts'
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies, largeBytes, readCall } from '../../../src/http/intake/read-body.ts'
@@ -114,6 +115,7 @@ describe('a request', () => {
     body,
     scheduler: new Scheduler(),
     largeBodies,
+    prefixes: new Prefixes(),
     keepOpen: (request: Request) => void kept.push(request),
     closeWhenIdle: () => undefined,
   })

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Caller } from '../../../src/accounts/account.ts'
+import { Prefixes } from '../../../src/json/prefix.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { ownApi } from '../../../src/http/mcp/mcp.ts'
@@ -32,6 +33,7 @@ function lab() {
     body: { maxBodyBytes: 1024 ** 2, maxHeaderBytes: 16_384, maxDepth: 8 },
     scheduler: new Scheduler(),
     largeBodies,
+    prefixes: new Prefixes(),
     log: { error: (_: string, fields: { error: unknown }) => faults.push(fields.error) },
     publicUrl: () => 'http://127.0.0.1:8787',
   } as unknown as HttpParts

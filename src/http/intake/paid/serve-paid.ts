@@ -55,19 +55,20 @@ export function serveChat(parts: ServingParts, chat: ReadChat, refuse?: Refuse):
  * request.
  */
 export function parsedBody(
-  { scheduler, addressRules }: Pick<ServingParts, 'scheduler' | 'addressRules'>,
+  parts: Pick<ServingParts, 'scheduler' | 'addressRules' | 'prefixes'>,
   inbound: Inbound,
   json: JsonObject,
 ): Awaitable<InboundRequest> {
-  return scheduler.run(() => withAddresses(inbound, json, addressRules))
+  return parts.scheduler.run(() => withAddresses(inbound, json, parts))
 }
 
 function withAddresses(
   inbound: Inbound,
   json: JsonObject,
-  addressRules: ServingParts['addressRules'],
+  { addressRules, prefixes }: Pick<ServingParts, 'addressRules' | 'prefixes'>,
 ): InboundRequest {
   const { addresses, warnings } = checkAddresses(json, inbound.addresses, addressRules)
+  prefixes.keep(json)
   const request = inbound.parse(json)
   refuseDropped(request.envelope, warnings)
   if (addresses.length === 0 && warnings.length === 0) return request
