@@ -140,7 +140,9 @@ function running(
     pass: async (ms: number) => {
       now += ms
       watchdog.look()
-      await new Promise((resolve) => setImmediate(resolve))
+      // On a machine that has stopped this process for a while, the scheduler puts work off by an iteration or two.
+      for (let iteration = 0; iteration < 10; iteration++)
+        await new Promise((resolve) => setImmediate(resolve))
     },
   }
 }
