@@ -67,6 +67,8 @@ export type ChatEvent =
       readonly native: string
       /** What the provider says of it, in its own sentence. */
       readonly explanation?: string
+      /** What else the provider says at the end, for a client that speaks its protocol. */
+      readonly nativeFields?: NativeFields
       /** Which of the request's stop sequences ended it, where the provider says so. */
       readonly stopSequence?: string
       /** The provider goes on when it is sent back what it has said. */
@@ -86,6 +88,13 @@ export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' |
 /** The provider's own word beside a finish reason that does not say how the answer ended; nothing beside the others. */
 export function nativeReason(reason: string, native: string | undefined): { native_finish_reason?: string } {
   return reason === 'other' && native ? { native_finish_reason: native } : {}
+}
+
+/** Fields of an answer that only its provider's protocol has: of the choice, of what was counted, and about the prompt. */
+export interface NativeFields {
+  readonly choice: JsonObject
+  readonly usage: JsonObject
+  readonly prompt: JsonObject
 }
 
 /** A prompt that a filter of the provider refused, with the provider's words where it gave any. */
@@ -171,6 +180,7 @@ export interface Choice {
   readonly finish: FinishReason | undefined
   readonly nativeFinish: string | undefined
   readonly explanation?: string
+  readonly nativeFields?: NativeFields
   readonly stopSequence?: string
   readonly paused?: true
   readonly blockedPrompt?: BlockedPrompt
@@ -198,6 +208,7 @@ interface Draft {
   finish: FinishReason | undefined
   nativeFinish: string | undefined
   explanation?: string
+  nativeFields?: NativeFields
   stopSequence?: string
   paused?: true
   blockedPrompt?: BlockedPrompt
@@ -337,6 +348,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
       draft.finish = event.reason
       draft.nativeFinish = event.native
       if (event.explanation !== undefined) draft.explanation = event.explanation
+      if (event.nativeFields !== undefined) draft.nativeFields = event.nativeFields
       if (event.stopSequence !== undefined) draft.stopSequence = event.stopSequence
       if (event.paused) draft.paused = true
       if (event.blockedPrompt !== undefined) draft.blockedPrompt = event.blockedPrompt
@@ -394,6 +406,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
             reason: answer.finish,
             native: answer.nativeFinish ?? '',
             ...(answer.explanation !== undefined && { explanation: answer.explanation }),
+            ...(answer.nativeFields !== undefined && { nativeFields: answer.nativeFields }),
             ...(answer.stopSequence !== undefined && { stopSequence: answer.stopSequence }),
             ...(answer.paused && { paused: answer.paused }),
             ...(answer.blockedPrompt !== undefined && { blockedPrompt: answer.blockedPrompt }),

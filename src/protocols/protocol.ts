@@ -49,10 +49,10 @@ export interface Target<Quirks = unknown> {
   /** The thought signature that this provider gave a tool call of the account's, whose client dropped it. */
   readonly rememberedSignature: (call: Pick<ToolCall, 'id' | 'name'>) => string | undefined
   /**
-   * For reading the answer: the client speaks this protocol, and knows its words for an answer that the model spoiled.
-   * Such an answer is handed on as it is; for all others it is a failure.
+   * For reading the answer: the client speaks this protocol too. It is told what no other has words for, and knows those
+   * for an answer that the model spoiled: such an answer is handed on as it is, and is a failure for all others.
    */
-  readonly keepsSpoilt?: boolean
+  readonly clientSpeaksIt?: boolean
   /** For reading the answer: the `toolNames` of the request that was lowered. */
   readonly toolNames?: Readonly<Record<string, string>>
 }
@@ -110,6 +110,8 @@ export interface Outbound<Quirks = unknown> {
   leastOutputTokens?(quirks: Partial<Quirks>): number
   /** Whether a request for no output at all is served: it writes the prompt to the provider's cache. */
   readonly warmsCache?: true
+  /** `lower` takes what only Google's own protocol has words for (`request/google-fields.ts`). */
+  readonly readsGoogleFields?: true
   /** The results of tools may hold nothing but text. */
   readonly textResults?: true
   /**

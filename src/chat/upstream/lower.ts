@@ -16,6 +16,7 @@ import { joinWarnings, type LoweredRequest, noWarnings, type Warning } from '../
 import { type OutgoingRequest, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
 import type { Outbound, RequestAddress, Target } from '../../protocols/protocol.ts'
 import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/fields.ts'
+import { withoutGoogleFields } from '../../protocols/request/google-fields.ts'
 import {
   type AddressVisitor,
   type FoundAddress,
@@ -198,6 +199,7 @@ function forwardedBody({
 }: Lowering): LoweredRequest | undefined {
   if (!mayPass || provider.clientBody !== 'forwarded' || request.translated === true) return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
+  if (request.body['extra_body'] !== undefined) return undefined
   const { searches } = request.envelope
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }
@@ -205,9 +207,13 @@ function forwardedBody({
 /** The client's request without the fields of its own protocol, for a provider of another. */
 function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): OutgoingRequest {
   const asked = request.toChatRequest()
-  return inbound.id === outbound.id || !inbound.forOtherProtocols
-    ? { request: asked, warnings: noWarnings }
-    : inbound.forOtherProtocols(asked)
+  const own =
+    inbound.id === outbound.id || !inbound.forOtherProtocols
+      ? { request: asked, warnings: noWarnings }
+      : inbound.forOtherProtocols(asked)
+  if (outbound.readsGoogleFields === true || asked.rest['extra_body'] === undefined) return own
+  const { request: heeded, warnings } = withoutGoogleFields(own.request)
+  return { request: heeded, warnings: joinWarnings(own.warnings, warnings) }
 }
 
 function urlsIn({ messages }: ChatRequest): readonly string[] {

@@ -87,7 +87,7 @@ export async function prepare(
         reasoning: model.reasoning,
         efforts: offer.efforts,
         rememberedSignature,
-        keepsSpoilt: call.inbound.id === outbound.id,
+        clientSpeaksIt: call.inbound.id === outbound.id,
       }
       const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
       const { toolNames } = lowered

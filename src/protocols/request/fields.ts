@@ -40,6 +40,7 @@ export function fieldOf(param: string, fields: ClientFields | undefined): string
     const within = instructionFields.has(own) ? message[2]!.replace(/^\.content/, '') : message[2]!
     return own + (fields.dotted === true ? within.replaceAll(/\[(\d+)\]/g, '.$1') : within)
   }
+  if (Object.hasOwn(fields.names, param)) return fields.names[param]!
   const [, name = param, rest = ''] = /^([^.[]+)(.*)$/.exec(param) ?? []
   return Object.hasOwn(fields.names, name) ? fields.names[name]! + rest : param
 }

@@ -211,12 +211,21 @@ function walk(value: Json | undefined, key: string, found: Found): void {
   for (const name in value) {
     found.texts?.push(name)
     const member = value[name]
+    if (unsizedTools.has(name)) found.unsized += 1
     // A picture that a model made stands there as bare base64.
     if (type === 'image_generation_call' && name === 'result') found.inlineLength += lengthOf(member)
     else if (name === 'data' && typeof member === 'string') addData(member, value, found)
     else walk(member, name, found)
   }
 }
+
+/** Tools of Google's that put pages and results of code before the model: how much, nobody knows before. */
+const unsizedTools: ReadonlySet<string> = new Set([
+  'urlContext',
+  'url_context',
+  'codeExecution',
+  'code_execution',
+])
 
 /** The types of parts and items that are an image. */
 const imageTypes: ReadonlySet<string> = new Set([

@@ -130,10 +130,16 @@ describe('what a provider says of its own failure', () => {
   })
 })
 
+test('an answer that its model spoiled is told in the words of the provider, and asked for once', async () => {
+  const { status, error, asked, headers } = await failing('lab/bad-call')
+  expect([status, error.code, error.message]).toEqual([502, 'unusable_answer', 'Failed to call a function.'])
+  expect(headers.get('x-should-retry')).toBe('true')
+  expect(asked).toBe(1)
+})
+
 describe('a request at fault is told in the words of the provider, and tried once', () => {
   test.each([
     ['strict', 'top_k is too high'],
-    ['bad-call', 'Failed to call a function.'],
     ['no-eyes', 'image input is not supported - hint: use another model'],
     ['said-in-text', 'temperature must be at most 1'],
   ])('%s', async (name, sentence) => {

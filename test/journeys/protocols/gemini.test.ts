@@ -392,7 +392,7 @@ describe('counts, models and refusals', () => {
   test.each([
     ['contents', {}, 'invalid_request'],
     ['contents', { contents: [] }, 'invalid_request'],
-    ['tools[0].urlContext', hi({ tools: [{ url_context: {} }] }), 'unsupported_parameter'],
+    ['tools', hi({ tools: [{ url_context: {} }] }), 'unsupported_parameter'],
     // No search is configured here: the refusal names the tool as the client wrote it.
     ['tools[1].googleSearch', hi({ tools: searching }), 'unsupported_parameter'],
     ['cachedContent', hi({ cachedContent: 'cachedContents/1' }), 'unsupported_parameter'],

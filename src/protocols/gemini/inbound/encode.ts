@@ -7,6 +7,7 @@ import {
   type Choice,
   type FinishReason,
   joinReasoning,
+  type NativeFields,
 } from '../../../conversation/event.ts'
 import type { GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
@@ -43,6 +44,7 @@ interface OpenCandidate {
         readonly native: string
         readonly explanation?: string
         readonly blockedPrompt?: BlockedPrompt
+        readonly nativeFields?: NativeFields
       }
     | undefined
 }
@@ -129,17 +131,25 @@ export class GeminiEncoder implements StreamEncoder {
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
-    const end = { usageMetadata: usageMetadata(usage, bill), ...this.#context.extra }
     const blocked = this.#candidate(0).finish
+    const native = blocked?.nativeFields
+    const end = {
+      usageMetadata: usageMetadata(usage, bill, native?.usage),
+      ...(native === undefined || Object.keys(native.prompt).length === 0
+        ? {}
+        : { promptFeedback: native.prompt }),
+      ...this.#context.extra,
+    }
     if (blocked?.blockedPrompt !== undefined) {
       const feedback = promptFeedbackOf(blocked.blockedPrompt, blocked.native)
-      return [frameOf({ ...feedback, ...answerHead(this.#context), ...end })]
+      return [frameOf({ ...answerHead(this.#context), ...feedback, ...end })]
     }
     const candidates = [...this.#candidates]
       .toSorted(([a], [b]) => a - b)
       .map(([index, candidate]) => ({
         ...candidateOf(index, lastParts(candidate, this.#context)),
         ...endingOf(candidate.finish ?? { reason: 'stop' }),
+        ...candidate.finish?.nativeFields?.choice,
         ...groundingOf(candidate, candidate.text),
         ...logprobsOf(candidate.logprobs),
       }))
@@ -415,12 +425,17 @@ export function logprobsOf(content: readonly Json[]): JsonObject {
   }
 }
 
-/** Cached tokens are inside the prompt count, thoughts beside the candidates'; `cost`, `costDetails` are ours. */
-export function usageMetadata(usage: Usage, bill: Bill): JsonObject {
+/**
+ * Cached tokens are inside the prompt count, thoughts beside the candidates'; `cost`, `costDetails` are ours. `native`:
+ * Google's own counters, of which the prompts of its tools are beside the prompt count.
+ */
+export function usageMetadata(usage: Usage, bill: Bill, native: JsonObject = {}): JsonObject {
   const prompt = promptTokens(usage)
   const completion = completionTokens(usage)
+  const { toolUsePromptTokenCount: ofTools } = native
   return {
-    promptTokenCount: prompt,
+    ...native,
+    promptTokenCount: typeof ofTools === 'number' ? Math.max(0, prompt - ofTools) : prompt,
     cachedContentTokenCount: usage.cacheRead + usage.cacheReadAudio,
     candidatesTokenCount: completion - usage.reasoning,
     thoughtsTokenCount: usage.reasoning,

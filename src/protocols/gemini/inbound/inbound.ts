@@ -126,6 +126,12 @@ const names: Readonly<Record<string, string>> = {
   modalities: 'generationConfig.responseModalities',
   audio: 'generationConfig.speechConfig',
   tool_choice: 'toolConfig.functionCallingConfig',
+  service_tier: 'serviceTier',
+  'extra_body.google.safetySettings': 'safetySettings',
+  'extra_body.google.labels': 'labels',
+  'extra_body.google.mediaResolution': 'generationConfig.mediaResolution',
+  'extra_body.google.callingMode': 'toolConfig.functionCallingConfig.mode',
+  'extra_body.google.tools': 'tools',
 }
 
 /** A whole answer. Throws `upstream_error` for one that never ended: no finish reason is invented. */
@@ -138,6 +144,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     return {
       ...candidateOf(choice.index, partsOf(choice, context)),
       ...endingOf({ reason: choice.finish, native: choice.nativeFinish, explanation: choice.explanation }),
+      ...choice.nativeFields?.choice,
       ...groundingOf(
         { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },
         text,
@@ -148,9 +155,13 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
   const { warnings } = context
   const [first] = result.choices
   const blocked = first?.blockedPrompt
+  const native = first?.nativeFields
   return {
     ...(blocked === undefined ? { candidates } : promptFeedbackOf(blocked, first?.nativeFinish)),
-    usageMetadata: usageMetadata(usage, bill),
+    ...(native === undefined || Object.keys(native.prompt).length === 0
+      ? {}
+      : { promptFeedback: native.prompt }),
+    usageMetadata: usageMetadata(usage, bill, native?.usage),
     ...answerHead(context),
     ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
     ...context.extra,

@@ -51,6 +51,8 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
     tool_choice:
       functions.length === 0 ? undefined : toolChoiceOf(toolConfig, functions, search !== undefined),
     ...configOf(generationConfig ?? {}),
+    service_tier: tierOf(request.serviceTier),
+    extra_body: googleOf(request),
     ...Object.fromEntries(gatewayFields.map((field) => [field, request[field] as Json | undefined])),
   })
   const params = turns.map(({ param }) => param)
@@ -62,12 +64,30 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   }
 }
 
-/** Google's own fields that affect how it answers. */
-const googleOnly: ReadonlySet<string> = new Set([
-  'safetySettings',
-  'labels',
-  'generationConfig.mediaResolution',
-])
+/** What no field of chat completions says: see `google-fields.ts`. */
+function googleOf(request: GenerateContentRequest): JsonObject | undefined {
+  const { safetySettings, labels, generationConfig, toolConfig, tools } = request
+  const mode = toolConfig?.functionCallingConfig?.mode?.toUpperCase()
+  const own = (tools ?? []).flatMap((tool) =>
+    Object.entries(tool).flatMap(([kind, settings]) =>
+      servedKinds.has(kind) || settings == null ? [] : [{ [kind]: settings as Json }],
+    ),
+  )
+  const google = present<JsonObject>({
+    safetySettings: safetySettings as Json | undefined,
+    labels,
+    mediaResolution: generationConfig?.mediaResolution,
+    callingMode: mode === 'VALIDATED' ? mode : undefined,
+    tools: own.length === 0 ? undefined : own,
+  })
+  return Object.keys(google).length === 0 ? undefined : { google }
+}
+
+/** Google's standard tier is what chat completions call the default. */
+function tierOf(tier: string | null | undefined): string | undefined {
+  const word = tier?.toLowerCase().replace(/^service_tier_/, '')
+  return word === 'standard' ? 'default' : word === 'unspecified' ? undefined : word
+}
 
 /** Fields that no provider gets: dropped with a warning. */
 function droppedOf(request: GenerateContentRequest): Warning[] {
@@ -77,9 +97,7 @@ function droppedOf(request: GenerateContentRequest): Warning[] {
     ...unreadIn(generationConfig ?? {}, knownFields.generationConfig, 'generationConfig.'),
     ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
   ]
-  return fields.map((param) =>
-    droppedWarning(param, googleOnly.has(param) ? 'Only Google itself knows this field' : 'Unknown field'),
-  )
+  return fields.map((param) => droppedWarning(param, 'Unknown field'))
 }
 
 function droppedWarning(param: string, why: string): Warning {
@@ -91,9 +109,8 @@ function unreadIn(
   known: ReadonlySet<string>,
   path: string,
 ): string[] {
-  const isUnread = (field: string) => !known.has(field) || googleOnly.has(path + field)
   return Object.keys(fields)
-    .filter((field) => fields[field] != null && isUnread(field))
+    .filter((field) => fields[field] != null && !known.has(field))
     .map((field) => path + field)
 }
 
@@ -122,13 +139,7 @@ function searchOf(tools: Tools): Search | undefined {
 }
 
 function functionsOf(tools: Tools): JsonObject[] {
-  return tools.flatMap((tool, index) => {
-    const other = Object.keys(tool).find((kind) => !servedKinds.has(kind) && tool[kind] != null)
-    if (other !== undefined)
-      throw unsupportedParam(
-        `tools[${index}].${other}`,
-        'of the tools that Google runs, its search alone is served.',
-      )
+  return tools.flatMap((tool) => {
     return (tool.functionDeclarations ?? []).map(
       ({ name, description, parameters, parametersJsonSchema }): JsonObject => {
         const schema = parametersJsonSchema ?? (parameters == null ? undefined : jsonSchemaOf(parameters))
@@ -492,7 +503,7 @@ export const addresses = parts({
   model: 'words',
   contents: content,
   systemInstruction: content,
-  ...wordsAt('tools toolConfig generationConfig safetySettings labels'),
+  ...wordsAt('tools toolConfig generationConfig safetySettings labels serviceTier'),
   // Refused.
   cachedContent: 'words',
 })

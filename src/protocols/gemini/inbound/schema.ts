@@ -59,6 +59,7 @@ const generationConfig = z.looseObject({
   responseJsonSchema: json.nullish(),
   responseModalities: z.array(text).nullish(),
   speechConfig: json.nullish(),
+  mediaResolution: text.nullish(),
   thinkingConfig: z
     .looseObject({
       includeThoughts: z.boolean().nullish(),
@@ -94,6 +95,7 @@ export const generateContentRequest = z.looseObject({
   safetySettings: z.array(json).nullish(),
   cachedContent: text.nullish(),
   labels: z.record(text, text).nullish(),
+  serviceTier: text.nullish(),
   ...ours,
 })
 

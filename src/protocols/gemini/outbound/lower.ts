@@ -33,6 +33,7 @@ import {
   warnOfUnknown,
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
+import { type GoogleFields, googleFieldsOf, googleToolsOf } from '../../request/google-fields.ts'
 import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import {
   type Carried,
@@ -56,11 +57,22 @@ export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): Lowered
     rememberedSignature,
     warn,
   })
-  const config = generationConfigOf(request, traits, target.reasoning, warn)
+  const google = googleFieldsOf(request) ?? {}
+  const config = {
+    ...generationConfigOf(request, traits, target.reasoning, warn),
+    ...present<JsonObject>({
+      mediaResolution: google.mediaResolution,
+      thinkingConfig: google.thinkingConfig as JsonObject | undefined,
+    }),
+  }
   const body: JsonObject = {
     contents,
     ...(systemInstruction === undefined ? {} : { systemInstruction }),
-    ...toolsOf(request, traits, warn),
+    ...toolsOf(request, google, traits, warn),
+    ...present<JsonObject>({
+      safetySettings: google.safetySettings as Json | undefined,
+      labels: google.labels,
+    }),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
   warnOfIgnored(request, warn)
@@ -79,7 +91,25 @@ function withFormatInWords(request: ChatRequest, traits: Traits): readonly Messa
 
 // ---- tools --------------------------------------------------------------------------------------------------
 
-function toolsOf(request: ChatRequest, traits: Traits, warn: Warn): JsonObject {
+/** The functions, and what Google runs itself. */
+function toolsOf(request: ChatRequest, google: GoogleFields, traits: Traits, warn: Warn): JsonObject {
+  const own = request.toolChoice?.kind === 'none' ? [] : googleToolsOf(google)
+  const { tools = [], toolConfig } = declaredTools(request, google, traits, warn)
+  const all = [...tools, ...own]
+  return present<JsonObject>({ tools: all.length === 0 ? undefined : all, toolConfig })
+}
+
+interface DeclaredTools {
+  readonly tools?: readonly JsonObject[]
+  readonly toolConfig?: JsonObject
+}
+
+function declaredTools(
+  request: ChatRequest,
+  { callingMode }: GoogleFields,
+  traits: Traits,
+  warn: Warn,
+): DeclaredTools {
   const choice = request.toolChoice
   // Gemini restricts names only if it forces a call; if the model may choose, the others are not declared.
   const declared =
@@ -100,7 +130,7 @@ function toolsOf(request: ChatRequest, traits: Traits, warn: Warn): JsonObject {
     name: tool.name,
     ...declarationOf(tool, traits, budget, warn),
   }))
-  const mode = callingMode(request)
+  const mode = callingModeOf(request, callingMode)
   return {
     tools: [{ functionDeclarations }],
     ...(mode === undefined ? {} : { toolConfig: { functionCallingConfig: mode } }),
@@ -122,8 +152,10 @@ function declarationOf(tool: FunctionTool, traits: Traits, budget: SubsetBudget,
   return { ...declaration, parameters: schema }
 }
 
-function callingMode(request: ChatRequest): JsonObject | undefined {
+/** `asked`: what only clients of Google's protocol ask for. */
+function callingModeOf(request: ChatRequest, asked: GoogleFields['callingMode']): JsonObject | undefined {
   const choice = request.toolChoice
+  if (asked != null && (choice === undefined || choice.kind === 'auto')) return { mode: asked }
   switch (choice?.kind) {
     case undefined:
     case 'auto':
@@ -135,6 +167,8 @@ function callingMode(request: ChatRequest): JsonObject | undefined {
     case 'function':
       return { mode: 'ANY', allowedFunctionNames: [choice.name] }
     case 'allowed':
+      if (asked != null && choice.mode === 'auto')
+        return { mode: asked, allowedFunctionNames: [...choice.names] }
       return choice.mode === 'required' ? { mode: 'ANY', allowedFunctionNames: [...choice.names] } : undefined
   }
 }
@@ -142,7 +176,7 @@ function callingMode(request: ChatRequest): JsonObject | undefined {
 // ---- what the provider has no word for ------------------------------------------------------------------------
 
 /** Fields of the client's body that are used here. */
-const readFromRest: readonly string[] = ['modalities', 'audio']
+const readFromRest: readonly string[] = ['modalities', 'audio', 'extra_body']
 
 function warnOfIgnored(request: ChatRequest, warn: Warn): void {
   const { sampling, rest } = request

@@ -64,7 +64,7 @@ function read(body: unknown): EmbeddingAnswer {
 
 /** What reading the answer of this target depends on. */
 function readingFor(target: Target<GeminiQuirks>) {
-  return { traits: traitsFor(target), keepsSpoilt: target.keepsSpoilt === true }
+  return { traits: traitsFor(target), clientSpeaksIt: target.clientSpeaksIt === true }
 }
 
 // The protocol.
@@ -75,6 +75,7 @@ export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   auth: { kind: 'header', header: 'x-goog-api-key' },
   defaultQuirks,
   inlinesUrls: true,
+  readsGoogleFields: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
   ownSearch,

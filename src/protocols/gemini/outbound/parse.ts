@@ -8,6 +8,7 @@ import type {
   ChatEvent,
   Fault,
   FinishReason,
+  NativeFields,
 } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
@@ -48,7 +49,7 @@ import type { Traits } from './quirks.ts'
 interface Reading {
   readonly traits: Pick<Traits, 'searchBilledPer'>
   /** See `Target`. */
-  readonly keepsSpoilt: boolean
+  readonly clientSpeaksIt: boolean
 }
 
 /**
@@ -79,6 +80,7 @@ class AnswerParser implements StreamParser {
   /** In the order of their choices. */
   readonly #candidates: Candidate[] = []
   /** Why the prompt was refused, when it was. */
+  #feedback: JsonObject = {}
   #blocked: { readonly reason: string; readonly prompt: BlockedPrompt } | undefined
   /** A terminal event has been given. */
   #over = false
@@ -136,8 +138,16 @@ class AnswerParser implements StreamParser {
     if (this.#candidates.length === 0 && this.#blocked !== undefined) {
       // A refused prompt is answered without candidates.
       const { reason: native, prompt: blockedPrompt } = this.#blocked
+      const { nativeFields } = this.#nativeOf(undefined)
       return [
-        { kind: 'choice-finish', choice: 0, reason: 'content_filter', native, blockedPrompt },
+        {
+          kind: 'choice-finish',
+          choice: 0,
+          reason: 'content_filter',
+          native,
+          blockedPrompt,
+          ...(nativeFields && { nativeFields }),
+        },
         { kind: 'finish' },
       ]
     }
@@ -149,7 +159,7 @@ class AnswerParser implements StreamParser {
       const native = candidate.native ?? ''
       const { choice, calls, sources } = candidate
       const { explanation } = candidate
-      const kept = this.#reading.keepsSpoilt && calls !== 'cut' && !endsWell(native)
+      const kept = this.#reading.clientSpeaksIt && calls !== 'cut' && !endsWell(native)
       const reason = kept ? 'other' : finishOf(native, calls, candidate.saysSomething)
       if (reason === undefined) {
         const why = calls === 'cut' ? 'A function call was never finished.' : undefined
@@ -166,11 +176,24 @@ class AnswerParser implements StreamParser {
         reason,
         native,
         ...(explanation !== undefined && { explanation }),
+        ...this.#nativeOf(candidate),
       })
     }
     if (this.#searches > 0) this.#addUsage(events)
     events.push({ kind: 'finish' })
     return events
+  }
+
+  /** What only a client of Google's protocol is told. */
+  #nativeOf(candidate: Candidate | undefined): { readonly nativeFields?: NativeFields } {
+    if (!this.#reading.clientSpeaksIt) return {}
+    const usage = Object.fromEntries(
+      nativeCounters.flatMap((name) => {
+        const value = this.#counters[name]
+        return value === undefined ? [] : [[name, value as Json]]
+      }),
+    )
+    return { nativeFields: { choice: { ...candidate?.nativeFields }, usage, prompt: this.#feedback } }
   }
 
   #addValue(value: unknown, events: ChatEvent[]): Chunk | undefined {
@@ -186,10 +209,12 @@ class AnswerParser implements StreamParser {
       events.push({ kind: 'message-start', id: chunk.responseId, model: chunk.modelVersion })
     this.#started = true
     this.#answer ??= chunk.responseId
+    if (this.#reading.clientSpeaksIt && chunk.promptFeedback !== undefined)
+      this.#feedback = { ...chunk.promptFeedback } as JsonObject
     const { blockReason: reason, blockReasonMessage: message } = chunk.promptFeedback ?? {}
     if (reason !== undefined) this.#blocked = { reason, prompt: message === undefined ? {} : { message } }
     const received = chunk.candidates ?? []
-    const failure = this.#reading.keepsSpoilt ? undefined : received.find(isFailure)
+    const failure = this.#reading.clientSpeaksIt ? undefined : received.find(isFailure)
     // A failed candidate is not begun: its content would only prevent failing over.
     if (failure === undefined)
       for (const candidate of received)
@@ -251,6 +276,26 @@ class AnswerParser implements StreamParser {
   }
 }
 
+/** Counters that no other protocol has. */
+const nativeCounters = [
+  'toolUsePromptTokenCount',
+  'promptTokensDetails',
+  'cacheTokensDetails',
+  'candidatesTokensDetails',
+  'toolUsePromptTokensDetails',
+  'trafficType',
+  'serviceTier',
+] as const
+
+/** Fields of candidates that no other protocol has; the last of each holds. */
+const nativeOfCandidates = [
+  'safetyRatings',
+  'citationMetadata',
+  'avgLogprobs',
+  'tokenCount',
+  'urlContextMetadata',
+] as const
+
 function isFailure({ finishReason }: AnswerCandidate): boolean {
   return finishReason !== undefined && !endsWell(finishReason)
 }
@@ -290,6 +335,8 @@ class Candidate {
   native: string | undefined
   /** Google's sentence about it. */
   explanation: string | undefined
+  /** Google's own fields of it. */
+  nativeFields: JsonObject | undefined
   /** The index of the next reasoning detail, and whether the last thought is still open. */
   #nextDetail = 0
   #thinking = false
@@ -311,6 +358,10 @@ class Candidate {
     if (chunk.finishReason !== undefined && chunk.finishReason !== 'FINISH_REASON_UNSPECIFIED')
       this.native = chunk.finishReason
     if (chunk.finishMessage !== undefined) this.explanation = chunk.finishMessage
+    for (const name of nativeOfCandidates) {
+      const value = (chunk as JsonObject)[name]
+      if (value !== undefined) this.nativeFields = { ...this.nativeFields, [name]: value }
+    }
     const parts = chunk.content?.parts
     if (parts !== undefined) for (const part of parts) this.#addPart(part, answer, events)
     if (chunk.logprobsResult === undefined) return
