@@ -1,7 +1,7 @@
 // What a call would cost, without making it.
 
 import { type Caller, mayUse } from '../accounts/account.ts'
-import type { Model } from '../catalog/row.ts'
+import type { Model, Offer } from '../catalog/row.ts'
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
@@ -251,3 +251,75 @@ export async function countTokens(
   if (!names.some((name) => mayUse(caller, name))) throw refusalError('model_not_allowed', found, 'chat')
   return promptCount(countingFor(parts, caller.account.id), prompt)
 }
+
+// What would happen to a call of a model now, and why.
+
+export interface RouteExplanation {
+  /** As it was asked for, but for another name of it. */
+  readonly model: string
+  /** What decides which member is first; null for a model that is no route. */
+  readonly reason: string | null
+  /** In the order in which they would be asked. */
+  readonly candidates: readonly {
+    readonly model: string
+    readonly provider: string
+    readonly upstream_model: string
+    /** `open`: its breaker is, and it is probed once a second. */
+    readonly standing: 'healthy' | 'cooling' | 'open'
+    /** Until the first content, of late; null where it was not asked yet. Milliseconds. */
+    readonly latency_ms: number | null
+    /** Of the first offer, US dollars a token. */
+    readonly prompt: string
+    readonly completion: string
+  }[]
+  readonly passed_over: readonly { readonly model: string; readonly reason: string }[]
+  /** The code that the call would be refused with. */
+  readonly refusal?: string
+}
+
+/**
+ * Says who would be asked for a chat with this model now, without asking. `request`: a request for it, without a session.
+ * Rejects with what the call itself would be refused with, unless that is a matter of credit or rights.
+ */
+export async function explainRoute(
+  parts: ChatParts,
+  call: Pick<IncomingCall, 'caller' | 'request'>,
+): Promise<RouteExplanation> {
+  const { caller, request } = call
+  const listed = parts.catalog.resolve(request.envelope.model)
+  const refusal = await refusalOf(parts, call)
+  if (refusal !== undefined)
+    return { model: listed.id, reason: null, candidates: [], passed_over: [], refusal }
+  const { models, route } = await admit(parts, call, 'chat')
+  const able = candidatesFor(models, parts.providers, routingFor(caller, request.envelope.routing), '', 1)
+  // An account need not know how many keys a provider has: the best one stands for all.
+  const offers = new Map<Offer, RouteExplanation['candidates'][number]>()
+  for (const candidate of able) {
+    const { model, offer, provider } = candidate
+    const standing = parts.health.standing(candidate, caller.account.id)
+    const known = offers.get(offer)
+    if (known !== undefined && standings.indexOf(known.standing) <= standings.indexOf(standing)) continue
+    const latency = parts.health.latencyMs(offer)
+    const { input, output } = offer.price.rates
+    offers.set(offer, {
+      model: model.id,
+      provider: provider.id,
+      upstream_model: offer.upstream,
+      standing,
+      latency_ms: latency === undefined ? null : Math.round(latency),
+      prompt: formatUsd(input),
+      completion: formatUsd(output),
+    })
+  }
+  const isWell = ({ standing }: RouteExplanation['candidates'][number]) => standing === 'healthy'
+  const all = [...offers.values()]
+  return {
+    model: listed.id,
+    reason: route?.reason ?? null,
+    candidates: [...all.filter(isWell), ...all.filter((each) => !isWell(each))],
+    passed_over: route?.refused ?? [],
+  }
+}
+
+/** The best first. */
+const standings: readonly string[] = ['healthy', 'cooling', 'open']

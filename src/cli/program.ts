@@ -452,6 +452,18 @@ function modelCommands(weir: Command, io: Io): void {
       'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
     )
     .action(runForClient(io, async () => (await import('./commands/chat.ts')).chat))
+  weir
+    .command('route')
+    .description('names that lead to several models')
+    .command('explain')
+    .description('who would be asked for a model now, and why; a gateway must be running')
+    .argument('<model>', 'a route, an alias or a model')
+    .option('--key <key>', 'the API key that would call (or WEIR_API_KEY)')
+    .option(
+      '--url <address>',
+      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
+    )
+    .action(runForClient(io, async () => (await import('./commands/chat.ts')).explainRoute))
 }
 
 function catalogCommands(weir: Command, io: Io): void {

@@ -32,7 +32,13 @@ import {
   getUsageCsv,
   listRequests,
 } from './v1/account.ts'
-import { createChatCompletion, createCompletion, createEmbeddings, estimateCall } from './v1/chat.ts'
+import {
+  createChatCompletion,
+  createCompletion,
+  createEmbeddings,
+  estimateCall,
+  explainModel,
+} from './v1/chat.ts'
 import {
   callGemini,
   callGeminiBare,
@@ -65,11 +71,13 @@ export const serving: readonly Route<ServingParts>[] = [
   countInputTokens,
   createEmbeddings,
   estimateCall,
+  explainModel,
   listModels,
   showModel,
   inApp(createChatCompletion),
   inApp(createResponse),
   inApp(estimateCall),
+  inApp(explainModel),
   inAppOnly(listModels),
   inAppOnly(showModel),
   getHealth,

@@ -4,7 +4,15 @@ import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
 import { reasonOf } from '../../config/config.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import { CommandFailure, type Context, type Invocation, print, usageFault, visible } from '../context.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  print,
+  table,
+  usageFault,
+  visible,
+} from '../context.ts'
 import { folderHint, gatewayAddress, type GatewayAddress } from '../gateway-address.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
@@ -80,14 +88,20 @@ async function ask(
     stream: true,
     stream_options: { include_usage: true },
   }
+  return call({ base, key }, 'chat/completions', { method: 'POST', body: JSON.stringify(body) }, hint)
+}
+
+/** The answer of a gateway. Throws CommandFailure if none answers, or with what it refuses. */
+async function call(
+  { base, key }: GatewayAddress,
+  path: string,
+  init: { readonly method?: string; readonly body?: string },
+  hint: string,
+): Promise<Response> {
   let response: Response
   try {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    response = await fetchBounded(
-      `${base}/chat/completions`,
-      { method: 'POST', headers, body: JSON.stringify(body), redirect: 'manual' },
-      mostReplyBytes,
-    )
+    response = await fetchBounded(`${base}/${path}`, { ...init, headers, redirect: 'manual' }, mostReplyBytes)
   } catch (cause) {
     throw new CommandFailure(
       `no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve, or say where it is with --url${hint}`,
@@ -166,4 +180,46 @@ function renderReceipt({ usage, model, finishReason }: Reply, id: string | null)
     ...(total === undefined ? [] : [`  ${'total'.padEnd(12)} ${total} USD`]),
     ...(id === null ? [] : [`  receipt ${id}`]),
   ].join('\n')
+}
+
+// `weir route explain MODEL`
+
+const explanationSchema = z.object({
+  model: z.string(),
+  reason: z.string().nullable(),
+  candidates: z.array(
+    z.object({
+      model: z.string(),
+      provider: z.string(),
+      upstream_model: z.string(),
+      standing: z.string(),
+      latency_ms: z.number().nullable(),
+      prompt: z.string(),
+      completion: z.string(),
+    }),
+  ),
+  passed_over: z.array(z.object({ model: z.string(), reason: z.string() })),
+  refusal: z.string().optional(),
+})
+
+/** Says who would be asked for a model now, with this key, and why. Throws CommandFailure as `chat` does. */
+export async function explainRoute(context: Context, invocation: Invocation): Promise<void> {
+  const [model = ''] = invocation.args
+  const path = `route?model=${encodeURIComponent(model)}`
+  const response = await call(gatewayAddress(context, invocation), path, {}, folderHint(context.io))
+  const json = explanationSchema.parse(await response.json())
+  const { reason, candidates, passed_over: passed, refusal } = json
+  const rows = candidates.map((each) => [
+    each.model,
+    each.provider,
+    each.standing,
+    each.latency_ms === null ? '-' : String(each.latency_ms),
+  ])
+  const lines = [
+    refusal === undefined ? '' : `the call would be refused: ${refusal}`,
+    reason === null ? '' : `${json.model} is a route; first by ${reason}`,
+    rows.length === 0 ? '' : table(['MODEL', 'PROVIDER', 'STANDING', 'LATENCY MS'], rows),
+    ...passed.map((each) => `passed over: ${each.model} (${each.reason})`),
+  ]
+  print(context, { json, text: lines.filter((line) => line !== '').join('\n') })
 }

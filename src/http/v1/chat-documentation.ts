@@ -1,7 +1,7 @@
 // The documentation of chats, text completions, embeddings and estimates.
 
 import { z } from 'zod'
-import type { Estimate } from '../../chat/estimate.ts'
+import type { Estimate, RouteExplanation } from '../../chat/estimate.ts'
 import { embeddingList, embeddingRequest } from '../../protocols/embeddings/inbound.ts'
 import {
   chatCompletion,
@@ -43,6 +43,31 @@ export const estimateSchema = z.object({
   pool: z.string().describe('The pool that pays first.'),
   refusal: z.string().optional().describe('The error code that the call would be refused with.'),
 }) satisfies z.ZodType<Estimate>
+
+const explanationSchema = z.object({
+  model: z.string().describe('As it was asked for, but for another name of it.'),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Of a route, what decides which member is first: order, weight, price, latency.'),
+  candidates: z
+    .array(
+      z.object({
+        model: z.string(),
+        provider: z.string(),
+        upstream_model: z.string(),
+        standing: z.enum(['healthy', 'cooling', 'open']).describe('open: it is probed once a second.'),
+        latency_ms: count.nullable().describe('Until its first content, of late.'),
+        prompt: usd.describe('For one token.'),
+        completion: usd,
+      }),
+    )
+    .describe('In the order in which they would be asked.'),
+  passed_over: z
+    .array(z.object({ model: z.string(), reason: z.string() }))
+    .describe('Members that this key is not served by, and why: an error code, or `not_sold`.'),
+  refusal: z.string().optional().describe('The error code that the call would be refused with.'),
+}) satisfies z.ZodType<RouteExplanation>
 
 const chatBody: Content = {
   'application/json': { ...schemaOf('ChatCompletionRequest'), examples: examples.chatRequests },
@@ -149,4 +174,56 @@ export const estimate: Operation = {
     'overloaded',
   ],
   schemas: { Estimate: estimateSchema },
+}
+
+export const route: Operation = {
+  id: 'explainRoute',
+  tag: 'Chat',
+  summary: 'Get who would be asked for a chat with a model now, and why',
+  description:
+    'Nothing is called and nothing charged. For a virtual model: its members that this key may use, in order, how each is doing, and those that are passed over. A conversation stays with the member that has served it, which this does not know of.',
+  security: 'key',
+  parameters: [
+    {
+      name: 'model',
+      in: 'query',
+      required: true,
+      description: 'A model, a route or an alias.',
+      schema: { type: 'string', maxLength: 200 },
+      example: 'sim/echo',
+    },
+  ],
+  answers: {
+    200: {
+      description: 'Who would be asked.',
+      content: json('RouteExplanation', {
+        model: 'fast',
+        reason: 'order',
+        candidates: [
+          {
+            model: 'sim/echo',
+            provider: 'sim',
+            upstream_model: 'echo',
+            standing: 'healthy',
+            latency_ms: 4,
+            prompt: '0.0000005',
+            completion: '0.000001',
+          },
+        ],
+        passed_over: [{ model: 'sim/fast', reason: 'model_not_allowed' }],
+      }),
+    },
+  },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    'invalid_model_id',
+    'model_not_found',
+    'model_retired',
+    'wrong_endpoint',
+    'no_provider_available',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
+  schemas: { RouteExplanation: explanationSchema },
 }

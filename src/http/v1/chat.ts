@@ -1,8 +1,9 @@
 // POST /v1/chat/completions and POST /v1/completions
 
+import { z } from 'zod'
 import type { Caller } from '../../accounts/account.ts'
 import { embed } from '../../chat/complete.ts'
-import { estimate } from '../../chat/estimate.ts'
+import { estimate, explainRoute } from '../../chat/estimate.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/inbound.ts'
@@ -19,6 +20,7 @@ import {
   serveChat,
   servePaid,
 } from '../intake/paid/serve-paid.ts'
+import { queryOf } from '../intake/query.ts'
 import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 
@@ -143,6 +145,26 @@ async function answer(parts: ServingParts, call: RouteCall): Promise<Response> {
     parts.limiter.leave(requestId)
   }
 }
+
+/** Who would be asked for a chat with a model now, and why: nothing is called, nothing charged. */
+export const explainModel: Route<ServingParts> = {
+  method: 'GET',
+  path: '/v1/route',
+  handle: async (parts, call) => {
+    const caller = await call.caller()
+    const { model } = queryOf(routeParameters, call.request)
+    await parts.limiter.enter(caller, call.requestId, kindOfCaller(caller))
+    try {
+      const request = chat.parse({ model, messages: [{ role: 'user', content: '' }] })
+      return Response.json(await explainRoute(parts.chat, { caller, request }))
+    } finally {
+      parts.limiter.leave(call.requestId)
+    }
+  },
+  operation: async () => (await import('./chat-documentation.ts')).route,
+}
+
+const routeParameters = z.strictObject({ model: z.string().min(1).max(200) })
 
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Receipt } from '../../../src/credits/ledger/receipt.ts'
 import { type Lab, startLab, wordsIn } from '../../chat/lab.ts'
-import { keyFor, postAs } from '../../support/call-gateway.ts'
+import { getAs, keyFor, postAs } from '../../support/call-gateway.ts'
 import { type Fault, type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
 
 let first: MockProvider
@@ -129,6 +129,61 @@ test('an estimate of a route is that of the member that would be asked', async (
   const body = { model: 'fast', messages: [{ role: 'user', content: 'hi' }] }
   const answer = await postAs(`${lab.weir.baseUrl}/estimate`, lab.weir.key, body)
   expect(await answer.json()).toMatchObject({ model: 'first/m' })
+})
+
+describe('who would be asked', () => {
+  const explain = async (model: string, key = lab.weir.key) => {
+    const answer = await getAs(`${lab.weir.baseUrl}/route?model=${model}`, key)
+    return { status: answer.status, json: (await answer.json()) as Record<string, unknown> }
+  }
+
+  test('is said of a route, an alias and a model, without a call', async () => {
+    const before = await lab.used()
+    for (const model of ['fast', 'quick'])
+      expect(await explain(model)).toMatchObject({
+        status: 200,
+        json: {
+          model: 'fast',
+          reason: 'order',
+          candidates: [
+            { model: 'first/m', provider: 'first', standing: 'healthy' },
+            { model: 'second/m', provider: 'second', standing: 'healthy', prompt: '0.000003' },
+          ],
+          passed_over: [],
+        },
+      })
+    expect((await explain('second/m')).json).toMatchObject({
+      reason: null,
+      candidates: [{ provider: 'second' }],
+    })
+    expect(await lab.used()).toBe(before)
+  })
+
+  test('depends on the key; what cannot be asked is refused as the call is', async () => {
+    const { key } = await keyFor(lab.weir, 'owner@localhost', '--models', 'second/m')
+    expect((await explain('fast', key)).json).toMatchObject({
+      candidates: [{ model: 'second/m' }],
+      passed_over: [{ model: 'first/m', reason: 'model_not_allowed' }],
+    })
+    expect((await explain('first/m', key)).json).toMatchObject({
+      candidates: [],
+      refusal: 'model_not_allowed',
+    })
+    expect((await explain('first/none')).status).toBe(404)
+    expect((await explain('')).status).toBe(400)
+  })
+
+  test('is printed by weir route explain', async () => {
+    const given = ['--url', lab.weir.baseUrl, '--key', lab.weir.key]
+    expect(await lab.weir.command('route', 'explain', 'fast', ...given)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/fast is a route; first by order\nMODEL[^]*first\/m +first +healthy/),
+    })
+    expect(await lab.weir.command('route', 'explain', 'first/none', ...given)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('model_not_found'),
+    })
+  })
 })
 
 test('lists have the route with its members, and nothing that is not offered', async () => {
