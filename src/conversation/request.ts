@@ -20,6 +20,10 @@ export interface ChatRequest {
   readonly webSearch?: WebSearchDeclaration
   /** Names the caller's end user or conversation to the provider (`user`, `safety_identifier`, `prompt_cache_key`, `service_tier`, `metadata`, `store`, `verbosity`). */
   readonly labels: Labels
+  /** Tools that only providers of the Responses protocol are sent, because they run them at no price of their own. */
+  readonly nativeTools?: readonly JsonObject[]
+  /** What only providers of the Responses protocol are sent, in order. */
+  readonly nativeItems?: readonly NativeItem[]
   /** Fields of the client's body that this type has no word for, by their name in the client's protocol. */
   readonly rest: JsonObject
 }
@@ -84,6 +88,38 @@ export interface FunctionTool {
   /** The client left `strict` to a protocol in which a function is strict by default where it can be. */
   readonly strictByDefault?: boolean
   readonly cache: CacheMark | undefined
+  /** How the client declared it, where it is no plain function: a provider that knows such tools is sent this. */
+  readonly form?: ToolForm
+}
+
+/** Kinds of tools that a client runs itself. To providers that know functions alone, each is one. */
+export type ClientToolKind = 'function' | 'custom' | 'local_shell' | 'shell' | 'apply_patch' | 'tool_search'
+
+/** A tool as OpenAI's Responses protocol has it; for kinds without a name of their own, `name` is the kind. */
+export interface CallForm {
+  readonly kind: ClientToolKind
+  readonly name: string
+  readonly namespace?: string
+}
+
+export interface ToolForm extends CallForm {
+  /** The declaration, in the words of the Responses protocol. */
+  readonly tool: JsonObject
+  /** Of its namespace. */
+  readonly namespaceDescription?: string
+  /** An item of the conversation declares it. */
+  readonly inItem?: true
+}
+
+/** An item of the Responses protocol that no message stands for: only providers of that protocol are sent it. */
+export interface NativeItem {
+  /** The number of messages before it. */
+  readonly at: number
+  readonly item: JsonObject
+  /** Its path in the client's body. */
+  readonly param: string
+  /** Why a request with it is refused by all other providers; without it, they lose nothing. */
+  readonly refusedElsewhere?: string
 }
 
 export type ToolChoice =
@@ -104,7 +140,13 @@ export type Message =
       readonly content: readonly ContentPart[]
       readonly name?: string
     }
-  | { readonly role: 'user'; readonly content: readonly ContentPart[]; readonly name?: string }
+  | {
+      readonly role: 'user'
+      readonly content: readonly ContentPart[]
+      readonly name?: string
+      /** The item of the Responses protocol that it is, where it is no plain message. */
+      readonly item?: JsonObject
+    }
   | AssistantMessage
   | ToolMessage
 
@@ -124,6 +166,8 @@ export interface ToolMessage {
   readonly toolCallId: string
   readonly content: readonly ContentPart[]
   readonly isError: boolean
+  /** The item of the Responses protocol that it is, without its `call_id`, where it answers no plain function. */
+  readonly item?: JsonObject
 }
 
 export interface ToolCall {
@@ -135,6 +179,8 @@ export interface ToolCall {
   readonly thoughtSignature: string | undefined
   /** The gateway ran it: the tool may be offered under another name now. */
   readonly origin?: ToolOrigin
+  /** What it called, where that is no plain function. */
+  readonly form?: CallForm
   /** Anthropic's clients may mark a call of the history as the end of the cached prompt. */
   readonly cache?: CacheMark
 }

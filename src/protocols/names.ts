@@ -252,9 +252,13 @@ export function withinLimits<Quirks>(
         rememberedSignature: ({ id, name }) =>
           target.rememberedSignature({ id: calls.clientNameOf(id), name: tools.clientNameOf(name) }),
       })
-      return tools.unchanged
-        ? lowered
-        : { ...lowered, toolNames: { ...lowered.toolNames, ...tools.clientNames() } }
+      if (tools.unchanged) return lowered
+      // What the protocol itself has renamed, it has renamed from names within the limits.
+      const renamed = Object.entries(lowered.toolNames ?? {}).map(([wire, name]) => [
+        wire,
+        tools.clientNameOf(name),
+      ])
+      return { ...lowered, toolNames: { ...tools.clientNames(), ...Object.fromEntries(renamed) } }
     },
     whole: (body, target) => withClientNames(outbound.whole(body, target), target),
     parser: (target, choices) => parserWithClientNames(outbound.parser(target, choices), target),

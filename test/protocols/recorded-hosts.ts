@@ -328,11 +328,15 @@ function responseSaid(answer: Answer): Said {
   return {
     id,
     text: parts.map(({ type, text }) => (type === 'output_text' ? text : '')).join(''),
-    calls: output.flatMap(({ type, call_id, name, arguments: json }) =>
-      type === 'function_call'
-        ? [{ id: String(call_id), name: String(name), input: JSON.parse(String(json)) }]
-        : [],
-    ),
+    calls: output.flatMap(({ type, call_id, name, arguments: json, input, action }) => {
+      const id = String(call_id)
+      if (type === 'function_call') return [{ id, name: String(name), input: JSON.parse(String(json)) }]
+      if (type === 'custom_tool_call') return [{ id, name: String(name), input: { input } }]
+      const { type: _, ...run } = (action ?? {}) as JsonObject
+      return type === 'local_shell_call' || type === 'shell_call'
+        ? [{ id, name: type.replace('_call', ''), input: run }]
+        : []
+    }),
     counted: {
       prompt: input_tokens,
       completion: output_tokens,

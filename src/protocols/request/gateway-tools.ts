@@ -421,11 +421,10 @@ const rules: Readonly<
     { type: /^function$/, fate: 'served' },
     { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
   ],
+  // A shell in a container of the provider costs by the hour: see `refuseUnservedTools` of the protocol.
   'openai-responses': [
-    { type: /^function$/, fate: 'served' },
+    { type: /^(function|custom|namespace|local_shell|shell|apply_patch|tool_search)$/, fate: 'served' },
     { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
-    // Its functions are served; Codex sends some with every request.
-    { type: /^namespace$/, fate: 'left-out' },
   ],
   // Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone.
   'anthropic-messages': [
@@ -574,4 +573,15 @@ function isOfModel({ type, role }: JsonObject): boolean {
   return typeof type === 'string' && modelItems.has(type)
 }
 
-const modelItems = new Set(['function_call', 'mcp_call', 'mcp_list_tools', 'reasoning', 'web_search_call'])
+const modelItems = new Set([
+  'function_call',
+  'custom_tool_call',
+  'local_shell_call',
+  'shell_call',
+  'apply_patch_call',
+  'tool_search_call',
+  'mcp_call',
+  'mcp_list_tools',
+  'reasoning',
+  'web_search_call',
+])

@@ -168,6 +168,8 @@ const xai = openaiCompatible({
     leastOutputTokens: 1,
     toolResultMedia: false,
     logprobs: false,
+    // https://docs.x.ai/docs/guides/function-calling: of tools that clients run, functions alone.
+    clientTools: 'functions',
     webSearch: 'xai',
   }),
 })

@@ -45,16 +45,21 @@ test('no two functions have one name, and none has one that providers refuse', (
   expect(names.filter((name) => name.length > 64)).toEqual([])
 })
 
-test('what a namespace holds beside functions is left out, and named', () => {
+test('what a namespace holds is functions and custom tools; anything else is refused, by name', () => {
   const tools = [namespace('ns', fn('read'), { type: 'custom', name: 'patch' })]
-  expect(offered(tools)).toMatchObject({ names: ['ns__read'], warnings: [{ param: 'tools[0].tools[1]' }] })
-  const unnamed = [{ type: 'namespace', tools: [fn('read')] }]
-  expect(offered(unnamed)).toMatchObject({ names: [], warnings: [{ param: 'tools[0]' }] })
+  expect(offered(tools)).toMatchObject({ names: ['ns__read', 'ns__patch'], warnings: [] })
+  expect(() => offered([namespace('ns', fn('read'), { type: 'mcp', name: 'x' })])).toThrow(
+    expect.objectContaining({
+      code: 'unsupported_parameter',
+      details: expect.objectContaining({ param: 'tools[0].tools[1].type' }),
+    }),
+  )
 })
 
 test.each<[object, string]>([
   [{ tools: [namespace('ns', { type: 'function', name: '' })] }, 'tools[0].tools[0].name'],
   [{ tools: [{ type: 'namespace', name: 'ns', tools: {} }] }, 'tools[0].tools'],
+  [{ tools: [{ type: 'namespace', tools: [fn('read')] }] }, 'tools[0].name'],
   [
     { tools: [namespace('ns', fn('read'))], tool_choice: { type: 'function', name: 'read' } },
     'tool_choice.name',

@@ -18,10 +18,11 @@ import { wireWarnings } from '../../openai/messages.ts'
 import { wireUsage as chatUsage } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
-import { offeredFunctions } from './items.ts'
 import {
   type CallFacts,
   CallItem,
+  callItemOf,
+  callPrefix,
   type Emit,
   ImageItem,
   type Item,
@@ -35,6 +36,7 @@ import {
   SearchItem,
 } from './output.ts'
 import { readMembers, type ResponsesRequest } from './schema.ts'
+import { offeredTools, type PlacedTool } from './tools.ts'
 
 /** What encoding needs besides the events. */
 export interface AnswerHooks {
@@ -48,6 +50,8 @@ export interface AnswerHooks {
 
 export interface ResponseSettings {
   readonly request: ResponsesRequest
+  /** All tools of the request and its conversation. */
+  readonly placed: readonly PlacedTool[]
   /** Whether the client wants encrypted reasoning, which it sends back if nothing is stored. */
   readonly encrypted: boolean
   readonly hooks: AnswerHooks
@@ -64,7 +68,7 @@ export class ResponseEncoder implements StreamEncoder {
   #sent = 0
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
-  #functions: ReturnType<typeof offeredFunctions> | undefined
+  #tools: ReturnType<typeof offeredTools> | undefined
   readonly #runs = new Map<string, RunItem>()
   readonly #searches = new Map<string, SearchItem>()
   /** All reasoning details so far, by their index. */
@@ -187,7 +191,8 @@ export class ResponseEncoder implements StreamEncoder {
       case 'reasoning-delta':
         return this.#reasoning(event.detail)
       case 'tool-call-start': {
-        const item = this.#begin('fc', (place, emit) => new CallItem(place, emit, this.#clientCall(event)))
+        const call = this.#clientCall(event)
+        const item = this.#begin(callPrefix(call.form), (place, emit) => callItemOf(place, emit, call))
         this.#calls.set(event.call, item)
         return
       }
@@ -232,11 +237,10 @@ export class ResponseEncoder implements StreamEncoder {
     }
   }
 
-  /** A call, with the function as the client declared it. */
-  #clientCall({ id, name, thoughtSignature }: Omit<CallFacts, 'namespace'>): CallFacts {
-    this.#functions ??= offeredFunctions(this.#settings.request)
-    const declared = this.#functions.get(name)
-    return { id, name: declared?.name ?? name, namespace: declared?.namespace, thoughtSignature }
+  /** A call, with the tool as the client declared it. */
+  #clientCall({ id, name, thoughtSignature }: Omit<CallFacts, 'form'> & { name: string }): CallFacts {
+    this.#tools ??= offeredTools(this.#settings.placed)
+    return { id, form: this.#tools.get(name) ?? { kind: 'function', name }, thoughtSignature }
   }
 
   #beginSearch(query?: string): SearchItem {

@@ -22,8 +22,10 @@ import {
   refuseContradictions,
 } from './read.ts'
 import { type AnswerHooks, type ResponseSettings, inputItemId, ResponseEncoder } from './encode.ts'
+import { clientTools, clientToolTypes, forOtherProtocols } from '../../openai/client-tools.ts'
 import { placedRuns } from './items.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
+import { placedTools } from './tools.ts'
 
 /** The prompt of a request, including the conversation that it continues. */
 export function promptOf(body: JsonObject): PromptParts {
@@ -48,15 +50,16 @@ export function responsesCall(
   recalled: Recalled,
   hooks: AnswerHooks,
 ): ResponsesCall {
-  const warnings = droppedOf(request)
   const items = completeItems(request, recalled)
   const history = recalled.history as readonly InputItem[]
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
+  const placed = placedTools(request, all, history.length)
+  const warnings = droppedOf(request, placed)
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
-  const gatewayTools = readGatewayTools(request, placedRuns(all, history.length))
+  const gatewayTools = readGatewayTools(request, placed, placedRuns(all, history.length))
   const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
-  const settings: ResponseSettings = { request, encrypted, hooks }
+  const settings: ResponseSettings = { request, placed, encrypted, hooks }
   return {
     items,
     inbound: {
@@ -68,6 +71,7 @@ export function responsesCall(
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
       whole: (result, usage, bill, context) => wholeResponse(settings, result, usage, bill, context),
       encoder: (context) => new ResponseEncoder(settings, context),
+      forOtherProtocols,
     },
     request: {
       envelope: envelopeOf(request),
@@ -103,6 +107,10 @@ const idPrefixes: Readonly<Record<string, string>> = {
   function_call: 'fc',
   function_call_output: 'fco',
   reasoning: 'rs',
+  ...Object.fromEntries(clientToolTypes.map((type) => [clientTools[type].call, clientTools[type].idPrefix])),
+  ...Object.fromEntries(
+    clientToolTypes.map((type) => [clientTools[type].result, `${clientTools[type].idPrefix}o`]),
+  ),
   image_generation_call: 'ig',
   web_search_call: 'ws',
   mcp_list_tools: 'mcpl',

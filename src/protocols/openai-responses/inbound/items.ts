@@ -1,29 +1,24 @@
 // Input items of clients as messages of the conversation. Text, reasoning and calls of one assistant turn are several
 // items but one message.
 
-import { createHash } from 'node:crypto'
 import type {
   ContentPart,
   JsonObject,
   Message,
+  NativeItem,
   ReasoningDetail,
   ToolCall,
   ToolMessage,
   TurnMessage,
 } from '../../../conversation/request.ts'
-import { FreeNames } from '../../names.ts'
+import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
+import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
 import type { PlacedMessage } from '../../request/fields.ts'
 import { Approvals, type PlacedItem } from '../../request/gateway-tools.ts'
 import { isSealed, unseal } from '../../request/prompt-parts.ts'
-import {
-  type FunctionToolItem,
-  type InputItem,
-  kindOf,
-  type KnownItem,
-  type ResponsesRequest,
-  type InputPart,
-} from './schema.ts'
+import { type InputItem, type InputPart, kindOf, type KnownItem } from './schema.ts'
+import { type NameOf, nativeTool, offeredName, offeredTools, placedTools } from './tools.ts'
 
 interface Turn {
   readonly content: ContentPart[]
@@ -41,14 +36,16 @@ type CallItem = Extract<KnownItem, { type: 'function_call' }>
 /**
  * The messages of these items, each with its path in the body (for a turn, that of its first item). `offset` is the
  * number of items from earlier responses; errors name the others as `input[i]`. Calls of gateway tools are kept only if
- * such tools are declared: providers refuse calls of undeclared tools. Throws GatewayError for an invalid `data:` URL.
+ * such tools are declared: providers refuse calls of undeclared tools. `native` is what no message stands for. Throws GatewayError for an invalid `data:` URL.
  */
 export function readItems(
   items: readonly InputItem[],
   offset: number,
   runs: 'read' | 'left-out',
-): PlacedMessage[] {
+  nameOf: NameOf,
+): { readonly messages: readonly PlacedMessage[]; readonly native: readonly NativeItem[] } {
   const messages: PlacedMessage[] = []
+  const native: { readonly after: PlacedMessage | undefined; readonly item: Omit<NativeItem, 'at'> }[] = []
   let turn: Turn | undefined
   let turnField = ''
   const assistant = (): Turn =>
@@ -61,6 +58,11 @@ export function readItems(
       for (const result of results) messages.push({ message: result, field: turnField })
     }
     turn = undefined
+  }
+  const keepNative = (item: JsonObject, param: string, refusedElsewhere?: string) => {
+    endTurn()
+    const refused = refusedElsewhere === undefined ? {} : { refusedElsewhere }
+    native.push({ after: messages.at(-1), item: { item, param, ...refused } })
   }
   const placed = placedItems(items, offset)
   const approvals = runs === 'read' ? new Approvals(placed) : undefined
@@ -90,8 +92,65 @@ export function readItems(
         break
       }
       case 'function_call':
-        assistant().toolCalls.push(readCall(item as CallItem))
+        assistant().toolCalls.push(readCall(item as CallItem, nameOf))
         break
+      case 'custom_tool_call':
+      case 'local_shell_call':
+      case 'shell_call':
+      case 'apply_patch_call':
+      case 'tool_search_call': {
+        const fields = item as unknown as JsonObject
+        const call = readClientCall(fields, nameOf)
+        if (call !== undefined) assistant().toolCalls.push(call)
+        else keepNative(ranByProvider(fields), param)
+        break
+      }
+      case 'custom_tool_call_output':
+      case 'local_shell_call_output':
+      case 'shell_call_output':
+      case 'apply_patch_call_output':
+      case 'tool_search_output': {
+        const fields = item as unknown as JsonObject
+        const result = readClientResult(fields, `${param}.output`)
+        endTurn()
+        if (result !== undefined) messages.push({ message: result, field: param })
+        else keepNative(ranByProvider(fields), param)
+        break
+      }
+      case 'additional_tools': {
+        const { role = 'developer', tools } = item as unknown as JsonObject & { tools: JsonObject[] }
+        const native = tools.flatMap((tool) => nativeTool(tool) ?? [])
+        // What the gateway runs itself is declared to it alone.
+        if (native.length > 0) keepNative({ type: 'additional_tools', role, tools: native }, param)
+        break
+      }
+      case 'agent_message': {
+        endTurn()
+        const { author, recipient, content } = item as Extract<KnownItem, { type: 'agent_message' }>
+        const own: JsonObject = { type: 'agent_message', ...present({ author, recipient }) }
+        const said = content.map((part): JsonObject => ({ ...part }) as JsonObject)
+        const texts = content.flatMap((part) => (part.type === 'input_text' ? [part.text] : []))
+        if (texts.length < content.length) {
+          const why = 'a message between agents that is encrypted can be read by its own provider alone'
+          keepNative({ ...own, content: said }, param, why)
+          break
+        }
+        const from =
+          author == null ? '' : `Message from ${author}${recipient == null ? '' : ` to ${recipient}`}:\n`
+        const text = { kind: 'text', text: from + texts.join('\n'), cache: undefined } as const
+        const message: Message = { role: 'user', content: [text], item: { ...own, content: said } }
+        messages.push({ message, field: param })
+        break
+      }
+      case 'compaction_trigger':
+        keepNative({ type: 'compaction_trigger' }, param, 'only providers of the Responses protocol compact')
+        break
+      case 'compaction': {
+        const { encrypted_content } = item as Extract<KnownItem, { type: 'compaction' }>
+        const why = 'a compacted conversation can be read by its own provider alone'
+        keepNative({ type: 'compaction', encrypted_content }, param, why)
+        break
+      }
       case 'mcp_approval_request': {
         const asked = approvals?.askedCall(item.id)
         if (!asked?.result) break
@@ -129,11 +188,85 @@ export function readItems(
         break
       }
       default:
-      // Left out; the check has added a warning.
+      // A reference has been replaced by its item, and other types are refused.
     }
   }
   endTurn()
-  return resultsBehindCalls(messages)
+  const ordered = resultsBehindCalls(messages)
+  const at = (after: PlacedMessage | undefined) => (after === undefined ? 0 : ordered.indexOf(after) + 1)
+  return { messages: ordered, native: native.map(({ after, item }) => ({ at: at(after), ...item })) }
+}
+
+/** A call of a tool that is no function; undefined for one that the provider has run itself. */
+function readClientCall(item: JsonObject, nameOf: NameOf): ToolCall | undefined {
+  const kind = kindOfCall(item.type)
+  const id = callIdIn(item)
+  if (kind === undefined || id === undefined || item.execution === 'server') return undefined
+  const name = kind === 'custom' ? String(item.name) : kind
+  const namespace = typeof item.namespace === 'string' ? item.namespace : undefined
+  return {
+    id,
+    name: nameOf({ kind, name, namespace }) ?? offeredName(name, namespace),
+    arguments: clientTools[kind].argumentsOf(item),
+    thoughtSignature: signatureIn(item),
+    form: { kind, name, ...(namespace === undefined ? {} : { namespace }) },
+  }
+}
+
+/** What answers such a call; undefined for what the provider has run itself. */
+function readClientResult(item: JsonObject, param: string): ToolMessage | undefined {
+  const kind = kindOfResult(item.type)
+  const id = callIdIn(item)
+  if (kind === undefined || id === undefined || item.execution === 'server') return undefined
+  const { id: _, call_id: _call, ...fields } = item
+  return {
+    role: 'tool',
+    toolCallId: id,
+    content: resultContent(item, param),
+    isError: item.status === 'failed',
+    // Its text and media are content, for whoever is sent it.
+    item: kind === 'custom' ? { type: item.type! } : sentResult(fields),
+  }
+}
+
+function resultContent(item: JsonObject, param: string): ContentPart[] {
+  const text = (words: string): ContentPart[] => [{ kind: 'text', text: words, cache: undefined }]
+  switch (item.type) {
+    case 'custom_tool_call_output':
+      return readContent(item.output as string | readonly InputPart[], param)
+    case 'tool_search_output': {
+      const names = placedTools({ tools: [] }, [item as unknown as InputItem], 0)
+      return text(JSON.stringify({ tools_found: [...offeredTools(names).keys()] }))
+    }
+    case 'apply_patch_call_output':
+      return text(typeof item.output === 'string' ? item.output : String(item.status ?? 'completed'))
+    default:
+      return text(typeof item.output === 'string' ? item.output : JSON.stringify(item.output))
+  }
+}
+
+const resultFields = ['type', 'output', 'status', 'max_output_length', 'execution'] as const
+
+/** What providers of the protocol are sent of a result. */
+function sentResult(item: JsonObject): JsonObject {
+  const sent: JsonObject = {}
+  for (const field of resultFields) if (item[field] !== undefined) sent[field] = item[field]
+  if (Array.isArray(item.tools))
+    sent.tools = item.tools.filter(isObject).flatMap((tool) => nativeTool(tool) ?? [])
+  return sent
+}
+
+/** A search for tools that the provider has run itself, and what it found. */
+function ranByProvider(item: JsonObject): JsonObject {
+  const { type, arguments: args, status = 'completed' } = item
+  const ran: JsonObject = { type: type!, execution: 'server', call_id: null, status }
+  return type === 'tool_search_call' ? { ...ran, arguments: args! } : { ...sentResult(item), ...ran }
+}
+
+function signatureIn(item: JsonObject): string | undefined {
+  const google = isObject(item.extra_content) ? item.extra_content.google : undefined
+  const signature = isObject(google) ? google.thought_signature : undefined
+  return typeof signature === 'string' ? signature : undefined
 }
 
 function addMessage(turn: Turn, parts: readonly ContentPart[], phase: string | null | undefined): void {
@@ -194,12 +327,17 @@ function placedItems(items: readonly InputItem[], offset: number): readonly Plac
   }))
 }
 
-function readCall({ call_id, name, namespace, arguments: json, extra_content }: CallItem): ToolCall {
+function readCall(
+  { call_id, name, namespace, arguments: json, extra_content }: CallItem,
+  nameOf: NameOf,
+): ToolCall {
   return {
     id: call_id,
-    name: offeredName(name, namespace),
+    name:
+      nameOf({ kind: 'function', name, namespace: namespace ?? undefined }) ?? offeredName(name, namespace),
     arguments: json === '' ? '{}' : json,
     thoughtSignature: extra_content?.google?.thought_signature ?? undefined,
+    ...(namespace == null || namespace === '' ? {} : { form: { kind: 'function', name, namespace } }),
   }
 }
 
@@ -292,74 +430,4 @@ function isSame(a: ReasoningDetail, b: ReasoningDetail): boolean {
   const words = ({ type, format, text, summary, data }: ReasoningDetail) =>
     [type, format, text ?? '', summary ?? '', data ?? ''].join('\n')
   return words(a) === words(b)
-}
-
-// Functions in a namespace, which Codex uses for the tools of its MCP servers. Other protocols only have names: models
-// are offered `namespace__name`, and the client gets the call as it declared it.
-
-interface ClientFunction {
-  readonly name: string
-  readonly namespace: string | undefined
-}
-
-/** The usual limit for function names. */
-const longestName = 64
-
-/** Every function of a request by its unique name for the model. */
-export function offeredFunctions(
-  request: Pick<ResponsesRequest, 'tools'>,
-): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
-  const tools = request.tools ?? []
-  const offered = new Map<string, ClientFunction & { readonly tool: FunctionToolItem }>()
-  const names = new FreeNames()
-  const plain = tools.filter((tool): tool is FunctionToolItem => tool.type === 'function')
-  for (const tool of plain) offered.set(tool.name, { name: tool.name, namespace: undefined, tool })
-  for (const { namespace, tool } of tools.flatMap(namespaceTool)) {
-    const wanted = offeredName(tool.name, namespace)
-    const isTaken = (offeredAs: string) => offered.has(offeredAs)
-    const nameOf = (copy: number) => shortenName(`${wanted}_${copy}`)
-    const free = isTaken(wanted) ? names.of(wanted, nameOf, isTaken) : wanted
-    offered.set(free, { name: tool.name, namespace, tool: { ...tool, name: free } })
-  }
-  return offered
-}
-
-/** The name that the model sees for a function in a namespace, unless another function has it. */
-export function offeredName(name: string, namespace: string | null | undefined): string {
-  if (namespace == null || namespace === '') return name
-  return shortenName(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
-}
-
-/** The functions of a namespace; empty for any other tool. */
-export function namespaceTool(tool: {
-  readonly type: string
-}): { readonly namespace: string; readonly tool: FunctionToolItem; readonly at: number }[] {
-  return membersOf(tool).flatMap(({ member, at }) =>
-    member.type === 'function' && namespaceOf(tool) !== ''
-      ? [{ namespace: namespaceOf(tool), tool: member as FunctionToolItem, at }]
-      : [],
-  )
-}
-
-/** The indexes of tools in a namespace that are not functions. */
-export function unservedMembers(tool: {
-  readonly type: string
-}): { readonly type: string; readonly at: number }[] {
-  return membersOf(tool).flatMap(({ member: { type }, at }) => (type === 'function' ? [] : [{ type, at }]))
-}
-
-function membersOf(tool: { readonly type: string; readonly tools?: unknown }) {
-  const members = tool.type === 'namespace' && Array.isArray(tool.tools) ? tool.tools : []
-  return members.map((member: { readonly type: string }, at) => ({ member, at }))
-}
-
-function namespaceOf(tool: { readonly type: string; readonly name?: unknown }): string {
-  return typeof tool.name === 'string' ? tool.name : ''
-}
-
-/** Shortens long names so that different ones stay different. */
-function shortenName(name: string): string {
-  if (name.length <= longestName) return name
-  const mark = createHash('sha256').update(name).digest('hex').slice(0, 8)
-  return `${name.slice(0, longestName - mark.length - 1)}_${mark}`
 }

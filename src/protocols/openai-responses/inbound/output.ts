@@ -3,7 +3,9 @@
 import type { Annotation } from '../../../conversation/event.ts'
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ReasoningDetail, TurnMessage } from '../../../conversation/request.ts'
+import type { CallForm } from '../../../conversation/request.ts'
 import { isJson, isObject } from '../../lenient.ts'
+import { callItem, clientTools, InputStream } from '../../openai/client-tools.ts'
 import { actionOf, wireRun, wireSignature } from '../../openai/messages.ts'
 import { seal } from '../../request/prompt-parts.ts'
 
@@ -191,19 +193,30 @@ function wirePart(part: MessagePart): JsonObject {
 
 export interface CallFacts {
   readonly id: string
-  readonly name: string
-  /** The namespace that the client declared the function in; undefined without one. */
-  readonly namespace: string | undefined
+  /** The tool as the client declared it. */
+  readonly form: CallForm
   readonly thoughtSignature: string | undefined
 }
 
+/** What the id of a call's item begins with. */
+export function callPrefix({ kind }: CallForm): string {
+  return kind === 'function' ? 'fc' : clientTools[kind].idPrefix
+}
+
+export function callItemOf(place: ItemPlace, emit: Emit, call: CallFacts): CallItem {
+  return call.form.kind === 'custom' ? new CustomCallItem(place, emit, call) : new CallItem(place, emit, call)
+}
+
+/** A call of a function; of tools other than functions, whose items are whole in their last event. */
 export class CallItem extends OutputItem {
-  readonly #call: CallFacts
+  protected readonly call: CallFacts
+  /** What a custom tool is given: here, since the first event is sent before a subclass has fields. */
+  protected readonly input = new InputStream()
   #arguments = ''
 
   constructor(place: ItemPlace, emit: Emit, call: CallFacts) {
     super(place, emit)
-    this.#call = call
+    this.call = call
     this.begin()
   }
 
@@ -215,28 +228,60 @@ export class CallItem extends OutputItem {
   take(json: string): void {
     if (json === '' || !this.open) return
     this.#arguments += json
-    this.about('response.function_call_arguments.delta', { delta: json })
+    if (this.#isFunction) this.about('response.function_call_arguments.delta', { delta: json })
   }
 
   json(status: ItemStatus = this.status): JsonObject {
-    const { id, name, namespace, thoughtSignature } = this.#call
-    return {
-      id: this.id,
-      type: 'function_call',
-      status,
-      call_id: id,
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      arguments: this.#arguments,
-      ...wireSignature(thoughtSignature),
-    }
+    const { id, form, thoughtSignature } = this.call
+    const { type, ...fields } = callItem(form, this.#arguments)
+    return { id: this.id, type: type!, status, call_id: id, ...fields, ...wireSignature(thoughtSignature) }
   }
 
   protected override endParts(): void {
     // A function without parameters gets an empty object.
     if (this.#arguments === '') this.take('{}')
-    const { name } = this.#call
+    if (!this.#isFunction) return
+    const { name } = this.call.form
     this.about('response.function_call_arguments.done', { name, arguments: this.#arguments })
+  }
+
+  get #isFunction(): boolean {
+    return this.call.form.kind === 'function'
+  }
+}
+
+/** A call of a custom tool: a text, streamed out of the arguments of the function that it is elsewhere. */
+class CustomCallItem extends CallItem {
+  override get whole(): boolean {
+    return this.input.isWhole
+  }
+
+  override take(json: string): void {
+    if (this.open) this.#tell(this.input.take(json))
+  }
+
+  override json(status: ItemStatus = this.status): JsonObject {
+    const { id, form, thoughtSignature } = this.call
+    const within: JsonObject = form.namespace === undefined ? {} : { namespace: form.namespace }
+    return {
+      id: this.id,
+      type: 'custom_tool_call',
+      status,
+      call_id: id,
+      name: form.name,
+      ...within,
+      input: this.input.text,
+      ...wireSignature(thoughtSignature),
+    }
+  }
+
+  protected override endParts(): void {
+    this.#tell(this.input.end())
+    this.about('response.custom_tool_call_input.done', { input: this.input.text })
+  }
+
+  #tell(delta: string): void {
+    if (delta !== '') this.about('response.custom_tool_call_input.delta', { delta })
   }
 }
 

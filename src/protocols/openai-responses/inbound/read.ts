@@ -3,10 +3,10 @@
 import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   ChatRequest,
-  FunctionTool,
   Json,
   JsonObject,
   Labels,
+  NativeItem,
   Reasoning,
   ResponseFormat,
   Sampling,
@@ -16,6 +16,7 @@ import { GatewayError } from '../../../errors/errors.ts'
 import { isObject, present } from '../../lenient.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import type { Warning } from '../../lowering.ts'
+import { callIdIn, isClientToolType, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import type { Envelope } from '../../protocol.ts'
 import {
   type ClientFields,
@@ -41,9 +42,17 @@ import {
   withoutOnline,
 } from '../../request/gateway-tools.ts'
 import { parts } from '../../request/prompt-parts.ts'
-import { namespaceTool, offeredFunctions, offeredName, readItems, unservedMembers } from './items.ts'
+import { readItems } from './items.ts'
 import {
-  type FunctionToolItem,
+  namesOf,
+  nativeTool,
+  offeredTools,
+  type OfferedClientTool,
+  type PlacedTool,
+  placedTools,
+  toolsIn,
+} from './tools.ts'
+import {
   type InputItem,
   isKnown,
   isRun,
@@ -80,10 +89,18 @@ export function chatRequest(
   items: readonly InputItem[],
   offset: number,
 ): ChatRequest {
+  const placed = placedTools(request, items, offset)
+  const { messages, native } = messagesOf(request, items, offset, placed)
+  const nativeTools = placed
+    .filter(isHostedSearch)
+    .map(({ tool }) => nativeTool(tool))
+    .filter((tool) => tool !== undefined)
   return {
-    messages: messagesOf(request, items, offset).map(({ message }) => message),
-    tools: functionsOf(request).map(readTool),
-    toolChoice: readToolChoice(request),
+    messages: messages.map(({ message }) => message),
+    tools: Array.from(offeredTools(placed).values(), ({ offered }) => offered),
+    ...(native.length === 0 ? {} : { nativeItems: native }),
+    ...(nativeTools.length === 0 ? {} : { nativeTools }),
+    toolChoice: readToolChoice(request, placed),
     parallelToolCalls: request.parallel_tool_calls ?? undefined,
     maxOutputTokens: request.max_output_tokens ?? undefined,
     sampling: readSampling(request),
@@ -99,12 +116,22 @@ function messagesOf(
   request: ResponsesRequest,
   items: readonly InputItem[],
   offset: number,
-): readonly PlacedMessage[] {
+  placed: readonly PlacedTool[],
+): { readonly messages: readonly PlacedMessage[]; readonly native: readonly NativeItem[] } {
   const { instructions } = request
-  const said = readItems(items, offset, readGatewayTools(request) === undefined ? 'left-out' : 'read')
+  const runs = readGatewayTools(request, placed) === undefined ? 'left-out' : 'read'
+  const said = readItems(items, offset, runs, namesOf(offeredTools(placed)))
   if (instructions == null || instructions === '') return said
   const content = [{ kind: 'text', text: instructions, cache: undefined } as const]
-  return [{ message: { role: 'system', content }, field: 'instructions' }, ...said]
+  return {
+    messages: [{ message: { role: 'system', content }, field: 'instructions' }, ...said.messages],
+    native: said.native.map((item) => ({ ...item, at: item.at + 1 })),
+  }
+}
+
+/** A search among tools that the provider runs: where it has none, what would be found is offered at once. */
+function isHostedSearch({ tool, item }: PlacedTool): boolean {
+  return tool.type === 'tool_search' && tool.execution !== 'client' && item === undefined
 }
 
 /** Paths of fields in this protocol; `items` and `offset` as for `chatRequest`. */
@@ -113,7 +140,9 @@ export function fieldsOf(
   items: readonly InputItem[],
   offset: number,
 ): ClientFields {
-  return { messages: () => messagesOf(request, items, offset).map(({ field }) => field), names }
+  const messages = () =>
+    messagesOf(request, items, offset, placedTools(request, items, offset)).messages.map(({ field }) => field)
+  return { messages, names }
 }
 
 const names: Readonly<Record<string, string>> = {
@@ -242,24 +271,17 @@ function refuseUnserved(request: ResponsesRequest): void {
  * Dropped parameters, independent of the provider. Throws `unsupported_parameter` for a tool that is not supported,
  * and for the first dropped parameter if the request is strict.
  */
-export function droppedOf(request: ResponsesRequest): readonly Warning[] {
+export function droppedOf(request: ResponsesRequest, placed: readonly PlacedTool[]): readonly Warning[] {
   const dropped: Warning[] = []
   const drop = (param: string, message: string) => dropped.push({ param, message })
-  const declares = readGatewayTools(request) !== undefined
+  const declares = readGatewayTools(request, placed) !== undefined
   for (const [at, item] of ownItems(request).entries()) {
-    if (!isKnown(item) || (isRun(item) && !declares))
+    if (!isKnown(item)) throw itemRefused(kindOf(item), `input[${at}].type`)
+    if (isRun(item) && !declares)
       drop(`input[${at}]`, `An item of type '${clipName(kindOf(item))}' was left out.`)
   }
-  for (const [at, tool] of (request.tools ?? []).entries()) {
-    const fate = fateOf('openai-responses', tool)
-    if (fate === 'refused') throw toolRefused(tool.type, `tools[${at}].type`)
-    const others = unservedMembers(tool)
-    if (fate === 'left-out' && namespaceTool(tool).length + others.length === 0)
-      drop(`tools[${at}]`, `A tool of type '${clipName(tool.type)}' was left out.`)
-    for (const { type, at: member } of others)
-      drop(`tools[${at}].tools[${member}]`, `A tool of type '${clipName(type)}' was left out.`)
-  }
-  refuseUnservedChoice(request)
+  for (const { tool, param } of placed) refuseUnservedTool(tool, param)
+  refuseUnservedChoice(request, placed)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
   for (const member of unreadMembers(request)) drop(member, 'It is not known here; it was left out.')
   if (request.truncation === 'auto') {
@@ -270,6 +292,28 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
     throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
   }
   return dropped
+}
+
+/** It may hold calls, or what they gave: left out, the model would answer as if that had never been. */
+function itemRefused(type: string, param: string): GatewayError {
+  const message = `'${param}' cannot be honoured: items of type ${JSON.stringify(clipName(type))} are not served here.`
+  return new GatewayError('unsupported_parameter', { message, param })
+}
+
+function refuseUnservedTool(tool: JsonObject, param: string): void {
+  if (fateOf('openai-responses', tool) === 'refused') throw toolRefused(String(tool.type), `${param}.type`)
+  const { environment } = tool
+  if (tool.type === 'shell' && isObject(environment) && environment.type !== 'local')
+    throw unsupportedParam(
+      `${param}.environment`,
+      'commands run where the client is, not in a container of the provider.',
+    )
+  for (const [at, { type = 'function' }] of toolsIn(tool).entries()) {
+    if (type !== 'function' && type !== 'custom')
+      throw toolRefused(String(type), `${param}.tools[${at}].type`)
+  }
+  if (toolsIn(tool).length > 0 && (typeof tool.name !== 'string' || tool.name === ''))
+    throw invalidParam(`${param}.name`, 'a namespace has a name.')
 }
 
 /** What settings with members of their own say when they ask for nothing. */
@@ -290,11 +334,12 @@ function unreadMembers(request: ResponsesRequest): readonly string[] {
 }
 
 /** Throws `unsupported_parameter` for a tool choice without any supported tool. */
-function refuseUnservedChoice(request: ResponsesRequest): void {
+function refuseUnservedChoice(request: ResponsesRequest, placed: readonly PlacedTool[]): void {
   const choice = request.tool_choice
-  if (choice == null || readToolChoice(request) !== undefined || isGatewayChoice(request)) return
+  if (choice == null || readToolChoice(request, placed) !== undefined) return
+  if (isGatewayChoice(request, placed)) return
   // A choice without any tools is reported elsewhere.
-  if ((request.tools ?? []).length === 0 && choice === 'required') return
+  if (placed.length === 0 && choice === 'required') return
   if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
     throw toolRefused(choice.type, 'tool_choice.type')
   }
@@ -302,8 +347,8 @@ function refuseUnservedChoice(request: ResponsesRequest): void {
 }
 
 /** Whether only declared gateway tools are chosen. */
-function isGatewayChoice(request: ResponsesRequest): boolean {
-  return gatewayChoice(request) !== undefined && readGatewayTools(request) !== undefined
+function isGatewayChoice(request: ResponsesRequest, placed: readonly PlacedTool[]): boolean {
+  return gatewayChoice(request) !== undefined && readGatewayTools(request, placed) !== undefined
 }
 
 /** A name from the client, cut to fit into a header. */
@@ -372,20 +417,30 @@ export function refuseContradictions(
   if (history.length + items.length === 0) throw invalidParam('input', 'there is nothing in it.')
   const calls = new Set<unknown>()
   for (const [at, item] of [...history, ...items].entries()) {
-    if (kindOf(item) === 'function_call') calls.add(item['call_id'])
-    if (kindOf(item) === 'function_call_output' && !calls.has(item['call_id'])) {
-      throw invalidParam(
-        `input[${at - history.length}].call_id`,
-        'no function call before this item has that id.',
-      )
+    const type = kindOf(item)
+    const id = callIdIn(item as unknown as JsonObject)
+    if (type === 'function_call' || kindOfCall(type) !== undefined) {
+      calls.add(id)
+      // OpenAI's local shell answers under the id of the call's item.
+      if (type === 'local_shell_call' && typeof item['id'] === 'string') calls.add(item['id'])
+    }
+    const answers = type === 'function_call_output' || kindOfResult(type) !== undefined
+    if (answers && id !== undefined && !calls.has(id)) {
+      const field = item['call_id'] == null ? 'id' : 'call_id'
+      throw invalidParam(`input[${at - history.length}].${field}`, 'no call before this item has that id.')
     }
   }
   const choice = request.tool_choice
-  if (choice === 'required' && (request.tools ?? []).length === 0)
+  const placed = placedTools(request, [...history, ...items], history.length)
+  if (choice === 'required' && placed.length === 0)
     throw invalidParam('tool_choice', "'required' needs tools to choose from.")
-  if (choice != null && typeof choice === 'object' && choice.type === 'function') {
-    const names = functionsOf(request).map((tool) => tool.name)
-    if (!names.includes(chosenName(choice))) throw invalidParam('tool_choice.name', 'no tool has that name.')
+  if (
+    choice != null &&
+    typeof choice === 'object' &&
+    (choice.type === 'function' || choice.type === 'custom')
+  ) {
+    if (chosenName(choice, offeredTools(placed)) === undefined)
+      throw invalidParam('tool_choice.name', 'no tool has that name.')
   }
 }
 
@@ -405,36 +460,16 @@ function fieldsOfChat(request: ResponsesRequest): readonly string[] {
 
 // The tools of a request, and which of them may be called.
 
-/** All functions, under the names that models are offered. */
-function functionsOf(request: ResponsesRequest): readonly FunctionToolItem[] {
-  const plain = (request.tools ?? []).filter((tool): tool is FunctionToolItem => tool.type === 'function')
-  const inNamespaces = [...offeredFunctions(request).values()].filter(
-    ({ namespace }) => namespace !== undefined,
-  )
-  return [...plain, ...inNamespaces.map(({ tool }) => tool)]
-}
-
-function readTool(tool: FunctionToolItem): FunctionTool {
-  return {
-    name: tool.name,
-    description: tool.description ?? undefined,
-    parameters: tool.parameters == null ? undefined : (tool.parameters as JsonObject),
-    strict: tool.strict ?? undefined,
-    // By default, a function is strict in this protocol if its schema allows it.
-    ...(tool.strict == null ? { strictByDefault: true } : {}),
-    cache: undefined,
-  }
-}
-
 /** Declared gateway tools and their earlier calls in the conversation; undefined if none are declared. */
 export function readGatewayTools(
   request: ResponsesRequest,
+  placed: readonly PlacedTool[],
   history: readonly PlacedItem[] = [],
 ): DeclaredTools | undefined {
   const isAsked = isOnline(request.model)
-  if (request.tools == null && !isAsked && history.length === 0) return undefined
-  const declarations = (request.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
-    const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
+  if (placed.length === 0 && !isAsked && history.length === 0) return undefined
+  const declarations = placed.flatMap(({ tool, param }): ToolDeclaration[] => {
+    const declaration = declarationOf(tool, param)
     return declaration === undefined ? [] : [declaration]
   })
   const searches = declarations.some(({ kind }) => kind === 'web-search')
@@ -457,30 +492,32 @@ function gatewayChoice({ tool_choice: choice }: ResponsesRequest): GatewayChoice
   return selectors.length === 0 ? undefined : { mode, tools: selectors }
 }
 
-/** Undefined also for a choice of tools that are not functions. */
-function readToolChoice(request: ResponsesRequest): ToolChoice | undefined {
+/** Undefined also for a choice of tools that the gateway runs. */
+function readToolChoice(request: ResponsesRequest, placed: readonly PlacedTool[]): ToolChoice | undefined {
   const choice = request.tool_choice
   if (choice == null) return undefined
-  const names = functionsOf(request).map((tool) => tool.name)
+  const offered = offeredTools(placed)
   if (choice === 'required') {
-    const some = names.length > 0 || readGatewayTools(request) !== undefined
+    const some = offered.size > 0 || readGatewayTools(request, placed) !== undefined
     return some ? { kind: choice } : undefined
   }
   if (typeof choice === 'string') return { kind: choice }
-  if (choice.type === 'function') return { kind: 'function', name: chosenName(choice) }
-  if (choice.type !== 'allowed_tools') return undefined
-  const { mode, tools } = choice as { mode: 'auto' | 'required'; tools: JsonObject[] }
-  const allowed = tools.flatMap((tool) =>
-    tool['type'] === 'function' && tool['name'] ? [chosenName(tool)] : [],
-  )
-  const served = allowed.filter((name) => names.includes(name))
-  return served.length === 0 ? undefined : { kind: 'allowed', mode, names: served }
+  if (choice.type !== 'allowed_tools') {
+    const name = chosenName(choice, offered)
+    return name === undefined ? undefined : { kind: 'function', name }
+  }
+  const { mode, tools } = choice as unknown as { mode: 'auto' | 'required'; tools: JsonObject[] }
+  const names = tools.flatMap((tool) => chosenName(tool, offered) ?? [])
+  return names.length === 0 ? undefined : { kind: 'allowed', mode, names }
 }
 
-/** The chosen function, by its name for the model. */
-function chosenName(choice: object): string {
-  const { name, namespace } = choice as { name: string; namespace?: string | null }
-  return offeredName(name, namespace)
+/** The chosen tool, by its name for the model; undefined if the client declares no such tool. */
+function chosenName(choice: object, offered: ReadonlyMap<string, OfferedClientTool>): string | undefined {
+  const { type, name, namespace } = choice as { type: string; name?: string; namespace?: string | null }
+  const kind = type === 'function' || isClientToolType(type) ? type : undefined
+  if (kind === undefined) return undefined
+  const own = kind === 'function' || kind === 'custom' ? (name ?? '') : kind
+  return namesOf(offered)({ kind, name: own, namespace: namespace ?? undefined })
 }
 
 // Fields of a request that may contain URLs.

@@ -16,6 +16,60 @@ function otherThan(names: readonly string[], error: string) {
   return text.min(1).refine((type) => !names.includes(type), { error, abort: true })
 }
 
+// ---- tools ------------------------------------------------------------------------------------------------
+
+const functionTool = z.looseObject({
+  type: z.literal('function'),
+  name,
+  description: text.nullish(),
+  parameters: json.nullish(),
+  strict: flag.nullish(),
+})
+
+/** A tool whose argument is a text, which may have to follow a grammar. */
+const customTool = z.looseObject({
+  type: z.literal('custom'),
+  name,
+  description: text.nullish(),
+  format: z
+    .union([
+      z.looseObject({ type: z.literal('text') }),
+      z.looseObject({ type: z.literal('grammar'), syntax: z.enum(['lark', 'regex']), definition: text }),
+    ])
+    .nullish(),
+})
+
+/** Tools of a namespace are served as others are. */
+const namespaceTool = z.looseObject({
+  type: z.literal('namespace'),
+  name: text.max(512).nullish(),
+  description: text.nullish(),
+  tools: z
+    .array(
+      z.union([
+        functionTool,
+        customTool,
+        z.looseObject({ type: otherThan(['function', 'custom'], 'is not a function') }),
+      ]),
+    )
+    .max(1024)
+    .nullish(),
+})
+
+const ofOtherType = z.union([
+  customTool,
+  z.looseObject({
+    type: z.literal('tool_search'),
+    execution: z.enum(['client', 'server']).nullish(),
+    description: text.nullish(),
+    parameters: json.nullish(),
+  }),
+  z.looseObject({ type: z.literal('shell'), environment: z.looseObject({ type: text }).nullish() }),
+  z.looseObject({
+    type: otherThan(['function', 'namespace', 'custom', 'tool_search', 'shell'], 'is not a function'),
+  }),
+])
+
 // ---- input ------------------------------------------------------------------------------------------------
 
 const part = z.discriminatedUnion('type', [
@@ -108,6 +162,77 @@ const knownItem = z.discriminatedUnion('type', [
     reason: text.nullish(),
   }),
   z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
+  z.looseObject({
+    type: z.literal('custom_tool_call'),
+    ...itemId,
+    call_id: text.min(1),
+    name,
+    namespace: text.nullish(),
+    input: text,
+  }),
+  z.looseObject({
+    type: z.literal('custom_tool_call_output'),
+    ...itemId,
+    call_id: text.min(1),
+    output: content,
+  }),
+  z.looseObject({ type: z.literal('local_shell_call'), ...itemId, call_id: text.min(1), action: json }),
+  z
+    .looseObject({
+      type: z.literal('local_shell_call_output'),
+      ...itemId,
+      call_id: text.min(1).nullish(),
+      output: text,
+    })
+    .refine((item) => item.call_id != null || item.id != null, { error: 'needs call_id or id' }),
+  z.looseObject({ type: z.literal('shell_call'), ...itemId, call_id: text.min(1), action: json }),
+  z.looseObject({
+    type: z.literal('shell_call_output'),
+    ...itemId,
+    call_id: text.min(1),
+    output: z.union([text, z.array(json)]),
+  }),
+  z.looseObject({ type: z.literal('apply_patch_call'), ...itemId, call_id: text.min(1), operation: json }),
+  z.looseObject({
+    type: z.literal('apply_patch_call_output'),
+    ...itemId,
+    call_id: text.min(1),
+    status: text.nullish(),
+    output: text.nullish(),
+  }),
+  z.looseObject({
+    type: z.literal('tool_search_call'),
+    ...itemId,
+    call_id: text.nullish(),
+    execution: text.nullish(),
+    arguments: z.union([text, json]),
+  }),
+  z.looseObject({
+    type: z.literal('tool_search_output'),
+    ...itemId,
+    call_id: text.nullish(),
+    execution: text.nullish(),
+    tools: z.array(json).max(1024),
+  }),
+  z.looseObject({
+    type: z.literal('additional_tools'),
+    ...itemId,
+    tools: z.array(z.union([functionTool, namespaceTool, ofOtherType])).max(1024),
+  }),
+  z.looseObject({
+    type: z.literal('agent_message'),
+    ...itemId,
+    author: text.nullish(),
+    recipient: text.nullish(),
+    content: z.array(
+      z.discriminatedUnion('type', [
+        z.looseObject({ type: z.literal('input_text'), text }),
+        z.looseObject({ type: z.literal('encrypted_content'), encrypted_content: text }),
+      ]),
+    ),
+  }),
+  z.looseObject({ type: z.literal('compaction_trigger'), ...itemId }),
+  z.looseObject({ type: z.literal('compaction'), ...itemId, encrypted_content: text }),
 ])
 
 const known = [
@@ -122,48 +247,40 @@ const known = [
   'mcp_approval_request',
   'mcp_approval_response',
   'item_reference',
+  'custom_tool_call',
+  'custom_tool_call_output',
+  'local_shell_call',
+  'local_shell_call_output',
+  'shell_call',
+  'shell_call_output',
+  'apply_patch_call',
+  'apply_patch_call_output',
+  'tool_search_call',
+  'tool_search_output',
+  'additional_tools',
+  'agent_message',
+  'compaction_trigger',
+  'compaction',
 ]
 
-/** Items of unknown types are left out with a warning. */
+/** Items of other types are refused by name: they may hold calls or results. */
 const otherItem = z.looseObject({
   type: otherThan(known, 'is not an item of this type'),
 })
 
 const inputItem = z.union([knownItem, otherItem])
 
-// ---- tools ------------------------------------------------------------------------------------------------
-
-const functionTool = z.looseObject({
-  type: z.literal('function'),
-  name,
-  description: text.nullish(),
-  parameters: json.nullish(),
-  strict: flag.nullish(),
-})
-
-/** Functions of a namespace are served as others are; other tools in it are left out with a warning. */
-const namespaceTool = z.looseObject({
-  type: z.literal('namespace'),
-  name: text.max(512).nullish(),
-  tools: z
-    .array(z.union([functionTool, z.looseObject({ type: otherThan(['function'], 'is not a function') })]))
-    .max(1024)
-    .nullish(),
-})
-
-const ofOtherType = z.looseObject({
-  type: otherThan(['function', 'namespace'], 'is not a function'),
-})
+// ---- choices and formats ----------------------------------------------------------------------------------
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
-  z.looseObject({ type: z.literal('function'), name, namespace: text.nullish() }),
+  z.looseObject({ type: z.enum(['function', 'custom']), name, namespace: text.nullish() }),
   z.looseObject({
     type: z.literal('allowed_tools'),
     mode: z.enum(['auto', 'required']),
     tools: z.array(z.looseObject({ type: text, name: text.nullish(), namespace: text.nullish() })).min(1),
   }),
-  z.looseObject({ type: otherThan(['function', 'allowed_tools'], 'is not a choice of this type') }),
+  z.looseObject({ type: otherThan(['function', 'custom', 'allowed_tools'], 'is not a choice of this type') }),
 ])
 
 const textFormat = z.discriminatedUnion('type', [

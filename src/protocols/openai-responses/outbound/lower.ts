@@ -1,55 +1,45 @@
 // Translates a chat request to OpenAI's Responses protocol.
 
 import type { Annotation } from '../../../conversation/event.ts'
-import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
   ChatRequest,
   ContentPart,
-  FunctionTool,
   Json,
   JsonObject,
   MediaSource,
-  Message,
   ReasoningDetail,
   ReasoningFormat,
   ResponseFormat,
+  ToolCall,
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject } from '../../lenient.ts'
-import {
-  ableTo,
-  approximateLocation,
-  bareDomain,
-  type LoweredRequest,
-  type OwnSearch,
-  unable,
-  type Warning,
-  warnInto,
-  warnOfName,
-} from '../../lowering.ts'
+import { type LoweredRequest, type Warning, warnInto, warnOfName } from '../../lowering.ts'
 import { freeName, FreeNames } from '../../names.ts'
+import { callItem, forOtherProtocols } from '../../openai/client-tools.ts'
 import {
   type LoweredFields,
   lowerReasoning as lowerSharedReasoning,
   lowerRest as lowerSharedRest,
   lowerSampling as lowerSharedSampling,
-  parametersOf,
   type ParameterTarget,
   refuseUnsupported as refuseShared,
-  shownTools,
   withRootObjects,
 } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
+import { lowerTools } from './tools.ts'
 
 export function lower(asked: ChatRequest, provider: Target<ResponsesQuirks>): LoweredRequest {
   const { quirks } = provider
   const target = { ...provider, reasoning: provider.reasoning || quirks.alwaysReasons }
-  const { request, warnings: loosened } = withRootObjects(asked)
+  const known = quirks.clientTools === 'all' ? asked : forOtherProtocols(asked).request
+  const { request, warnings: loosened } = withRootObjects(known)
   refuseUnsupported(request, target)
-  const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
+  const conversation = lowerInput(request, { quirks, provider: target.provider })
+  const tooling = lowerTools(request, quirks)
   const sampling = lowerSampling(request, target)
   const bound = lowerBound(request, target)
   const reasoning = lowerReasoning(request, target)
@@ -62,7 +52,7 @@ export function lower(asked: ChatRequest, provider: Target<ResponsesQuirks>): Lo
       ...sampling.fields,
       ...reasoning.fields,
       ...lowerText(request, target),
-      ...lowerTools(request, quirks),
+      ...tooling.fields,
       ...lowerInclude(request, target),
       ...quirks.bodyExtras,
       ...bound.fields,
@@ -79,6 +69,7 @@ export function lower(asked: ChatRequest, provider: Target<ResponsesQuirks>): Lo
       ...rest.warnings,
       ...loosened,
     ],
+    ...(tooling.toolNames && { toolNames: tooling.toolNames }),
   }
 }
 
@@ -94,7 +85,7 @@ interface InputContext {
  * part that the provider does not accept.
  */
 function lowerInput(
-  messages: readonly Message[],
+  { messages, nativeItems = [] }: ChatRequest,
   context: InputContext,
 ): { readonly input: JsonObject[]; readonly warnings: readonly Warning[] } {
   const input: JsonObject[] = []
@@ -102,7 +93,10 @@ function lowerInput(
   const ids = new CallIds()
   // If results can only hold text, images and files of a run of results follow it in a user message.
   let beside: JsonObject[] = []
+  const native = context.quirks.clientTools === 'all' ? nativeItems : []
+  const itemsAt = (at: number) => native.filter((each) => each.at === at).map(({ item }) => item)
   for (const [at, message] of messages.entries()) {
+    if (native.length > 0) input.push(...itemsAt(at))
     if (message.role !== 'tool' && beside.length > 0) {
       input.push({ role: 'user', content: beside })
       beside = []
@@ -121,11 +115,13 @@ function lowerInput(
       }
       default: {
         const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
-        input.push({ role, content: lowerContent(message.content, at, context) })
+        const own = message.role === 'user' && context.quirks.clientTools === 'all' ? message.item : undefined
+        input.push(own ?? { role, content: lowerContent(message.content, at, context) })
       }
     }
   }
   if (beside.length > 0) input.push({ role: 'user', content: beside })
+  input.push(...itemsAt(messages.length))
   return { input, warnings }
 }
 
@@ -144,12 +140,7 @@ function lowerAssistant(
       message: 'What the assistant said in other forms than text was left out: the provider takes none back.',
     })
   }
-  const calls = message.toolCalls.map((call): JsonObject => ({
-    type: 'function_call',
-    call_id: ids.openCall(call.id),
-    name: call.name,
-    arguments: call.arguments,
-  }))
+  const calls = message.toolCalls.map((call) => lowerCall(call, ids, context))
   const carried = carriedItems(message.reasoning, context.quirks.reasoningFormat)
   const placed = interleaveItems(inTurn(saidIn(message.content, context.quirks), calls), carried.items)
   if (!carried.complete || placed.lost) {
@@ -159,6 +150,20 @@ function lowerAssistant(
     })
   }
   return placed.items
+}
+
+/** A call under its name for the provider; one of another kind, or in a namespace, as the client knows it. */
+function lowerCall(call: ToolCall, ids: CallIds, { quirks }: InputContext): JsonObject {
+  const { form } = call
+  const id = ids.openCall(call.id)
+  if (form === undefined || quirks.clientTools === 'functions')
+    return { type: 'function_call', call_id: id, name: call.name, arguments: call.arguments }
+  const named = form.namespace === undefined && form.kind === 'custom' ? { ...form, name: call.name } : form
+  const { type, ...fields } = callItem(named, call.arguments)
+  // The one kind of call whose item needs an id of its own.
+  const own: JsonObject = form.kind === 'local_shell' ? { id: `lsh_${id}` } : {}
+  const status: JsonObject = form.kind === 'function' || form.kind === 'custom' ? {} : { status: 'completed' }
+  return { type: type!, ...own, call_id: id, ...fields, ...status }
 }
 
 interface SaidItem {
@@ -233,11 +238,18 @@ function lowerResult(
   const content = apart
     ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
     : message.content
-  return {
-    type: 'function_call_output',
-    call_id: ids.answerCall(message.toolCallId),
-    output: lowerOutput(content, at, context),
-  }
+  const id = ids.answerCall(message.toolCallId)
+  const own = context.quirks.clientTools === 'all' ? message.item : undefined
+  // Under this id OpenAI's local shell looks for its call.
+  const ownIds: JsonObject = own?.type === 'local_shell_call_output' ? { id, call_id: id } : { call_id: id }
+  const isWhole = own !== undefined && own.type !== 'custom_tool_call_output'
+  return isWhole
+    ? { ...own, ...ownIds }
+    : {
+        type: own?.type ?? 'function_call_output',
+        call_id: id,
+        output: lowerOutput(content, at, context),
+      }
 }
 
 function lowerOutput(
@@ -482,48 +494,6 @@ function formatOf(format: ResponseFormat | undefined): JsonObject {
   }
 }
 
-// ---- tools ------------------------------------------------------------------------------------------------
-
-function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
-  const tools = [...shownTools(request, quirks).map(lowerTool), ...searchTools(request, quirks)]
-  if (tools.length === 0) return {}
-  const choice = lowerToolChoice(request, quirks)
-  return {
-    tools,
-    ...(choice === undefined ? {} : { tool_choice: choice }),
-    ...searchBound(request, quirks),
-  }
-}
-
-function lowerTool(tool: FunctionTool): JsonObject {
-  return {
-    type: 'function',
-    name: tool.name,
-    ...(tool.description === undefined ? {} : { description: tool.description }),
-    parameters: parametersOf(tool),
-    // Here a function is strict by default; in chat completions it is not.
-    ...(tool.strictByDefault === true ? {} : { strict: tool.strict ?? false }),
-  }
-}
-
-function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): Json | undefined {
-  switch (toolChoice?.kind) {
-    case undefined:
-      return undefined
-    case 'auto':
-    case 'none':
-    case 'required':
-      return toolChoice.kind
-    case 'function':
-      return { type: 'function', name: toolChoice.name }
-    case 'allowed': {
-      if (!quirks.allowedTools) return toolChoice.mode
-      const tools = toolChoice.names.map((name): JsonObject => ({ type: 'function', name }))
-      return { type: 'allowed_tools', mode: toolChoice.mode, tools }
-    }
-  }
-}
-
 // ---- everything else --------------------------------------------------------------------------------------
 
 /** Fields of chat completions that providers of this protocol refuse as unknown. */
@@ -534,63 +504,6 @@ function lowerRest(rest: JsonObject, target: ResponsesTarget): LoweredFields {
   const shared = parameterTarget(target)
   const drops = [...shared.quirks.drops, ...chatOnly]
   return lowerSharedRest(rest, { ...shared, quirks: { ...shared.quirks, drops } })
-}
-
-// The `web_search` tool that OpenAI and xAI run themselves.
-
-/** xAI's limit for a list of domains. */
-const xaiDomains = 5
-
-export function ownSearch(
-  search: WebSearchDeclaration,
-  { reasoning }: ChatRequest,
-  { quirks }: { readonly quirks: ResponsesQuirks },
-): OwnSearch | undefined {
-  switch (quirks.webSearch) {
-    case 'none':
-      return undefined
-    case 'openai':
-      // https://developers.openai.com/api/docs/guides/tools-web-search: "not supported with minimal reasoning".
-      if (reasoning?.effort === 'minimal') return unable('is not there for models that reason minimally')
-      return ableTo(search, 'search', ['allowed_domains', 'user_location', 'max_uses'])
-    case 'xai':
-      // https://docs.x.ai/docs/guides/tools/search-tools
-      if (Math.max(search.allowedDomains.length, search.blockedDomains.length) > xaiDomains)
-        return unable(`takes at most ${xaiDomains} domains`)
-      return ableTo(search, 'search', ['allowed_domains', 'blocked_domains'])
-  }
-}
-
-function searchTools({ webSearch }: ChatRequest, quirks: ResponsesQuirks): readonly JsonObject[] {
-  if (webSearch === undefined || quirks.webSearch === 'none') return []
-  const [allowed, blocked] = [webSearch.allowedDomains, webSearch.blockedDomains].map((list) =>
-    list.map(bareDomain),
-  )
-  const filters: JsonObject = {
-    ...(allowed!.length > 0 ? { allowed_domains: allowed! } : {}),
-    ...(blocked!.length > 0 ? { excluded_domains: blocked! } : {}),
-  }
-  const filtered: JsonObject = Object.keys(filters).length > 0 ? { filters } : {}
-  if (quirks.webSearch === 'xai') return [{ type: 'web_search', ...filtered }]
-  const { contextSize, optional } = webSearch
-  // Codex declares the tool like this with every request: cached pages only.
-  const stored: JsonObject = optional === true ? { external_web_access: false } : {}
-  return [
-    {
-      type: 'web_search',
-      search_context_size: contextSize,
-      ...approximateLocation(webSearch),
-      ...filtered,
-      ...stored,
-    },
-  ]
-}
-
-/** OpenAI's limit is for all calls of its own tools together; search is the only one that we offer. */
-function searchBound({ webSearch }: ChatRequest, quirks: ResponsesQuirks): JsonObject {
-  return quirks.webSearch === 'openai' && webSearch?.maxUses !== undefined
-    ? { max_tool_calls: webSearch.maxUses }
-    : {}
 }
 
 // Reasoning items of the protocol, and the reasoning details that clients send back with the next turn.

@@ -4,8 +4,10 @@ import { embeddings } from '../../openai/embeddings.ts'
 import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
-import { faultOf, streamParser, wholeEvents } from './parse.ts'
-import { lower, ownSearch } from './lower.ts'
+import { faultOf } from './faults.ts'
+import { streamParser, wholeEvents } from './parse.ts'
+import { lower } from './lower.ts'
+import { ownSearch } from './tools.ts'
 
 export const outbound: Outbound<ResponsesQuirks> = withinLimits<ResponsesQuirks>({
   id: 'openai-responses',

@@ -1,12 +1,13 @@
 // Parses responses: streams of typed events, and whole bodies.
 
-import type { ChatEvent, Fault, FaultKind } from '../../../conversation/event.ts'
+import type { ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { Json, JsonObject, TurnMessage } from '../../../conversation/request.ts'
 import { count, noUsage, type Usage } from '../../../conversation/usage.ts'
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { entryOf, isObject, nonEmpty, parseJson } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
+import { clientTools, clientToolTypes, kindOfCall } from '../../openai/client-tools.ts'
 import {
   type CallContext,
   callsAreWhole,
@@ -17,10 +18,11 @@ import {
   hasNamelessCall,
   noCalls,
 } from '../../openai/messages.ts'
-import { faultInside, faultOf as chatFaultOf, faultOfErrorEvent } from '../../openai/fault.ts'
+import { faultInside } from '../../openai/fault.ts'
 import type { UsageQuirks } from '../../openai/parameters.ts'
 import { finishReasonOf, usageOf as chatUsageOf } from '../../openai/usage.ts'
 import type { StreamParser } from '../../protocol.ts'
+import { faultOfError } from './faults.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import {
   type DetailPart,
@@ -33,6 +35,7 @@ import {
   urlCitation,
   wholeTextOf,
 } from './lower.ts'
+import { calledName } from './tools.ts'
 
 /**
  * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.
@@ -76,6 +79,7 @@ const deltas: Readonly<Record<string, (output: Output, event: JsonObject) => voi
   'response.reasoning_text.done': (output, event) => output.reasoningText(event),
   'response.function_call_arguments.delta': (output, event) => output.argumentsDelta(event),
   'response.function_call_arguments.done': (output, event) => output.argumentsDone(event),
+  'response.custom_tool_call_input.delta': (output, event) => output.inputDelta(event),
 }
 
 class ResponseParser implements StreamParser {
@@ -320,6 +324,8 @@ class ItemPositions {
 /** A response has one answer. */
 const choice = 0
 
+const callTypes = ['function_call', ...clientToolTypes.map((type) => clientTools[type].call)]
+
 /** The output so far, and the events that have not been read yet. */
 class Output {
   readonly #quirks: ResponsesQuirks
@@ -373,7 +379,8 @@ class Output {
     const item = isObject(event.item) ? event.item : {}
     const position = this.#positions.of(event, item)
     // Reasoning is not read here: only the encrypted content of the finished item can be sent back.
-    if (item.type === 'function_call') this.#call(position, item)
+    if (item.type === 'function_call' || item.type === 'custom_tool_call')
+      this.#call(position, namedCall(item))
     if (item.type === 'message') this.#message(position, item)
     if (item.type === 'web_search_call')
       this.#events.push({ kind: 'search-start', choice, search: String(position) })
@@ -434,6 +441,16 @@ class Output {
     this.#completeCall(this.#positions.of(event), { arguments: event.arguments ?? '' })
   }
 
+  /** A custom tool is given a text: inside the gateway, it is the `input` of a function's arguments. */
+  inputDelta(event: JsonObject): void {
+    const { delta } = event
+    if (typeof delta !== 'string') return
+    const position = this.#positions.of(event)
+    const begun = this.#calls.at(position)?.arguments ?? ''
+    const opening = begun === '' ? '{"input":"' : ''
+    this.#call(position, { arguments: opening + JSON.stringify(delta).slice(1, -1) })
+  }
+
   itemDone(event: JsonObject): void {
     if (isObject(event.item)) this.item(event.item, this.#positions.of(event, event.item))
   }
@@ -476,6 +493,8 @@ class Output {
       case 'image_generation_call':
         return this.#image(item)
       default:
+        if (kindOfCall(item.type) !== undefined && item.execution !== 'server')
+          return this.#completeCall(position, item)
       // Clients do not see other tools that the provider ran.
     }
   }
@@ -606,9 +625,10 @@ class Output {
   #completeCall(position: number, item: JsonObject): void {
     const known = this.#calls.at(position)
     const streamed = known?.arguments ?? ''
-    const whole = typeof item.arguments === 'string' ? item.arguments : ''
+    const call = namedCall(item)
+    const whole = typeof call.arguments === 'string' ? call.arguments : ''
     this.#call(position, {
-      ...item,
+      ...call,
       arguments: whole.startsWith(streamed) ? whole.slice(streamed.length) : '',
     })
   }
@@ -656,7 +676,7 @@ class Output {
   /** The types of items that have been streamed. */
   #typesSeen(): Set<string> {
     const types = new Set(this.#parts.types())
-    if (this.#calls.all.length > 0) types.add('function_call')
+    if (this.#calls.all.length > 0) for (const type of callTypes) types.add(type)
     if (this.#searches > 0) types.add('web_search_call')
     return types
   }
@@ -667,6 +687,22 @@ class Output {
     for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
     return next
   }
+}
+
+/** A call of any tool as one of a function: see `calledName`. */
+function namedCall(item: JsonObject): JsonObject {
+  const kind = kindOfCall(item.type)
+  const namespace = nonEmpty(item.namespace)
+  const name = nonEmpty(item.name)
+  // A search of the provider's own puts what it has found into a namespace of the same name.
+  const within = namespace === undefined || namespace === name ? {} : { namespace }
+  const form = { kind: kind ?? 'function', name: name ?? '', ...within } as const
+  const named =
+    kind === undefined && name === undefined ? item : { ...item, name: calledName(form, form.name) }
+  // A custom tool's input is not there before its item ends.
+  const isBegun = kind === 'custom' && (item.status === 'in_progress' || item.input === '')
+  if (kind === undefined) return named
+  return { ...named, arguments: isBegun ? '' : clientTools[kind].argumentsOf(item) }
 }
 
 function markOf(message: TurnMessage): { readonly message?: TurnMessage } {
@@ -747,40 +783,4 @@ function usageOf(response: JsonObject, searches: number, quirks: UsageQuirks): U
   const ran = isObject(raw.server_side_tool_usage_details) ? raw.server_side_tool_usage_details : {}
   const webSearch = ran.web_search_calls === undefined ? searches : count(ran.web_search_calls)
   return webSearch === 0 ? usage : { ...usage, toolCalls: { ...usage.toolCalls, web_search: webSearch } }
-}
-
-// Faults for errors of this protocol. The envelope is OpenAI's; some codes occur only here.
-
-/** Codes of failed responses, as OpenAI's description of the protocol lists them. */
-const kinds: readonly (readonly [RegExp, FaultKind])[] = [
-  [/^(image_content_policy_violation|cyber_policy|bio_policy)$/, 'content-filter'],
-  [
-    /^(invalid_prompt|invalid_image|invalid_image_(format|url|mode)|invalid_base64_image|image_(too_large|too_small|parse_error)|image_file_(too_large|not_found)|unsupported_image_media_type|empty_image_file|failed_to_download_image|invalid_encrypted_content)$/,
-    'invalid-request',
-  ],
-  [/^(server_is_overloaded|slow_down)$/, 'overloaded'],
-  [/^vector_store_timeout$/, 'timeout'],
-]
-
-/** `invalid_prompt` is mostly a refusal by policy; its message says so. */
-const policyWords = /usage polic(y|ies)|flagged/i
-
-/** The fault for an answer with an error status. `body` may be JSON of any shape, HTML, or empty. */
-export function faultOf(status: number, headers: Headers, body: string): Fault {
-  return refineFault(chatFaultOf(status, headers, body))
-}
-
-/** The fault of an `error` event, in either of its shapes, or of a failed response's `error`. */
-function faultOfError(error: unknown): Fault {
-  return refineFault(faultOfErrorEvent(error))
-}
-
-/** The rules of chat completions come first; codes they do not know may be from this protocol. */
-function refineFault(fault: Fault): Fault {
-  if (fault.kind !== 'broken' && fault.kind !== 'invalid-request') return fault
-  const code = fault.providerCode ?? ''
-  if (code === 'invalid_prompt' && policyWords.test(fault.message))
-    return { ...fault, kind: 'content-filter' }
-  const kind = kinds.find(([codes]) => codes.test(code))?.[1]
-  return kind === undefined ? fault : { ...fault, kind }
 }

@@ -29,6 +29,11 @@ export interface ResponsesQuirks
   readonly phases: boolean
   /** Whether answers may carry log probabilities. */
   readonly logprobs: boolean
+  /**
+   * Whether it knows the tools that clients run beside functions (custom tools, shells, patches, namespaces, the search
+   * among tools) and the items that declare them; otherwise each is a function.
+   */
+  readonly clientTools: 'all' | 'functions'
   /** Which provider's `web_search` tool it has, if any: their fields differ. */
   readonly webSearch: 'none' | 'openai' | 'xai'
 }
@@ -68,6 +73,7 @@ export const defaultQuirks: ResponsesQuirks = {
   toolResultMedia: true,
   phases: true,
   logprobs: true,
+  clientTools: 'all',
   webSearch: 'none',
 }
 
