@@ -21,6 +21,7 @@ import { outbounds } from '../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../src/providers/provider.ts'
 import type { Store } from '../../src/store/store.ts'
 import { LargeBodies } from '../../src/http/intake/read-body.ts'
+import { LearnedRefusals } from '../../src/chat/upstream/refusals.ts'
 import { modelOf } from './support.ts'
 
 const limits: ChatLimits = {
@@ -74,6 +75,7 @@ export function partsOf(
     watchdog: new Watchdog(),
     scheduler: new Scheduler(),
     largeBodies: new LargeBodies(),
+    refusals: new LearnedRefusals(),
     memory: new Memory(),
     counter,
     buffered: new Buffered(1e9),

@@ -4,6 +4,7 @@ import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import type { Model } from '../../src/catalog/row.ts'
 import type { IncomingCall } from '../../src/chat/call.ts'
 import { loweredFor, type LoweringParts } from '../../src/chat/upstream/lower.ts'
+import { LearnedRefusals } from '../../src/chat/upstream/refusals.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { inbound as gemini, withModel } from '../../src/protocols/gemini/inbound/inbound.ts'
@@ -133,7 +134,7 @@ export async function lowered(
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
   // The gateway only fetches media, and there are none.
   const sent = await loweredFor(
-    { scheduler: new Scheduler() } as LoweringParts,
+    { scheduler: new Scheduler(), refusals: new LearnedRefusals() } as unknown as LoweringParts,
     call,
     candidate,
     outbound,

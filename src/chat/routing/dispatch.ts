@@ -101,6 +101,8 @@ class Tries<Answer> {
   #leftOut: Map<Offer, GatewayError> | undefined
   /** The request is at fault, or the client has disconnected: no one else is asked. */
   #over = false
+  /** Candidates that were asked again without what they had refused: once each. */
+  readonly #sentAgain = new Set<Candidate>()
   /** The candidate that was probed ahead of healthy ones. */
   #probed: Candidate | undefined
 
@@ -148,6 +150,11 @@ class Tries<Answer> {
     try {
       answer = await this.#attempt(candidate)
     } catch (error) {
+      if (error instanceof AttemptFailed && error.retry !== undefined && !this.#sentAgain.has(candidate)) {
+        this.#sentAgain.add(candidate)
+        this.#noteFault(candidate, error, performance.now() - startedAt)
+        return this.#try(candidate)
+      }
       this.#onFailed(candidate, error, startedAt)
       return undefined
     }
@@ -228,8 +235,7 @@ class Tries<Answer> {
       this.#search.onFailed(candidate, note, error)
       throw new DispatchFailed(known, this.#attempts)
     }
-    const note = this.#note(candidate, 'failed', ms, codeOf(fault), fault.status ?? null, publicReason(fault))
-    this.#search.onFailed(candidate, note, error)
+    this.#noteFault(candidate, { fault, error }, ms)
     const failures = (this.#failures ??= [])
     // One call counts once against a candidate however often it tries; otherwise two calls would open the breaker.
     const counted =
@@ -252,6 +258,13 @@ class Tries<Answer> {
   #abandon(candidate: Candidate, { error, asked }: AttemptAbandoned, ms: number): never {
     if (asked !== undefined) this.#note(candidate, 'failed', ms, error.code, null, error.message)
     throw new DispatchFailed(error, this.#attempts, asked && { candidate, ...asked })
+  }
+
+  /** Records an attempt that its provider failed; `error` is what the log gets. */
+  #noteFault(candidate: Candidate, failed: { fault: Fault; error?: unknown }, ms: number): void {
+    const { fault, error = failed } = failed
+    const note = this.#note(candidate, 'failed', ms, codeOf(fault), fault.status ?? null, publicReason(fault))
+    this.#search.onFailed(candidate, note, error)
   }
 
   /** Records how an attempt ended. */

@@ -11,12 +11,19 @@ export class AttemptFailed extends Error {
   readonly fault: Fault
   /** What the provider had made, where that is owed although the client gets none of it. */
   readonly made: Abandoned['made']
+  /** Set if the same provider may serve the request once what it refused of it is left out. */
+  readonly retry: 'without-refused' | undefined
 
   /** `made`: what the provider made until it failed. Owed where the model spoiled the answer and something was counted. */
-  constructor(fault: Fault, made?: Pick<ChatProgress, 'usage' | 'delivered'>) {
+  constructor(
+    fault: Fault,
+    made?: Pick<ChatProgress, 'usage' | 'delivered'>,
+    retry?: AttemptFailed['retry'],
+  ) {
     super(fault.message)
     this.name = 'AttemptFailed'
     this.fault = fault
+    this.retry = retry
     const isOwed = fault.kind === 'unusable-output' && (made?.usage !== undefined || made?.delivered.any)
     this.made = isOwed && made ? { usage: made.usage, delivered: made.delivered, fault } : undefined
   }

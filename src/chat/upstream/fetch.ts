@@ -53,6 +53,7 @@ import {
   prepare,
   type Prepared,
   readWhole,
+  refuseChat,
   refuseFailure,
   type UpstreamParts,
   UpstreamRequest,
@@ -94,7 +95,7 @@ export async function openStream(
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
     await request.withOthers()
-    if (!response.ok) await refuseFailure(response, prepared, request)
+    if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
     const channel = (begun = channelFor(parts, candidate, round, prepared))
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, request, parts.scheduler)
@@ -295,7 +296,7 @@ export async function fetchWhole(
     await phaseBoundary
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
-    if (!response.ok) await refuseFailure(response, prepared, request)
+    if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
     const { scheduler } = parts
     const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, scheduler)
     await request.withOthers()

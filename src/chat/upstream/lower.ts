@@ -28,13 +28,21 @@ import { BudgetSpentError, ByteBudget } from '../../transport/bounded-body.ts'
 import { refuseUnpricedMedia } from '../billing/need.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import type { LearnedRefusals } from './refusals.ts'
 import { unscheduledCharacters, type Scheduler } from '../../scheduler/scheduler.ts'
+
+/** A model of one provider. */
+export function upstreamModel({ provider, offer }: Candidate): string {
+  return `${provider.id}/${offer.upstream}`
+}
 
 export interface LoweringParts {
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
   readonly media: Media
   readonly scheduler: Scheduler
   readonly largeBodies: LargeBodies
+  /** What models are known to refuse. */
+  readonly refusals: Pick<LearnedRefusals, 'heed' | 'byModel'>
 }
 
 /** Large requests that are parsed and translated: others wait until they leave. */
@@ -170,12 +178,18 @@ function notAdded(warnings: readonly Warning[], isAdded: (param: string) => bool
 }
 
 async function writeBody(
-  { parts, call }: Lowering,
-  { path, headers, toolNames, body }: LoweredRequest,
-  warnings: readonly Warning[],
+  { parts, call, candidate }: Lowering,
+  { path, headers, toolNames, body: asked }: LoweredRequest,
+  lost: readonly Warning[],
   passthrough: boolean,
 ): Promise<ProviderRequest> {
+  const { refusals } = parts
+  const { body, warnings: refused } =
+    refusals.byModel.size === 0
+      ? { body: asked, warnings: noWarnings }
+      : refusals.heed(upstreamModel(candidate), asked)
   const text = textAsItCame(body, call.request.body) ?? (await parts.scheduler.stringify(body))
+  const warnings = refused.length === 0 ? lost : joinWarnings(lost, refused)
   const request = { path, headers, body: text, warnings, passthrough }
   return toolNames ? { ...request, toolNames } : request
 }

@@ -9,7 +9,7 @@ import { shapeFault, shapeFaultSteps } from '../../json/scan.ts'
 import { Scheduler, Shares, smallBytes, stepsOf, unscheduledCharacters } from '../../scheduler/scheduler.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
-import { opaqueInAnswers } from '../../protocols/lenient.ts'
+import { opaqueInAnswers, parseJson } from '../../protocols/lenient.ts'
 import { joinWarnings, type Warning } from '../../protocols/lowering.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target } from '../../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
@@ -33,13 +33,15 @@ import {
   type Watchdog,
 } from '../streaming/relay.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
-import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor } from './lower.ts'
+import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor, upstreamModel } from './lower.ts'
+import type { LearnedRefusals } from './refusals.ts'
 import { ownerOf, type SignatureMemory, type Thoughts, withSignatures } from './thoughts.ts'
 
 /** What requests to providers take. */
 export interface UpstreamParts extends LoweringParts {
   readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
   readonly signatures: SignatureMemory
+  readonly refusals: LearnedRefusals
   readonly thoughts: Pick<Thoughts, 'isEmpty' | 'keep' | 'of'>
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
@@ -285,7 +287,7 @@ export class UpstreamRequest {
     // What broke because we have hung up is no answer of the provider.
     if (ended !== undefined && !isRefusal(error)) return this.#abandonmentOf(ended, usage)
     if (error instanceof AttemptFailed)
-      return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact), error.made)
+      return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact), error.made, error.retry)
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
     if (this.#call.stopping.aborted) return stopError(this.#call.stopping)
@@ -370,6 +372,28 @@ export async function refuseFailure(
   // Following a redirect would send our key to another host; it means a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
   throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
+}
+
+/** Longer requests are not read again to learn what of them a model refuses. */
+const longestLearnt = 2_000_000
+
+/** The same for a chat: what the provider says that its model does not support is learned, and not sent any more. */
+export async function refuseChat(
+  { refusals }: Pick<UpstreamParts, 'refusals'>,
+  response: Response,
+  prepared: Prepared,
+  request: UpstreamRequest,
+  candidate: Candidate,
+): Promise<never> {
+  try {
+    return await refuseFailure(response, prepared, request)
+  } catch (error) {
+    const { body } = prepared.lowered
+    if (!(error instanceof AttemptFailed) || body.length > longestLearnt) throw error
+    const sent = parseJson(body)
+    const isNew = refusals.learn(upstreamModel(candidate), error.fault, sent)
+    throw isNew ? new AttemptFailed(error.fault, undefined, 'without-refused') : error
+  }
 }
 
 // Reads the body of a provider's answer within bounds, and parses it.

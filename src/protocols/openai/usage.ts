@@ -1,6 +1,6 @@
 // Usage and finish reasons in the words of chat completions: as clients read them, and as providers count.
 
-import { type FaultKind, type FinishReason, nativeReason } from '../../conversation/event.ts'
+import type { FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import {
   completionTokens,
@@ -326,5 +326,7 @@ export function wireFinish(
   calls: 'none' | 'whole' | 'partial',
 ): { finish_reason: FinishReason; native_finish_reason?: string } {
   const reason = finishReasonOf(native, calls)
-  return { finish_reason: reason, ...nativeReason(reason, native) }
+  return reason === 'other'
+    ? { finish_reason: reason, native_finish_reason: native }
+    : { finish_reason: reason }
 }

@@ -43,6 +43,24 @@ export function googleFieldsOf({ rest }: Pick<ChatRequest, 'rest'>): GoogleField
   throw invalidParam(paramOf(issue?.path.join('.') ?? ''), issue?.message ?? 'it cannot be read.')
 }
 
+/**
+ * What of `extra_body` not even Google is sent, by the names of the fields. `extra_body` itself is undefined among them if
+ * it was read.
+ */
+export function unreadGoogleFields({ rest }: Pick<ChatRequest, 'rest'>): Record<string, Json | undefined> {
+  const { extra_body: given } = rest
+  if (!isObject(given) || !isObject(given['google'])) return {}
+  const { google, ...others } = given
+  const unknown = Object.entries(inCamelCase(google as JsonObject)).filter(
+    ([field]) => !Object.hasOwn(googleFields.shape, field),
+  )
+  return {
+    extra_body: undefined,
+    ...Object.fromEntries(Object.entries(others).map(([name, value]) => [`extra_body.${name}`, value])),
+    ...Object.fromEntries(unknown.map(([field, value]) => [paramOf(field), value])),
+  }
+}
+
 /** How chat completions name one of them. */
 function paramOf(field: string): string {
   return `extra_body.google.${field}`

@@ -31,6 +31,7 @@ import {
 } from '../../observe/call-log.ts'
 import { Memory } from '../../observe/memory.ts'
 import { secretFilter } from '../../observe/log.ts'
+import { LearnedRefusals } from '../../chat/upstream/refusals.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { ParsedResponses } from '../../responses/recall.ts'
@@ -146,6 +147,7 @@ export function servingOf(source: ServingSource): Serving {
       outbounds,
       ledger: store.ledger,
       signatures: store.signatures,
+      refusals: new LearnedRefusals(),
       thoughts: new Thoughts(),
       onCallEnded: ended.callEnded,
       keepsContents: config.log.prompts,

@@ -12,6 +12,7 @@ import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { callOf } from '../parts.ts'
 import { candidateOf } from '../support.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
+import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
 import { toolOf } from './tool-lab.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
@@ -255,6 +256,7 @@ describe('a strict request is not refused for what the gateway has added to it',
       media: media({ allowHosts: [], limits }),
       scheduler: new Scheduler(),
       largeBodies: new LargeBodies(),
+      refusals: new LearnedRefusals(),
     }
     const asked = conversation.round(call, undefined)
     const { warnings } = await loweredFor(parts, asked, candidate, outbound, target, 100, 'translated')

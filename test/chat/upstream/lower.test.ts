@@ -9,6 +9,7 @@ import { outbounds } from '../../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../../src/providers/provider.ts'
 import { asks, type Client, type Route, routeTo } from '../routes.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
+import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
 import { candidateOf, modelOf, providerOf } from '../support.ts'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
 import { prepare } from '../../../src/chat/upstream/upstream-request.ts'
@@ -40,7 +41,12 @@ async function sent(
   const model = modelOf(`${provider.id}/${upstream}`)
   const candidate = { ...candidateOf(provider.id), provider, model, offer: model.offers[0]! }
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
-  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
+  const parts = {
+    media: fetching,
+    scheduler: new Scheduler(),
+    largeBodies: new LargeBodies(),
+    refusals: new LearnedRefusals(),
+  }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
   return { ...lowered, body: JSON.parse(lowered.body) as JsonObject }
 }
@@ -96,7 +102,12 @@ test('a request with an address is translated for a provider in a private networ
     request: { ...request, addresses: [address] },
     signal: new AbortController().signal,
   } as unknown as IncomingCall
-  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
+  const parts = {
+    media: fetching,
+    scheduler: new Scheduler(),
+    largeBodies: new LargeBodies(),
+    refusals: new LearnedRefusals(),
+  }
   const candidate = { ...candidateOf('anthropic'), provider }
   const lowered = await loweredFor(parts, call, candidate, outbound, target, 64)
   expect(lowered.passthrough).toBe(false)

@@ -19,6 +19,7 @@ import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbo
 import type { Inbound } from '../../../src/protocols/protocol.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
+import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
 import { candidateOf } from '../support.ts'
 
 const limits: MediaLimits = { fileBytes: 1000, requestBytes: 2500, timeoutMs: 2000 }
@@ -69,7 +70,12 @@ async function sent(
     reasoning: false,
     rememberedSignature: () => undefined,
   }
-  const parts = { media: fetching, scheduler: new Scheduler(), largeBodies: new LargeBodies() }
+  const parts = {
+    media: fetching,
+    scheduler: new Scheduler(),
+    largeBodies: new LargeBodies(),
+    refusals: new LearnedRefusals(),
+  }
   return JSON.parse((await loweredFor(parts, call, candidate, outbound, target, undefined)).body)
 }
 

@@ -84,8 +84,9 @@ function googleOf(request: GenerateContentRequest): JsonObject | undefined {
 }
 
 /** Google's standard tier is what chat completions call the default. */
-function tierOf(tier: string | null | undefined): string | undefined {
-  const word = tier?.toLowerCase().replace(/^service_tier_/, '')
+function tierOf(tier: unknown): string | undefined {
+  if (typeof tier !== 'string') return undefined
+  const word = tier.toLowerCase().replace(/^service_tier_/, '')
   return word === 'standard' ? 'default' : word === 'unspecified' ? undefined : word
 }
 
@@ -94,6 +95,7 @@ function droppedOf(request: GenerateContentRequest): Warning[] {
   const { generationConfig, toolConfig } = request
   const fields = [
     ...unreadIn(request, knownFields.body, ''),
+    ...(request.serviceTier != null && typeof request.serviceTier !== 'string' ? ['serviceTier'] : []),
     ...unreadIn(generationConfig ?? {}, knownFields.generationConfig, 'generationConfig.'),
     ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
   ]

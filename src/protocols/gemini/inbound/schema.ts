@@ -95,7 +95,7 @@ export const generateContentRequest = z.looseObject({
   safetySettings: z.array(json).nullish(),
   cachedContent: text.nullish(),
   labels: z.record(text, text).nullish(),
-  serviceTier: text.nullish(),
+  serviceTier: z.unknown().optional(),
   ...ours,
 })
 

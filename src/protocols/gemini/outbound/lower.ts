@@ -33,7 +33,12 @@ import {
   warnOfUnknown,
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
-import { type GoogleFields, googleFieldsOf, googleToolsOf } from '../../request/google-fields.ts'
+import {
+  type GoogleFields,
+  googleFieldsOf,
+  googleToolsOf,
+  unreadGoogleFields,
+} from '../../request/google-fields.ts'
 import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import {
   type Carried,
@@ -176,11 +181,13 @@ function callingModeOf(request: ChatRequest, asked: GoogleFields['callingMode'])
 // ---- what the provider has no word for ------------------------------------------------------------------------
 
 /** Fields of the client's body that are used here. */
-const readFromRest: readonly string[] = ['modalities', 'audio', 'extra_body']
+const readFromRest: readonly string[] = ['modalities', 'audio']
 
 function warnOfIgnored(request: ChatRequest, warn: Warn): void {
   const { sampling, rest } = request
-  const unread = Object.entries(rest).filter(([name]) => !readFromRest.includes(name))
+  const unread = Object.entries({ ...rest, ...unreadGoogleFields(request) }).filter(
+    ([name]) => !readFromRest.includes(name),
+  )
   warnOfUnknown(
     {
       min_p: sampling.minP,

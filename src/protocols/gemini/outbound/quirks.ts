@@ -62,7 +62,7 @@ export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
     budget: pro
       ? { least: 128, most: 32_768, stops: false }
       : { least: /\blite\b/.test(model) ? 512 : 0, most: 24_576, stops: true },
-    levels: levelsOf(generation, pro),
+    levels: levelsOf(generation, model),
     signaturesRequired: quirks.signatures === 'by-model' ? generation >= 3 : quirks.signatures === 'required',
     sendsCallIds: quirks.callIds === 'by-model' ? generation >= 3 : quirks.callIds === 'sent',
     formatsBesideTools: generation >= 3,
@@ -71,8 +71,10 @@ export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
   }
 }
 
-function levelsOf(generation: number, pro: boolean): readonly ThinkingLevel[] {
-  if (!pro) return ['minimal', 'low', 'medium', 'high']
+function levelsOf(generation: number, model: string): readonly ThinkingLevel[] {
+  const pro = /\bpro\b/.test(model)
+  // Flash stopped taking the least of them with 3.7; Lite still does.
+  if (!pro && (generation < 3.7 || /\blite\b/.test(model))) return ['minimal', 'low', 'medium', 'high']
   // The first Pro of generation 3 has two levels; 3.1 added the middle one.
   return generation > 3 ? ['low', 'medium', 'high'] : ['low', 'high']
 }

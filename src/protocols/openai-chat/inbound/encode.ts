@@ -136,7 +136,16 @@ export class ChunkEncoder implements StreamEncoder {
       }
       // `finish` gives each choice a reason; one without text or calls has merely stopped.
       const reason = finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()]))
-      frames.push(this.#chunk(index, '{}', 'null', reason, '', nativeReason(reason, choice.native)))
+      frames.push(
+        this.#chunk(
+          index,
+          '{}',
+          'null',
+          reason,
+          '',
+          reason === 'other' ? nativeReason(reason, choice.native) : undefined,
+        ),
+      )
     }
     frames.push(...closingFrames(this.#context, usage, bill))
     return frames
@@ -295,7 +304,7 @@ function wireChoice(choice: Choice): JsonObject {
     message: wireMessage(choice),
     logprobs: choice.logprobs === null ? null : wireLogprobs(choice.logprobs),
     finish_reason: reason,
-    ...nativeReason(reason, choice.nativeFinish),
+    ...(reason === 'other' && nativeReason(reason, choice.nativeFinish)),
   }
 }
 
