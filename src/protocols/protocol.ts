@@ -213,6 +213,8 @@ export interface Envelope {
   readonly onDisconnect: 'cancel' | 'finish' | undefined
   /** The client shows no thoughts: they go to it in a form that it only sends back. */
   readonly sealsThoughts?: true
+  /** The client's tools whose argument is a text, where its protocol tells their calls apart by nothing but the name. */
+  readonly customTools?: ReadonlySet<string>
   /** The most searches that the provider itself may run and bill for the call; absent where it runs none. */
   readonly searches?: number
 }
@@ -280,6 +282,7 @@ export interface AnswerContext {
   readonly includeUsage: boolean
   /** See `Envelope`. */
   readonly sealsThoughts?: true
+  readonly customTools?: ReadonlySet<string>
   readonly warnings: readonly Warning[]
   /** Fields we add to the answer, already in wire shape (`mode: "test"`, `metadata`). */
   readonly extra: JsonObject

@@ -2,7 +2,7 @@
 // arguments are the program and a folder to work in.
 
 import { deepStrictEqual, match } from 'node:assert'
-import { appendFileSync, mkdirSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { mcpServer, text } from '../support/mcp-server.ts'
 import { startObedientProvider } from '../support/obedient-provider.ts'
@@ -57,11 +57,17 @@ default_tools_approval_mode = "approve"
 `,
 )
 
+const codexDoes = (prompt: string, ...options: string[]) =>
+  codexAt({ home, key: weir.key }, [...options, prompt])
+
 /** What Codex did with one prompt, in order; what it says of itself is left out. */
-async function codexDoes(prompt: string, ...options: string[]): Promise<readonly Item[]> {
-  const child = Bun.spawn([codex, 'exec', '--skip-git-repo-check', '--json', ...options, prompt], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', HOME: home, WEIR_API_KEY: weir.key },
+async function codexAt(
+  { home: at, key, cwd = folder }: { home: string; key: string; cwd?: string },
+  words: readonly string[],
+): Promise<readonly Item[]> {
+  const child = Bun.spawn([codex, 'exec', '--skip-git-repo-check', '--json', ...words], {
+    cwd,
+    env: { PATH: process.env['PATH'] ?? '', HOME: at, WEIR_API_KEY: key },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
@@ -129,6 +135,67 @@ await check('the books are right', async () => {
   const { stdout } = await weir.command('ledger', 'audit', '--json')
   deepStrictEqual((JSON.parse(stdout) as { ok: boolean }).ok, true)
 })
+
+// ---- OpenAI's current models ------------------------------------------------------------------------------
+// Codex knows them by name: to gpt-5.5 it offers a custom tool for patches, to gpt-5.6-sol code that calls its tools.
+
+const patch = '*** Begin Patch\n*** Add File: made.txt\n+made by Codex\n*** End Patch\n'
+const models = {
+  'openai/gpt-5.5': {
+    patch: ['apply_patch', patch],
+    command: ['exec_command', { cmd: 'echo run by Codex' }],
+  },
+  'openai/gpt-5.6-sol': {
+    patch: ['exec', `text(await tools.apply_patch(${JSON.stringify(patch)}))`],
+    command: ['exec', `text((await tools.exec_command({ cmd: 'echo run by Codex' })).output)`],
+  },
+} as const
+
+for (const protocol of ['openai-responses', 'openai-chat'] as const) {
+  const known = startObedientProvider()
+  const at = join(folder, protocol)
+  mkdirSync(join(at, '.codex'), { recursive: true })
+  const served = await serveWeir({
+    config: `
+local_servers: { discover: false }
+providers: { openai: { base_url: '${known.url}', api_key: key, quirks: { dialects: ${protocol !== 'openai-chat'} } } }
+`,
+    env: { HOME: at },
+  })
+  for (const [model, told] of Object.entries(models)) {
+    const cwd = join(at, model)
+    mkdirSync(cwd, { recursive: true })
+    const run = (...words: string[]) => codexAt({ home: at, key: served.key, cwd }, words)
+    await served.command('connect', 'codex', '--model', model, '--key', served.key, '--write')
+    const name = `${model} of ${protocol}`
+
+    await check(`${name}: a file is patched`, async () => {
+      await run('-s', 'workspace-write', JSON.stringify({ call: [told.patch] }))
+      deepStrictEqual(readFileSync(join(cwd, 'made.txt'), 'utf8'), 'made by Codex\n')
+    })
+
+    await check(`${name}: a command runs, and a second turn follows`, async () => {
+      const items = await run(JSON.stringify({ call: [told.command] }))
+      match(items.at(-1)!.text, /run by Codex/)
+      const again = await run('resume', '--last', 'And now?')
+      match(again.at(-1)!.text, /^Given: And now\?$/)
+      const history =
+        protocol === 'openai-chat' ? known.requests.at(-1)!.messages : known.responses.at(-1)!.input
+      match(JSON.stringify(history), /echo run by Codex/)
+      match(JSON.stringify(history.slice(2)), /Given: .*run by Codex/)
+    })
+  }
+  await check(`${protocol} alone was spoken to`, async () => {
+    const [completions, responses] = [known.requests.length, known.responses.length]
+    deepStrictEqual(
+      [completions > 0, responses > 0],
+      [protocol === 'openai-chat', protocol !== 'openai-chat'],
+    )
+    const { stdout } = await served.command('ledger', 'audit', '--json')
+    deepStrictEqual((JSON.parse(stdout) as { ok: boolean }).ok, true)
+  })
+  await Promise.all([known.stop(), served.stop()])
+}
 
 await Promise.all([provider.stop(), weir.stop()])
 process.stdout.write(failed === 0 ? 'Codex works through Weir\n' : `${failed} checks failed\n`)

@@ -3,12 +3,24 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { ChatEvent } from '../../src/conversation/event.ts'
+import { type ChatEvent, collect } from '../../src/conversation/event.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 import { callItem, InputStream } from '../../src/protocols/openai/client-tools.ts'
+import { outbounds } from '../../src/protocols/registry.ts'
 import { asks, customRoutes, lowered, routeTo } from '../chat/routes.ts'
-import { assertStream, callOf, eventsIn, framesFor, wholeFor } from './openai-responses/inbound-support.ts'
+import { targetsLike } from '../support/conversation.ts'
+import { parseFrames } from '../support/recordings.ts'
+import {
+  assertStream,
+  bill,
+  callOf,
+  context,
+  eventsIn,
+  framesFor,
+  usage,
+  wholeFor,
+} from './openai-responses/inbound-support.ts'
 
 const wait = { type: 'function', name: 'wait', parameters: { type: 'object', properties: {} } }
 const grammar = { type: 'grammar', syntax: 'lark', definition: 'start: "GRAMMAR-MARK"' }
@@ -307,6 +319,134 @@ test.each<[JsonObject, string]>([
   expect(() => asks('responses', more)).toThrow(
     expect.objectContaining({ details: expect.objectContaining({ param }) }),
   )
+})
+
+describe('custom tools of chat completions', () => {
+  const format = { type: 'grammar', grammar: { syntax: 'regex', definition: 'GRAMMAR-MARK' } }
+  const custom = { type: 'custom', custom: { name: 'note', description: 'Notes', format } }
+  const call = { id: 'c1', type: 'custom', custom: { name: 'note', input: 'INPUT-MARK "x"' } }
+  const messages: JsonObject[] = [
+    { role: 'user', content: 'go' },
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'c1', content: 'RESULT-MARK' },
+  ]
+  const chosen = { type: 'custom', custom: { name: 'note' } }
+  const asked = () => asks('chat', { messages, tools: [custom], tool_choice: chosen })
+  const openai = routeTo('openai', 'gpt-4o', false)
+
+  test('go to a provider that knows them as they are', async () => {
+    const { body } = await lowered(asked(), openai)
+    expect(body).toMatchObject({ tools: [custom], tool_choice: chosen })
+    expect(body['messages']).toMatchObject(messages)
+  })
+
+  test('are custom tools of the Responses protocol, too', async () => {
+    const { body } = await lowered(asked(), responses)
+    expect(body['tools']).toEqual([
+      {
+        type: 'custom',
+        name: 'note',
+        description: 'Notes',
+        format: { type: 'grammar', syntax: 'regex', definition: 'GRAMMAR-MARK' },
+      },
+    ])
+    expect(body['input']).toMatchObject([
+      {},
+      { type: 'custom_tool_call', call_id: 'c1', name: 'note', input: 'INPUT-MARK "x"' },
+      { type: 'custom_tool_call_output', call_id: 'c1', output: 'RESULT-MARK' },
+    ])
+  })
+
+  test.each(elsewhere.map((route) => [nameOf(route), route] as const))(
+    'are functions for %s',
+    async (_, route) => {
+      const text = JSON.stringify((await lowered(asked(), route)).body)
+      for (const word of ['note', 'GRAMMAR-MARK', 'INPUT-MARK', 'RESULT-MARK']) expect(text).toContain(word)
+      expect(text).not.toContain('"custom"')
+    },
+  )
+
+  test('are called as custom tools, streamed and whole, though the provider calls functions', () => {
+    const { inbound, request } = asked()
+    const answering = { ...context, customTools: request.envelope.customTools! }
+    const json = JSON.stringify({ input: 'INPUT-MARK "x"' })
+    const events: ChatEvent[] = [
+      { kind: 'tool-call-start', choice: 0, call: 0, id: 'c1', name: 'note', thoughtSignature: undefined },
+      ...json
+        .match(/[^]{1,4}/g)!
+        .map((each): ChatEvent => ({ kind: 'tool-call-delta', choice: 0, call: 0, arguments: each })),
+      { kind: 'choice-finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' },
+    ]
+    const whole = inbound.whole(collect([...events, { kind: 'finish' }]), usage, bill, answering)
+    expect(whole).toMatchObject({
+      choices: [{ message: { tool_calls: [call] }, finish_reason: 'tool_calls' }],
+    })
+    const encoder = inbound.encoder(answering)
+    const frames = [
+      ...encoder.start(),
+      ...events.flatMap((event) => encoder.event(event)),
+      ...encoder.finish(usage, bill),
+    ]
+    const deltas = frames
+      .filter(({ data }) => data !== '[DONE]')
+      .flatMap(
+        ({ data }) =>
+          (JSON.parse(data) as { choices: { delta: { tool_calls?: (typeof call)[] } }[] }).choices,
+      )
+      .flatMap(({ delta }) => delta.tool_calls ?? [])
+    expect(deltas[0]).toEqual({ index: 0, ...call, custom: { name: 'note', input: '' } } as never)
+    expect(deltas.map((each) => each.custom.input).join('')).toBe('INPUT-MARK "x"')
+    expect(frames.filter(({ data }) => data.includes('"finish_reason":"tool_calls"'))).toHaveLength(1)
+  })
+
+  test('calls that a provider makes are read, whole and streamed', () => {
+    const target = targetsLike({
+      model: 'm',
+      provider: 'p',
+      quirks: outbounds['openai-chat'].defaultQuirks,
+    })()
+    const wholeAnswer = {
+      id: 'x',
+      choices: [
+        {
+          index: 0,
+          message: { role: 'assistant', content: null, tool_calls: [call] },
+          finish_reason: 'tool_calls',
+        },
+      ],
+    }
+    const chunk = (delta: object, finish_reason: string | null = null) => ({
+      event: undefined,
+      data: JSON.stringify({ id: 'x', choices: [{ index: 0, delta, finish_reason }] }),
+    })
+    const streamed = [
+      chunk({ tool_calls: [{ index: 0, id: 'c1', type: 'custom', custom: { name: 'note', input: '' } }] }),
+      chunk({ tool_calls: [{ index: 0, custom: { input: 'INPUT-MARK ' } }] }),
+      chunk({ tool_calls: [{ index: 0, custom: { input: '"x"' } }] }),
+      chunk({}, 'tool_calls'),
+      { event: undefined, data: '[DONE]' },
+    ]
+    const { parser, whole } = outbounds['openai-chat']
+    for (const events of [whole(wholeAnswer, target), parseFrames(parser(target), streamed)]) {
+      const [choice] = collect(events).choices
+      expect(choice!.finish).toBe('tool_calls')
+      expect(choice!.toolCalls).toMatchObject([
+        { id: 'c1', name: 'note', arguments: JSON.stringify({ input: 'INPUT-MARK "x"' }) },
+      ])
+    }
+  })
+
+  test.each<[JsonObject, string]>([
+    [
+      { tools: [custom], tool_choice: { type: 'custom', custom: { name: 'other' } } },
+      'tool_choice.custom.name',
+    ],
+    [{ tools: [{ type: 'custom', custom: {} }] }, 'tools[0].custom.name'],
+  ])('what is wrong with them is named: %j', (more, param) => {
+    expect(() => asks('chat', more)).toThrow(
+      expect.objectContaining({ details: expect.objectContaining({ param }) }),
+    )
+  })
 })
 
 test('an input streams as it is written, wherever the arguments are cut', () => {

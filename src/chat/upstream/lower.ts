@@ -158,7 +158,7 @@ async function translateRequest(
     lowering,
     lowered,
     joinWarnings(warnings, lost),
-    mayPass && lowered.toolNames === undefined && answersPass(outbound),
+    mayPass && keepsNames(lowered, call) && answersPass(outbound),
   )
 }
 
@@ -192,6 +192,11 @@ async function writeBody(
   const warnings = refused.length === 0 ? lost : joinWarnings(lost, refused)
   const request = { path, headers, body: text, warnings, passthrough }
   return toolNames ? { ...request, toolNames } : request
+}
+
+/** Whether calls in the answer are those of the client's own tools, by its own names. */
+function keepsNames({ toolNames }: LoweredRequest, { request }: IncomingCall): boolean {
+  return toolNames === undefined && request.envelope.customTools === undefined
 }
 
 /** Whether answers are passed through although requests are translated. */

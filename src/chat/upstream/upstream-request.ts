@@ -111,13 +111,14 @@ export function contextOf(
   { model }: Candidate,
   warnings: readonly Warning[],
 ): AnswerContext {
-  const { includeUsage, sealsThoughts } = call.request.envelope
+  const { includeUsage, sealsThoughts, customTools } = call.request.envelope
   return {
     id: call.requestId,
     model: model.id,
     created: Math.floor(now() / 1000),
     includeUsage,
     ...(sealsThoughts && { sealsThoughts }),
+    ...(customTools && { customTools }),
     warnings,
     extra: call.caller.mode === 'test' ? { mode: 'test' } : {},
   }

@@ -150,6 +150,8 @@ export interface CallState {
   readonly name: string
   readonly arguments: string
   readonly thoughtSignature: string | undefined
+  /** A custom tool's: its text is the `input` of arguments that stay open until the call ends. */
+  readonly isText?: true
   /** Our number, once it has been started; it starts as soon as its name is known. */
   readonly call: number | undefined
 }
@@ -209,9 +211,8 @@ export function continueCall(
   entry: JsonObject,
   others: OtherCalls,
 ): readonly [CallState, readonly ChatEvent[]] {
-  const fn = isObject(entry.function) ? entry.function : {}
-  const name = textOf(fn.name)
-  const sent = argumentText(fn.arguments)
+  const { name, isText } = calledIn(entry)
+  const sent = isText ? inputText(entry, before) : argumentText(functionIn(entry).arguments)
   const piece = before && name !== '' ? newArguments(before.arguments, sent) : sent
   if (sent !== '' && piece === '') return [before!, []]
 
@@ -223,11 +224,30 @@ export function continueCall(
     arguments: (before?.arguments ?? '') + piece,
     thoughtSignature: before?.thoughtSignature ?? signatureOf(entry),
     call: before?.call,
+    ...(isText || before?.isText === true ? { isText: true } : {}),
   }
   if (known.call !== undefined) {
     return [known, piece === '' ? [] : [argumentDelta(others.choice, known.call, piece)]]
   }
   return known.name === '' ? [known, []] : startCall(known, others)
+}
+
+function functionIn(entry: JsonObject): JsonObject {
+  return isObject(entry.function) ? entry.function : {}
+}
+
+/** The name in an entry, and whether it is of a custom tool. */
+function calledIn(entry: JsonObject): { readonly name: string; readonly isText: boolean } {
+  const { custom } = entry
+  return isObject(custom)
+    ? { name: textOf(custom.name), isText: true }
+    : { name: textOf(functionIn(entry).name), isText: false }
+}
+
+/** A piece of a custom tool's input as one of arguments. */
+function inputText({ custom }: JsonObject, before: CallState | undefined): string {
+  const opening = before === undefined || before.arguments === '' ? '{"input":"' : ''
+  return opening + JSON.stringify(isObject(custom) ? textOf(custom.input) : '').slice(1, -1)
 }
 
 function startCall(known: CallState, others: OtherCalls): readonly [CallState, readonly ChatEvent[]] {
@@ -245,16 +265,23 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** The events that complete calls which never had an argument: `{}`, for a client that parses must not get "". */
+/**
+ * The events that complete calls: the arguments of a custom tool's end; a call that never had an argument has `{}`, for
+ * a client that parses must not get "".
+ */
 export function completeCalls(state: CallsState, choice: number): readonly ChatEvent[] {
-  return state.calls.flatMap((call) =>
-    call.call !== undefined && call.arguments === '' ? [argumentDelta(choice, call.call, '{}')] : [],
-  )
+  return state.calls.flatMap((call) => {
+    if (call.call === undefined) return []
+    if (call.isText === true) return [argumentDelta(choice, call.call, '"}')]
+    return call.arguments === '' ? [argumentDelta(choice, call.call, '{}')] : []
+  })
 }
 
 /** Whether every call has arguments that parse: a call that a token limit cut off must not be executed. */
 export function callsAreWhole(state: CallsState): boolean {
-  return state.calls.every((call) => call.arguments === '' || isJsonObject(call.arguments))
+  return state.calls.every(
+    (call) => call.isText === true || call.arguments === '' || isJsonObject(call.arguments),
+  )
 }
 
 /** Whether a call came without the name of its function. */
@@ -268,9 +295,9 @@ function argumentDelta(choice: number, call: number, text: string): ChatEvent {
 
 /** The position of the call that an entry continues, -1 when it opens a new one. */
 function findCall(state: CallsState, index: number | undefined, entry: JsonObject): number {
-  const fn = isObject(entry.function) ? entry.function : {}
+  const fn = functionIn(entry)
   const id = textOf(entry.id)
-  const name = textOf(fn.name)
+  const { name } = calledIn(entry)
   if (id !== '') {
     // An index that either side lacks distinguishes nothing.
     const sameId = state.calls.findLastIndex(

@@ -418,7 +418,7 @@ const rules: Readonly<
   Record<'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'messages-elsewhere', readonly Rule[]>
 > = {
   'openai-chat': [
-    { type: /^function$/, fate: 'served' },
+    { type: /^(function|custom)$/, fate: 'served' },
     { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
   ],
   // A shell in a container of the provider costs by the hour: see `refuseUnservedTools` of the protocol.

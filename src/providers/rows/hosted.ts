@@ -24,6 +24,7 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
     'logprobs',
   ],
   allowedTools: true,
+  customTools: true,
   refusalParts: true,
   // Other tiers have other prices, which the catalog does not know: half or twice as much.
   drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],

@@ -162,7 +162,7 @@ describe('what is not served is named as such', () => {
   test.each([
     [{ tools: [tool, { type: 'file_search' }] }, 'tools[1].type'],
     [{ tools: [{ type: 'code_interpreter' }] }, 'tools[0].type'],
-    [{ tools: [{ type: 'custom', custom: { name: 'x' } }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'custom_grammar', name: 'x' }] }, 'tools[0].type'],
     [{ tools: [tool], tool_choice: { type: 'web_search' } }, 'tool_choice.type'],
     [{ messages: [{ role: 'assistant', audio: { id: 'a' } }] }, 'messages[0].audio'],
   ])('%j', (fields, param) => {

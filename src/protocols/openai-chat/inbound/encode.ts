@@ -12,6 +12,7 @@ import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { doneFrame, type Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
+import { callItem, InputStream } from '../../openai/client-tools.ts'
 import {
   callsState,
   messageRuns,
@@ -86,6 +87,8 @@ interface OpenChoice {
   textEvent: TextEvent | undefined
   /** The arguments of each tool call sent so far. */
   readonly calls: Map<number, string>
+  /** What custom tools are given so far. */
+  readonly inputs: Map<number, InputStream>
 }
 
 /** Encodes one answer. Finish chunks wait for `finish`: the stream is then complete and the charge durable. */
@@ -131,8 +134,13 @@ export class ChunkEncoder implements StreamEncoder {
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const frames: Frame[] = []
     for (const [index, choice] of [...this.#choices].toSorted(([a], [b]) => a - b)) {
+      for (const [call, stream] of choice.inputs) {
+        const rest = stream.end()
+        if (rest !== '') frames.push(this.#delta(index, inputDelta(call, rest)))
+      }
       for (const [call, json] of choice.calls) {
-        if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
+        if (json === '' && !choice.inputs.has(call))
+          frames.push(this.#delta(index, argumentsDelta(call, '{}')))
       }
       // `finish` gives each choice a reason; one without text or calls has merely stopped.
       const reason = finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()]))
@@ -175,6 +183,7 @@ export class ChunkEncoder implements StreamEncoder {
       beforeText,
       textEvent: undefined,
       calls: new Map(),
+      inputs: new Map(),
     }
     this.#choices.set(index, choice)
     return choice
@@ -198,11 +207,19 @@ export class ChunkEncoder implements StreamEncoder {
       }
       case 'tool-call-start': {
         choice.calls.set(event.call, '')
+        const { id, name } = event
+        if (this.#context.customTools?.has(name) === true) {
+          choice.inputs.set(event.call, new InputStream())
+          const custom = { index: event.call, id, type: 'custom', custom: { name, input: '' } }
+          return [
+            this.#delta(index, { tool_calls: [{ ...custom, ...wireSignature(event.thoughtSignature) }] }),
+          ]
+        }
         const call = {
           index: event.call,
-          id: event.id,
+          id,
           type: 'function',
-          function: { name: event.name, arguments: '' },
+          function: { name, arguments: '' },
           ...wireSignature(event.thoughtSignature),
         }
         return [this.#delta(index, { tool_calls: [call] })]
@@ -210,6 +227,10 @@ export class ChunkEncoder implements StreamEncoder {
       case 'tool-call-delta':
         if (event.arguments === '') return []
         choice.calls.set(event.call, (choice.calls.get(event.call) ?? '') + event.arguments)
+        if (choice.inputs.has(event.call)) {
+          const input = choice.inputs.get(event.call)!.take(event.arguments)
+          return input === '' ? [] : [this.#delta(index, inputDelta(event.call, input))]
+        }
         return [this.#delta(index, argumentsDelta(event.call, event.arguments))]
       case 'annotation':
         return [this.#delta(index, { annotations: [wireAnnotation(event.annotation)] })]
@@ -270,6 +291,10 @@ export function argumentsDelta(index: number, json: string): JsonObject {
   return { tool_calls: [{ index, function: { arguments: json } }] }
 }
 
+function inputDelta(index: number, input: string): JsonObject {
+  return { tool_calls: [{ index, custom: { input } }] }
+}
+
 // A whole answer as one chat.completion object.
 
 /**
@@ -287,28 +312,28 @@ export function wholeAnswer(
     object: 'chat.completion',
     created: context.created,
     model: context.model,
-    choices: result.choices.map(wireChoice),
+    choices: result.choices.map((choice) => wireChoice(choice, context)),
     usage: wireUsage(usage, bill),
     ...wireWarnings(context.warnings),
     ...context.extra,
   }
 }
 
-function wireChoice(choice: Choice): JsonObject {
+function wireChoice(choice: Choice, context: AnswerContext): JsonObject {
   if (choice.finish === undefined) {
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
   const reason = finishReasonOf(choice.finish, callsState(choice.toolCalls.map((call) => call.arguments)))
   return {
     index: choice.index,
-    message: wireMessage(choice),
+    message: wireMessage(choice, context),
     logprobs: choice.logprobs === null ? null : wireLogprobs(choice.logprobs),
     finish_reason: reason,
     ...(reason === 'other' && nativeReason(reason, choice.nativeFinish)),
   }
 }
 
-function wireMessage(choice: Choice): JsonObject {
+function wireMessage(choice: Choice, { customTools }: AnswerContext): JsonObject {
   const reasoning = choice.reasoning.map(readableReasoning).join('')
   return {
     role: 'assistant',
@@ -317,14 +342,23 @@ function wireMessage(choice: Choice): JsonObject {
     annotations: choice.annotations.map(wireAnnotation),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     ...(choice.reasoning.length === 0 ? {} : { reasoning_details: choice.reasoning.map(wireDetail) }),
-    ...(choice.toolCalls.length === 0 ? {} : { tool_calls: choice.toolCalls.map(wireCall) }),
+    ...(choice.toolCalls.length === 0
+      ? {}
+      : { tool_calls: choice.toolCalls.map((call) => wireCall(call, customTools)) }),
     ...(choice.audio === null ? {} : { audio: wireAudio(choice.audio) }),
     ...(choice.images.length === 0 ? {} : { images: choice.images.map(wireImage) }),
     ...messageRuns(choice.runs, choice.items),
   }
 }
 
-function wireCall(call: Choice['toolCalls'][number]): JsonObject {
+function wireCall(
+  call: Choice['toolCalls'][number],
+  customTools: ReadonlySet<string> | undefined,
+): JsonObject {
+  if (customTools?.has(call.name) === true) {
+    const { type: _, ...custom } = callItem({ kind: 'custom', name: call.name }, call.arguments)
+    return { id: call.id, type: 'custom', custom, ...wireSignature(call.thoughtSignature) }
+  }
   return {
     id: call.id,
     type: 'function',

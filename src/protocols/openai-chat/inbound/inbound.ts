@@ -3,7 +3,15 @@
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { addresses, functionsOf, maxOutputTokens, readGatewayTools, readRequest } from './read.ts'
+import {
+  addresses,
+  chosenName,
+  customsOf,
+  functionsOf,
+  maxOutputTokens,
+  readGatewayTools,
+  readRequest,
+} from './read.ts'
 import { isObject } from '../../lenient.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import {
@@ -24,7 +32,7 @@ import {
 import { keepaliveComment } from '../../framing/sse.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { ChunkEncoder, wholeAnswer } from './encode.ts'
-import { chatCompletionRequest, type ChatCompletionRequest, type NamedFunction } from './schema.ts'
+import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',
@@ -137,13 +145,16 @@ function refuseContradictions(request: ChatCompletionRequest): void {
   }
   const choice = request.tool_choice
   if (choice == null || choice === 'auto' || choice === 'none') return
-  const names = new Set([...functionsOf(request), ...legacyTools(request)].map((tool) => tool.function.name))
+  const names = new Set([
+    ...[...functionsOf(request), ...legacyTools(request)].map((tool) => tool.function.name),
+    ...customsOf(request).map((tool) => tool.custom.name),
+  ])
   if (choice === 'required') {
     if (names.size === 0 && readGatewayTools(request) === undefined)
       throw invalidParam('tool_choice', "'required' needs tools to choose from.")
-  } else if (choice.type === 'function') {
-    if (!names.has((choice as NamedFunction).function.name))
-      throw invalidParam('tool_choice.function.name', 'no tool has that name.')
+  } else if (choice.type === 'function' || choice.type === 'custom') {
+    if (!names.has(chosenName(choice) ?? ''))
+      throw invalidParam(`tool_choice.${choice.type}.name`, 'no tool has that name.')
   } else if (choice.type !== 'allowed_tools' && !(isGatewayTool(choice.type) && readGatewayTools(request))) {
     throw toolRefused(choice.type, 'tool_choice.type')
   }
@@ -156,7 +167,9 @@ function legacyTools(request: ChatCompletionRequest): { function: { name: string
 const none: readonly string[] = []
 
 function readEnvelope(request: ChatCompletionRequest): Envelope {
+  const customs = customsOf(request)
   return {
+    ...(customs.length === 0 ? {} : { customTools: new Set(customs.map(({ custom }) => custom.name)) }),
     model: withoutOnline(request.model),
     fallbacks: request.models == null ? none : request.models.map(withoutOnline),
     stream: request.stream === true,

@@ -17,6 +17,7 @@ import type {
   ToolChoice,
 } from '../../../conversation/request.ts'
 import { present } from '../../lenient.ts'
+import { clientTools } from '../../openai/client-tools.ts'
 import { fileSource, mediaSource, roundsOf, withAsked } from '../../openai/messages.ts'
 import { type ParameterPlace, parameterPlaces } from '../../openai/parameters.ts'
 import {
@@ -35,7 +36,7 @@ import {
   chatCompletionRequest,
   type ChatCompletionRequest,
   type WireFunction,
-  type NamedFunction,
+  type WireCustom,
   type WireCacheControl,
   type WireMessage,
   type WirePart,
@@ -142,12 +143,16 @@ function readAssistant(message: WireAssistant, at: number): AssistantMessage {
 }
 
 function readToolCalls(message: WireAssistant, at: number): ToolCall[] {
-  const calls = (message.tool_calls ?? []).map((call) => ({
-    id: call.id,
-    name: call.function.name,
-    arguments: call.function.arguments === '' ? '{}' : call.function.arguments,
-    thoughtSignature: call.extra_content?.google?.thought_signature ?? undefined,
-  }))
+  const calls = (message.tool_calls ?? []).map((call): ToolCall => {
+    const thoughtSignature = call.extra_content?.google?.thought_signature ?? undefined
+    if (call.type === 'custom') {
+      const { name, input } = call.custom
+      const form = { kind: 'custom', name } as const
+      return { id: call.id, name, arguments: JSON.stringify({ input }), thoughtSignature, form }
+    }
+    const { name, arguments: json } = call.function
+    return { id: call.id, name, arguments: json === '' ? '{}' : json, thoughtSignature }
+  })
   const legacy = message.function_call
   if (legacy == null) return calls
   const args = legacy.arguments === '' ? '{}' : legacy.arguments
@@ -315,13 +320,31 @@ function readTools(body: ChatCompletionRequest): FunctionTool[] {
     function: definition,
     cache_control: undefined,
   }))
-  return [...functionsOf(body), ...legacy].map(({ function: definition, cache_control }) => ({
+  const functions = [...functionsOf(body), ...legacy].map(({ function: definition, cache_control }) => ({
     name: definition.name,
     description: definition.description ?? undefined,
     parameters: definition.parameters == null ? undefined : (definition.parameters as JsonObject),
     strict: 'strict' in definition && typeof definition.strict === 'boolean' ? definition.strict : undefined,
     cache: readMark(cache_control),
   }))
+  return [...functions, ...customsOf(body).map(readCustom)]
+}
+
+/** The tools whose argument is a text. */
+export function customsOf(body: Pick<ChatCompletionRequest, 'tools'>): readonly WireCustom[] {
+  return (body.tools ?? []).filter((tool): tool is WireCustom => tool.type === 'custom')
+}
+
+function readCustom({ custom, cache_control }: WireCustom): FunctionTool {
+  const { name, description, format } = custom
+  const flat: JsonObject =
+    format?.type === 'grammar'
+      ? { format: { type: 'grammar', syntax: format.grammar.syntax, definition: format.grammar.definition } }
+      : {}
+  const tool: JsonObject = { type: 'custom', name, ...(description == null ? {} : { description }), ...flat }
+  const offered = clientTools.custom.offer(tool)
+  const form = { kind: 'custom', name, tool } as const
+  return { name, ...offered, strict: undefined, cache: readMark(cache_control), form }
 }
 
 function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
@@ -330,14 +353,24 @@ function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
   if (typeof choice === 'string') return { kind: choice }
   if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
     const { mode, tools } = choice['allowed_tools'] as AllowedTools
-    const named = tools.filter((tool): tool is NamedFunction => tool.type === 'function')
+    const names = tools.flatMap((tool) => chosenName(tool) ?? [])
     // If only gateway tools are allowed, they are listed separately.
-    if (named.length === 0) return undefined
-    return { kind: 'allowed', mode, names: named.map((tool) => tool.function.name) }
+    return names.length === 0 ? undefined : { kind: 'allowed', mode, names }
   }
-  if (choice.type === 'function') return { kind: 'function', name: (choice as NamedFunction).function.name }
+  const name = chosenName(choice)
+  if (name !== undefined) return { kind: 'function', name }
   if ('type' in choice) return undefined
   return { kind: 'function', name: (choice as { name: string }).name }
+}
+
+/** The name of a chosen tool that the client runs; undefined for a tool of the gateway. */
+export function chosenName(choice: object): string | undefined {
+  const { type, ...named } = choice as {
+    type?: string
+    function?: { name: string }
+    custom?: { name: string }
+  }
+  return type === 'function' ? named.function?.name : type === 'custom' ? named.custom?.name : undefined
 }
 
 interface AllowedTools {
@@ -354,7 +387,7 @@ export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | u
   if (body.tools == null && body.web_search_options == null && !isAsked && history.length === 0)
     return undefined
   const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
-    if (tool.type === 'function') return []
+    if (tool.type === 'function' || tool.type === 'custom') return []
     const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
     return declaration === undefined ? [] : [declaration]
   })
@@ -389,7 +422,7 @@ function hasRuns(message: WireMessage): boolean {
 }
 
 function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayChoice | undefined {
-  if (choice == null || typeof choice === 'string' || choice.type === 'function') return undefined
+  if (choice == null || typeof choice === 'string' || chosenName(choice) !== undefined) return undefined
   if (choice.type === 'allowed_tools') {
     const { mode, tools } = choice['allowed_tools'] as AllowedTools
     const selectors = tools.flatMap((tool) => selectorOf({ ...tool }) ?? [])
@@ -436,7 +469,7 @@ export const addresses = parts({
   ...gatewayPlaces,
   messages: message,
   tools: parts({
-    ...wordsAt('type function cache_control server_label server_name'),
+    ...wordsAt('type function custom cache_control server_label server_name'),
     server_url: 'address',
     ...wordsAt('authorization headers allowed_tools require_approval'),
   }),

@@ -60,15 +60,29 @@ const contentPart = () =>
     z.looseObject({ type: z.literal('video_url'), video_url: z.looseObject({ url: text.min(1) }) }),
   ])
 
-const toolCall = () =>
+const signature = {
+  extra_content: z
+    .looseObject({ google: z.looseObject({ thought_signature: maybe.text }).nullish() })
+    .nullish(),
+}
+
+const functionCall = () =>
   z.looseObject({
     id: text.min(1),
     type: z.literal('function').nullish(),
     function: z.looseObject({ name, arguments: text }),
-    extra_content: z
-      .looseObject({ google: z.looseObject({ thought_signature: maybe.text }).nullish() })
-      .nullish(),
+    ...signature,
   })
+
+const customCall = () =>
+  z.looseObject({
+    id: text.min(1),
+    type: z.literal('custom'),
+    custom: z.looseObject({ name, input: text }),
+    ...signature,
+  })
+
+const toolCall = () => z.union([functionCall(), customCall()])
 
 const reasoningDetail = () =>
   z.looseObject({
@@ -131,19 +145,43 @@ const functionTool = () =>
     cache_control: cacheControl,
   })
 
+/** A tool whose argument is a text, which may have to follow a grammar. */
+const customTool = () =>
+  z.looseObject({
+    type: z.literal('custom'),
+    custom: z.looseObject({
+      name,
+      description: maybe.text,
+      format: z
+        .union([
+          z.looseObject({ type: z.literal('text') }),
+          z.looseObject({
+            type: z.literal('grammar'),
+            grammar: z.looseObject({ syntax: z.enum(['lark', 'regex']), definition: text }),
+          }),
+        ])
+        .nullish(),
+    }),
+    cache_control: cacheControl,
+  })
+
 /** The type is checked before the schema. */
 const gatewayTool = () =>
   z.looseObject({
-    type: text.refine((type) => type !== 'function', { error: 'is not a function', abort: true }),
+    type: text.refine((type) => type !== 'function' && type !== 'custom', {
+      error: 'is not a function',
+      abort: true,
+    }),
   })
 
-const tool = z.lazy(() => z.union([functionTool(), gatewayTool()]))
+const tool = z.lazy(() => z.union([functionTool(), customTool(), gatewayTool()]))
 
 const namedFunction = () => z.looseObject({ type: z.literal('function'), function: z.looseObject({ name }) })
+const namedCustom = () => z.looseObject({ type: z.literal('custom'), custom: z.looseObject({ name }) })
 
 const gatewayChoice = () =>
   z.looseObject({
-    type: text.refine((type) => type !== 'function' && type !== 'allowed_tools', {
+    type: text.refine((type) => !['function', 'custom', 'allowed_tools'].includes(type), {
       error: 'is not a choice of this type',
       abort: true,
     }),
@@ -153,11 +191,12 @@ const toolChoice = z.lazy(() =>
   z.union([
     z.enum(['none', 'auto', 'required']),
     namedFunction(),
+    namedCustom(),
     z.looseObject({
       type: z.literal('allowed_tools'),
       allowed_tools: z.looseObject({
         mode: z.enum(['auto', 'required']),
-        tools: z.array(z.union([namedFunction(), gatewayChoice()])).min(1),
+        tools: z.array(z.union([namedFunction(), namedCustom(), gatewayChoice()])).min(1),
       }),
     }),
     gatewayChoice(),
@@ -234,7 +273,7 @@ export const chatCompletionRequest = z.looseObject({
 
 export type ChatCompletionRequest = z.infer<typeof chatCompletionRequest>
 export type WireMessage = ChatCompletionRequest['messages'][number]
-export type NamedFunction = z.infer<ReturnType<typeof namedFunction>>
+export type WireCustom = z.infer<ReturnType<typeof customTool>>
 export type WireFunction = z.infer<ReturnType<typeof functionTool>>
 export type WirePart = z.infer<ReturnType<typeof contentPart>>
 export type WireCacheControl = z.infer<typeof cacheControl>
@@ -341,8 +380,9 @@ export const chatCompletionChunk = z.looseObject({
             z.looseObject({
               index: tokens,
               id: text.optional(),
-              type: z.literal('function').optional(),
-              function: z.looseObject({ name: text.optional(), arguments: text }),
+              type: z.enum(['function', 'custom']).optional(),
+              function: z.looseObject({ name: text.optional(), arguments: text }).optional(),
+              custom: z.looseObject({ name: text.optional(), input: text }).optional(),
             }),
           )
           .optional(),

@@ -12,6 +12,7 @@ import type {
   MediaSource,
   Message,
   ResponseFormat,
+  ToolCall,
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
@@ -25,6 +26,8 @@ import {
   warnInto,
   warnOfName,
 } from '../../lowering.ts'
+import { isObject } from '../../lenient.ts'
+import { callItem } from '../../openai/client-tools.ts'
 import {
   type LoweredFields,
   lowerReasoning,
@@ -130,8 +133,7 @@ function lowerAssistant(message: AssistantMessage, context: MessageContext): Jso
       : undefined
     return {
       id: call.id,
-      type: 'function',
-      function: { name: call.name, arguments: call.arguments },
+      ...lowerCall(call, context.quirks),
       ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
     }
   })
@@ -143,6 +145,12 @@ function lowerAssistant(message: AssistantMessage, context: MessageContext): Jso
   }
   if (calls.length > 0) lowered.tool_calls = calls
   return withName(lowered, message, context.quirks)
+}
+
+function lowerCall({ name, arguments: json, form }: ToolCall, quirks: OpenAIChatQuirks): JsonObject {
+  if (form?.kind !== 'custom' || !quirks.customTools)
+    return { type: 'function', function: { name, arguments: json } }
+  return { type: 'custom', custom: { name, input: callItem(form, json).input! } }
 }
 
 /** Earlier reasoning under the provider's name for it; anything it cannot read is left out. */
@@ -363,6 +371,7 @@ function toolFields(
 }
 
 function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
+  if (isCustom(tool, quirks)) return lowerCustom(tool)
   return {
     type: 'function',
     function: {
@@ -373,6 +382,19 @@ function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
     },
     ...markOf(tool.cache, quirks),
   }
+}
+
+function isCustom({ form }: FunctionTool, { customTools }: OpenAIChatQuirks): boolean {
+  return customTools && form?.kind === 'custom'
+}
+
+function lowerCustom({ name, form }: FunctionTool): JsonObject {
+  const { description, format } = form!.tool
+  const wire: JsonObject =
+    isObject(format) && format.type === 'grammar'
+      ? { format: { type: 'grammar', grammar: { syntax: format.syntax!, definition: format.definition! } } }
+      : {}
+  return { type: 'custom', custom: { name, ...(description == null ? {} : { description }), ...wire } }
 }
 
 function lowerToolChoice(request: ChatRequest, quirks: OpenAIChatQuirks): Json | undefined {
@@ -386,13 +408,19 @@ function lowerToolChoice(request: ChatRequest, quirks: OpenAIChatQuirks): Json |
     case 'required':
       return quirks.requiredToolChoice
     case 'function':
-      return { type: 'function', function: { name: choice.name } }
+      return chosenTool(choice.name, request, quirks)
     case 'allowed': {
       if (!quirks.allowedTools) return choice.mode === 'required' ? quirks.requiredToolChoice : 'auto'
-      const tools = choice.names.map((name): JsonObject => ({ type: 'function', function: { name } }))
+      const tools = choice.names.map((name) => chosenTool(name, request, quirks))
       return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } }
     }
   }
+}
+
+function chosenTool(name: string, { tools }: ChatRequest, quirks: OpenAIChatQuirks): JsonObject {
+  return tools.some((tool) => tool.name === name && isCustom(tool, quirks))
+    ? { type: 'custom', custom: { name } }
+    : { type: 'function', function: { name } }
 }
 
 // ---- response format --------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly echoRequired: boolean
   /** `nine`: exactly nine letters and digits (Mistral answers anything else with code 3280). */
   readonly toolCallIds: 'any' | 'nine'
+  /** Whether it knows custom tools, whose argument is a text; otherwise they are functions. */
+  readonly customTools: boolean
   /** The word for "call some tool". */
   readonly requiredToolChoice: 'required' | 'any'
   /** Whether user and assistant must alternate: consecutive turns of a role are merged. */
@@ -144,6 +146,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   reasoningEcho: 'none',
   echoRequired: false,
   toolCallIds: 'any',
+  customTools: false,
   requiredToolChoice: 'required',
   allowedTools: false,
   seedField: 'seed',

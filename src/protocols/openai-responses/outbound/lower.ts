@@ -3,6 +3,7 @@
 import type { Annotation } from '../../../conversation/event.ts'
 import type {
   AssistantMessage,
+  CallForm,
   ChatRequest,
   ContentPart,
   Json,
@@ -155,7 +156,7 @@ function lowerAssistant(
 /** A call under its name for the provider; one of another kind, or in a namespace, as the client knows it. */
 function lowerCall(call: ToolCall, ids: CallIds, { quirks }: InputContext): JsonObject {
   const { form } = call
-  const id = ids.openCall(call.id)
+  const id = ids.openCall(call.id, form)
   if (form === undefined || quirks.clientTools === 'functions')
     return { type: 'function_call', call_id: id, name: call.name, arguments: call.arguments }
   const named = form.namespace === undefined && form.kind === 'custom' ? { ...form, name: call.name } : form
@@ -239,7 +240,7 @@ function lowerResult(
     ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
     : message.content
   const id = ids.answerCall(message.toolCallId)
-  const own = context.quirks.clientTools === 'all' ? message.item : undefined
+  const own = context.quirks.clientTools === 'all' ? (message.item ?? ids.resultItem(message)) : undefined
   // Under this id OpenAI's local shell looks for its call.
   const ownIds: JsonObject = own?.type === 'local_shell_call_output' ? { id, call_id: id } : { call_id: id }
   const isWhole = own !== undefined && own.type !== 'custom_tool_call_output'
@@ -279,13 +280,22 @@ class CallIds {
   readonly #written = new Map<string, string>()
   readonly #taken = new Set<string>()
   readonly #names = new FreeNames()
+  /** The ids of calls of custom tools. */
+  readonly #custom = new Set<string>()
 
-  openCall(id: string): string {
+  openCall(id: string, form?: CallForm): string {
+    if (form?.kind === 'custom') this.#custom.add(id)
+    else this.#custom.delete(id)
     const isTaken = (written: string) => this.#taken.has(written)
     const written = isTaken(id) ? freeName(this.#names, id, longestCallId, isTaken) : id
     this.#taken.add(written)
     this.#written.set(id, written)
     return written
+  }
+
+  /** What a result is, of a client whose protocol does not say. */
+  resultItem({ toolCallId }: ToolMessage): JsonObject | undefined {
+    return this.#custom.has(toolCallId) ? { type: 'custom_tool_call_output' } : undefined
   }
 
   answerCall(id: string): string {
