@@ -47,6 +47,15 @@ import {
   showGeminiModel,
 } from './v1/gemini-routes.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
+import {
+  createInteraction,
+  createInteractionV1,
+  deleteInteraction,
+  deleteInteractionV1,
+  getInteraction,
+  getInteractionV1,
+  refuseInteraction,
+} from './v1/interactions-routes.ts'
 import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   countInputTokens,
@@ -68,6 +77,8 @@ export const serving: readonly Route<ServingParts>[] = [
   listGeminiModels,
   showGeminiModel,
   createResponse,
+  createInteraction,
+  createInteractionV1,
   countInputTokens,
   createEmbeddings,
   estimateCall,
@@ -89,6 +100,10 @@ export const api: readonly Route[] = [
   getResponse,
   deleteResponse,
   listInputItems,
+  getInteraction,
+  deleteInteraction,
+  getInteractionV1,
+  deleteInteractionV1,
   getGeneration,
   getKey,
   getCredits,
@@ -172,6 +187,7 @@ export function createServingRoutes(parts: ServingParts, elsewhere: (request: Re
 function errorsAt(request: Request): Refuse {
   const path = URL.parse(request.url)?.pathname ?? ''
   if (/^\/v1\/messages(\/|$)/.test(path)) return refuseMessages
+  if (/^\/v1(beta)?\/interactions(\/|$)/.test(path)) return refuseInteraction
   if (path.startsWith('/v1beta/')) return refuseGemini
   return /^\/v1\/models(\/|$)/.test(path) ? errorsForModels(request) : errorResponse
 }

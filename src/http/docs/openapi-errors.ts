@@ -5,6 +5,7 @@ import { type ErrorCode, errorTable, GatewayError, renderError, retryHeaders } f
 import { messagesError } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { inbound as messages } from '../../protocols/anthropic-messages/inbound/inbound.ts'
 import { wireError } from '../../protocols/gemini/inbound/encode.ts'
+import { interactionError, wireError as interactionWireError } from '../../protocols/interactions/inbound.ts'
 import { geminiError } from '../../protocols/gemini/inbound/schema.ts'
 import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 
@@ -112,12 +113,18 @@ const shapes = {
   own: { schema: 'Error', render: chat.error },
   messages: { schema: 'MessagesError', render: messages.error },
   gemini: { schema: 'GeminiError', render: wireError },
+  interactions: { schema: 'InteractionError', render: interactionWireError },
 } as const
 
 export type ErrorShape = keyof typeof shapes
 
 /** The wire schemas of these shapes, by the names that answers refer to. */
-export const errorSchemas = { Error: errorSchema, MessagesError: messagesError, GeminiError: geminiError }
+export const errorSchemas = {
+  Error: errorSchema,
+  MessagesError: messagesError,
+  GeminiError: geminiError,
+  InteractionError: interactionError,
+}
 
 /** The `responses` of an operation with these error codes, by status. */
 export function errorResponses(

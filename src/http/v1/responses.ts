@@ -18,22 +18,43 @@ import {
   type ResponsesCall,
 } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
+import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
 import { keepResponse } from '../../responses/keep.ts'
 import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../responses/recall.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import { refusedLater, type RouteCall } from '../route.ts'
+import { errorResponse, type Refuse, refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { type Intake, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
 
+/** How the clients of a protocol write responses that is not OpenAI's. */
+export interface ResponseForm {
+  /** A request as one of the Responses protocol. */
+  readonly body: (json: JsonObject) => JsonObject
+  /** What answers in the client's words. */
+  readonly inbound: (responses: Inbound) => Inbound
+  readonly refuse: Refuse
+}
+
+const openai: ResponseForm = {
+  body: (json) => json,
+  inbound: (responses) => responses,
+  refuse: errorResponse,
+}
+
 /** Serves one request. Rejects with GatewayError before the first byte. */
-export async function createResponse(parts: ServingParts, asked: RouteCall): Promise<Response> {
+export async function createResponse(
+  parts: ServingParts,
+  asked: RouteCall,
+  form = openai,
+): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
   const caller = await asked.caller()
-  const { json, bytes } = await readCall(parts, request, requestId, caller)
+  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
+  const json = form.body(sent)
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
   let queued: Promise<void> | undefined
@@ -53,14 +74,16 @@ export async function createResponse(parts: ServingParts, asked: RouteCall): Pro
   const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
   parts.prefixes.keep(json)
   const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit })
-  const { inbound, request: read } = call
+  const { request: read } = call
+  const inbound = form.inbound(call.inbound)
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
     bodyBytes > bytes
       ? await parts.scheduler.run(() => checkAddresses(read.body, addresses, parts.addressRules))
       : own
   const incoming = { inbound, request: { ...read, addresses: checked.addresses }, bodyBytes, arrivedAt }
-  return serveChat(parts, { request, caller, json, requestId, call: incoming, conversation })
+  const paid = { request, caller, json, requestId, call: incoming, conversation }
+  return serveChat(parts, paid, form.refuse)
 }
 
 /** The conversation of the console's chat that the answer is to be the last of: only the app has conversations. */
@@ -258,7 +281,7 @@ function wantsEncrypted(query: URLSearchParams): boolean {
 }
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
-async function storedOf(
+export async function storedOf(
   parts: StoredResponses,
   caller: Caller,
   { request, requestId, params }: Asked,
