@@ -91,6 +91,8 @@ export interface ChatLimits {
   readonly firstByteMs: number
   readonly firstByteReasoningMs: number
   readonly gapMs: number
+  /** The same of a model that may think. */
+  readonly gapReasoningMs: number
   readonly toolMs: number
   readonly totalMs: number
   readonly clientStallMs: number

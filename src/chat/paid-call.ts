@@ -7,11 +7,11 @@ import { asGatewayError } from '../errors/errors.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
 import type { ToolSources } from '../tools/tool.ts'
 import { type BillingParts, type Hold, openHold } from './billing/hold.ts'
-import type { PaidCall, Round } from './call.ts'
+import type { IncomingCall, PaidCall, Round } from './call.ts'
 import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
 import { CallSearch, type RoutingParts } from './routing/search.ts'
-import type { StreamingParts } from './streaming/respond.ts'
+import { responseInTime, type StreamingParts } from './streaming/respond.ts'
 import { fetchWhole, type OpenedStream, openStream, type WholeAnswer } from './upstream/fetch.ts'
 import type { UpstreamParts } from './upstream/upstream-request.ts'
 
@@ -36,16 +36,24 @@ export interface Payable {
 /**
  * Holds credit for a call and serves it. `serve` returns the client's response and settles the hold; if it rejects,
  * the hold is released, unless it has already ended or a provider was being asked when the caller's side ended the call.
- * Nothing goes to the client before the hold is durable. Rejects with GatewayError.
+ * Nothing goes to the client before the hold is durable. Rejects with GatewayError; once a stream has had to wait so long
+ * that its client got headers and signs of life, it resolves, and an error is in the stream.
  */
 export async function paidCall(
   parts: ChatParts,
-  call: PaidCall,
+  call: PaidCall | IncomingCall,
   payable: Payable,
   serve: (hold: Hold) => Promise<Response>,
 ): Promise<Response> {
   const { candidates, balance, funding } = payable
   const hold = await openHold(parts, call, candidates, balance, funding)
+  const served = serveHeld(hold, serve)
+  return 'inbound' in call && call.request.envelope.stream
+    ? responseInTime(parts, call, candidates[0]!, hold.durable, served)
+    : served
+}
+
+async function serveHeld(hold: Hold, serve: (hold: Hold) => Promise<Response>): Promise<Response> {
   try {
     const response = await serve(hold)
     // The provider may be asked before; the hold is usually durable long before it answers.

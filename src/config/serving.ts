@@ -8,8 +8,15 @@ import { baseUrl, day, milliseconds, note, secret, section, usdText, whole, whol
 export const timeoutSettings = section({
   connect_ms: milliseconds('Reaching a provider', 5_000),
   first_byte_ms: milliseconds("A provider's first byte", 60_000),
-  first_byte_reasoning_ms: milliseconds('The first byte of a model that reasons', 600_000),
+  first_byte_reasoning_ms: milliseconds(
+    'The first byte of a model that reasons, of one that is asked to, and of a local server; a ping starts it anew',
+    600_000,
+  ),
   gap_ms: milliseconds("Silence within a provider's answer", 60_000),
+  reasoning_gap_ms: milliseconds(
+    'The same of a model that reasons or is asked to, and of a local server',
+    600_000,
+  ),
   tool_ms: milliseconds('One call of a tool that the gateway runs for a model', 30_000),
   total_ms: milliseconds('A whole call', 1_800_000),
   client_stall_ms: milliseconds('A client that takes no byte of its answer', 60_000),
@@ -159,6 +166,7 @@ const providerTimeouts = {
     'Overrides timeouts.first_byte_reasoning_ms for this provider',
   ),
   gap_ms: note(wholeBetween(1, day), 'Overrides timeouts.gap_ms for this provider'),
+  reasoning_gap_ms: note(wholeBetween(1, day), 'Overrides timeouts.reasoning_gap_ms for this provider'),
   total_ms: note(wholeBetween(1, day), 'Overrides timeouts.total_ms for this provider'),
 }
 

@@ -29,6 +29,7 @@ const limits: ChatLimits = {
   firstByteMs: 2_000,
   firstByteReasoningMs: 2_000,
   gapMs: 2_000,
+  gapReasoningMs: 2_000,
   totalMs: 10_000,
   clientStallMs: 2_000,
   drainMs: 1_000,

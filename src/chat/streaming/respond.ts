@@ -8,7 +8,9 @@ import type { WholeAnswer } from '../upstream/fetch.ts'
 import type { BillingParts, Hold } from '../billing/hold.ts'
 import { StreamWatch } from '../billing/stream-watch.ts'
 import type { ChatLimits, FinalFigures, IncomingCall, PaidCall } from '../call.ts'
-import { deadlinesOf } from '../upstream/upstream-request.ts'
+import { bytesOf } from '../../protocols/framing/sse.ts'
+import { contextOf, patienceFor } from '../upstream/upstream-request.ts'
+import { asGatewayError, renderError } from '../../errors/errors.ts'
 import { type Buffered, disconnectPolicy, type OpenStream, relay, type Watchdog } from './relay.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import { routeNote } from '../routing/route.ts'
@@ -137,6 +139,81 @@ function bodyOf(
   })
 }
 
+const streamHeaders = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+}
+
+/**
+ * The response of a stream: `served`, if it comes before a client would get a sign of life; otherwise one that begins with
+ * such signs, since balancers cut connections that say nothing while a model thinks. It goes on with what is served, or
+ * ends with the error in the client's protocol. Nothing is sent before `durable`. Rejects as `served` does, if it comes
+ * in time.
+ */
+export async function responseInTime(
+  {
+    limits,
+    watchdog,
+    now,
+    publicUrl,
+  }: Pick<StreamingParts, 'limits' | 'watchdog' | 'publicUrl'> & Pick<BillingParts, 'now'>,
+  call: IncomingCall,
+  asked: Candidate,
+  durable: Promise<void>,
+  served: Promise<Response>,
+): Promise<Response> {
+  /** Resolves with undefined if `served` does not come in time. */
+  const inTime = async (): Promise<Response | undefined> => {
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    const deadline = watchdog.arm(limits.keepaliveMs, () => resolve(undefined))
+    try {
+      return await Promise.race([served, promise])
+    } finally {
+      deadline.clear()
+    }
+  }
+  const quick = await inTime()
+  if (quick !== undefined) return quick
+  await durable
+  const { inbound, requestId } = call
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  let isFirst = true
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          if (reader === undefined) {
+            const response = isFirst ? undefined : await inTime()
+            isFirst = false
+            if (response === undefined) return controller.enqueue(inbound.keepalive)
+            reader = response.body!.getReader()
+          }
+          const { done, value } = await reader.read()
+          if (done) controller.close()
+          else controller.enqueue(value)
+        } catch (error) {
+          // The answer has begun, and says itself how it ends.
+          if (reader !== undefined) return controller.error(error)
+          const rendered = renderError(asGatewayError(error), requestId, publicUrl())
+          const encoder = inbound.encoder(contextOf({ now }, call, asked, []))
+          for (const bytes of bytesOf(encoder.fail(rendered))) controller.enqueue(bytes)
+          controller.close()
+        }
+      },
+      cancel: (reason) => reader?.cancel(reason) ?? leave(served),
+    },
+    { highWaterMark: 0 },
+  )
+  return new Response(body, { headers: { ...streamHeaders, 'x-request-id': requestId } })
+}
+
+/** Nobody reads an answer that has not begun; the signal of the call tells whoever is still asked. */
+async function leave(served: Promise<Response>): Promise<void> {
+  const response = await served.catch(() => undefined)
+  await response?.body?.cancel()
+}
+
 export function streamResponse(
   parts: StreamingParts & BillingParts,
   call: IncomingCall,
@@ -145,12 +222,7 @@ export function streamResponse(
   headers: Record<string, string>,
 ): Response {
   const { provider } = hold.candidate
-  const allHeaders = {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-cache, no-transform',
-    'x-accel-buffering': 'no',
-    ...headers,
-  }
+  const allHeaders = { ...streamHeaders, ...headers }
   call.keeper?.begin(allHeaders)
   const watch = new StreamWatch(parts, call, hold)
   const body = relay(answer, {
@@ -160,7 +232,7 @@ export function streamResponse(
     provider: provider.id,
     attempts: () => hold.attempts,
     keepalive: call.inbound.keepalive,
-    limits: deadlinesOf(parts.limits, provider),
+    limits: patienceFor(parts.limits, call, hold.candidate),
     watchdog: parts.watchdog,
     scheduler: parts.scheduler,
     memory: parts.memory,

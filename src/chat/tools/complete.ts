@@ -45,12 +45,18 @@ export async function completeWithTools(
     const { maxCalls, note } = mostCallsOf(declared, parts.limits.toolCalls)
     if (maxCalls === 0 && !conversation.hasFunctions) conversation.freedom = 'none'
     const first = conversation.round(call, asked.maxOutputTokens)
-    return await paidCall(parts, first, payable, (hold) => {
+    return await paidCall(parts, first, payable, async (hold) => {
       const { candidates } = payable
       const all = [...warnings, ...tools.warnings, ...note]
       const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
       const answer = new ToolAnswer({ ...loop, warnings: all, approved: declared.approved }, first, life)
-      return call.request.envelope.stream ? answer.stream() : answer.whole()
+      try {
+        return await (call.request.envelope.stream ? answer.stream() : answer.whole())
+      } catch (error) {
+        // Its client may have a response by now.
+        life.end()
+        throw refusalOf(call, error)
+      }
     })
   } catch (error) {
     life.end()

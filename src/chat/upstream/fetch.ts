@@ -49,6 +49,7 @@ import {
   boundedText,
   contextOf,
   deadlinesOf,
+  patienceFor,
   parsedAnswer,
   prepare,
   type Prepared,
@@ -79,14 +80,13 @@ export async function openStream(
   const prepared = await prepare(parts, hold, candidate, round)
   // Functions below live as long as the stream: they must not keep the request's text with them.
   const { outbound, target } = prepared
-  const limits = deadlinesOf(parts.limits, candidate.provider)
-  const patience = target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
+  const limits = patienceFor(parts.limits, call, candidate)
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const request = new UpstreamRequest(
     parts,
     call,
     candidate,
-    { firstMs: patience, totalMs: limits.totalMs },
+    { firstMs: limits.firstByteMs, totalMs: limits.totalMs },
     policy,
   )
   let begun: StreamChannel | undefined
@@ -287,7 +287,7 @@ export async function fetchWhole(
 ): Promise<WholeAnswer> {
   const { call } = round
   const prepared = await prepare(parts, hold, candidate, round)
-  const limits = deadlinesOf(parts.limits, candidate.provider)
+  const limits = patienceFor(parts.limits, call, candidate)
   // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }

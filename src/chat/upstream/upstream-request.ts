@@ -1,6 +1,7 @@
 // The request for one candidate, and what is needed to read its answer.
 
 import type { Fault } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -9,7 +10,7 @@ import { shapeFault, shapeFaultSteps } from '../../json/scan.ts'
 import { Scheduler, Shares, smallBytes, stepsOf, unscheduledCharacters } from '../../scheduler/scheduler.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
-import { opaqueInAnswers, parseJson } from '../../protocols/lenient.ts'
+import { isObject, opaqueInAnswers, parseJson } from '../../protocols/lenient.ts'
 import { joinWarnings, type Warning } from '../../protocols/lowering.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target } from '../../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
@@ -198,6 +199,8 @@ export class UpstreamRequest {
     if (this.#endsWithClient) this.#abort()
   }
 
+  #isSettled = false
+
   /** Asks the provider. `onResponse` is to be called with its answer. */
   send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, offer } = candidate
@@ -312,6 +315,7 @@ export class UpstreamRequest {
 
   /** The answer has begun: from here on the relay watches it, and only calls `end`. */
   settle(): void {
+    this.#isSettled = true
     this.#deadline.clear()
     this.#endsWithClient = false
     this.#call.stopping.removeEventListener('abort', this.#abort)
@@ -330,6 +334,8 @@ export class UpstreamRequest {
       onRead: ({ value }) => {
         let bytes = 0
         if (value !== undefined) for (const { length } of value) bytes += length
+        // Also a ping says that the provider is at work.
+        if (bytes > 0 && !this.#isSettled) this.extend(this.#patience.firstMs)
         // A small read was all that had arrived.
         if (bytes <= smallBytes) arrival.end()
         else arrival.grows(bytes)
@@ -684,9 +690,12 @@ export class ConnectionLimit {
 
 /** The limits for a provider: its own where configured, otherwise the gateway's. */
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
-  const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
+  const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, reasoning_gap_ms, total_ms } = timeouts
   // Most providers have none of their own; copying the limits for each call would only be garbage.
-  if ((connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? total_ms) === undefined)
+  if (
+    (connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? reasoning_gap_ms ?? total_ms) ===
+    undefined
+  )
     return limits
   return {
     ...limits,
@@ -694,6 +703,43 @@ export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider
     firstByteMs: first_byte_ms ?? limits.firstByteMs,
     firstByteReasoningMs: first_byte_reasoning_ms ?? limits.firstByteReasoningMs,
     gapMs: gap_ms ?? limits.gapMs,
+    gapReasoningMs: reasoning_gap_ms ?? limits.gapReasoningMs,
     totalMs: total_ms ?? limits.totalMs,
   }
+}
+
+/**
+ * The deadlines of a call at a candidate. Silence is no failure where a model may think: one that reasons, one that is
+ * asked to, and one of a local server, which reads a long prompt for minutes.
+ */
+export function patienceFor(
+  limits: ChatLimits,
+  { request }: Pick<IncomingCall, 'request'>,
+  { model, provider }: Candidate,
+): ChatLimits {
+  const deadlines = deadlinesOf(limits, provider)
+  if (!model.reasoning && !provider.local && !asksToThink(request.body)) return deadlines
+  return {
+    ...deadlines,
+    firstByteMs: Math.max(deadlines.firstByteMs, deadlines.firstByteReasoningMs),
+    gapMs: Math.max(deadlines.gapMs, deadlines.gapReasoningMs),
+  }
+}
+
+/** Whether a body of any protocol asks for reasoning, and not for none. */
+function asksToThink({
+  reasoning,
+  reasoning_effort: effort,
+  thinking,
+  think,
+  generationConfig,
+}: JsonObject): boolean {
+  const isAsked = (value: Json | undefined) => value !== undefined && value !== null && value !== false
+  const within = (value: Json | undefined, name: string) => (isObject(value) ? value[name] : undefined)
+  if (isAsked(effort) && effort !== 'none') return true
+  if (isAsked(reasoning) && within(reasoning, 'effort') !== 'none' && within(reasoning, 'enabled') !== false)
+    return true
+  if (isAsked(thinking) && within(thinking, 'type') !== 'disabled') return true
+  const config = within(generationConfig, 'thinkingConfig')
+  return isAsked(think) || (isAsked(config) && within(config, 'thinkingBudget') !== 0)
 }

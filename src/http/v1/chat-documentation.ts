@@ -92,7 +92,7 @@ export const chat: Operation = {
   summary: 'Create a chat completion',
   description: `Sends a conversation to a model and gives its answer, whole or streamed.
 
-With \`stream: true\` the answer is a stream of server-sent events: \`data:\` lines, each a chunk with a \`delta\`, then \`data: [DONE]\`. After 15 seconds of silence a comment line keeps the connection open. An error after the first byte is a chunk with the finish reason \`error\`, then an event that holds nothing but \`error\`, then \`[DONE]\`: a stream that breaks off never ends with an invented \`stop\`. Errors before the first byte are real HTTP statuses.
+With \`stream: true\` the answer is a stream of server-sent events: \`data:\` lines, each a chunk with a \`delta\`, then \`data: [DONE]\`. After 15 seconds of silence a comment line keeps the connection open, also where the answer has not begun: then the status is 200 already, and an error is in the stream. An error after the first byte is a chunk with the finish reason \`error\`, then an event that holds nothing but \`error\`, then \`[DONE]\`: a stream that breaks off never ends with an invented \`stop\`. Errors before the first byte are real HTTP statuses.
 
 The most the call can cost is held before it is sent, its actual cost is charged when it ends, and the rest of the hold returns. \`usage.cost\` is what was charged.
 

@@ -260,6 +260,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
     toolMs: timeouts.tool_ms,
     gapMs: timeouts.gap_ms,
+    gapReasoningMs: timeouts.reasoning_gap_ms,
     totalMs: timeouts.total_ms,
     clientStallMs: timeouts.client_stall_ms,
     drainMs: timeouts.drain_ms,
