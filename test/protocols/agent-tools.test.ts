@@ -239,6 +239,11 @@ describe('tools that an item of the conversation declares', () => {
     expect(body['input']).toMatchObject([{ type: 'additional_tools', tools: [note] }, {}])
   })
 
+  test('are counted as they are shown to the model', () => {
+    const { texts } = asks('responses', { input: [item, go] }).request.promptParts.reading()
+    for (const word of ['properties', 'crm', 'note']) expect(texts.join('')).toContain(word)
+  })
+
   test('are refused like all others', () => {
     const more = { input: [{ ...item, tools: [{ type: 'code_interpreter' }] }, go] }
     expect(() => asks('responses', more)).toThrow(

@@ -96,6 +96,8 @@ With \`stream: true\` the answer is a stream of server-sent events: \`data:\` li
 
 The most the call can cost is held before it is sent, its actual cost is charged when it ends, and the rest of the hold returns. \`usage.cost\` is what was charged.
 
+Custom tools, whose argument is a text, go to providers that know them; to others each is a function with one argument, \`input\`, its grammar in its description, and its calls come back as custom ones. Names of tools and ids of calls that a provider would refuse are changed for it, and changed back.
+
 Unknown fields are tolerated: those that are known to change neither the price nor the length of an answer go on to the provider. Any other field, and a sampling parameter that the route cannot honour, is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
   security: 'key',
   parameters: idempotencyKey,

@@ -220,7 +220,7 @@ With \`stream: true\` the answer is a stream of server-sent events, named as the
 
 A response is stored unless \`store\` is false, with its input: \`previous_response_id\` continues it, GET gives it again, DELETE forgets it. It can be asked for as soon as it is complete. One that is too large to be stored says \`store: false\`. Without storing, \`include: ["reasoning.encrypted_content"]\` gives the reasoning in a form that is sent back with the output.
 
-Tools and items of types that are not served are left out and named in \`warnings\`, or refused where \`strict\` is set.`,
+Tools that the client runs may be functions, custom tools (a text, with a grammar or without), \`local_shell\`, \`shell\` where the client is, \`apply_patch\`, \`tool_search\`, and namespaces of functions and custom tools; items of type \`additional_tools\` declare more, and what a search has found is offered from then on. Providers that know them are sent them as they are. To others each is a function, a custom tool one whose only argument is the text \`input\` and whose grammar is in its description; calls come back as they were declared. Tools and items of other types are refused by name, as is \`compaction_trigger\` where the provider compacts nothing.`,
   security: 'key',
   parameters: idempotencyKey,
   body: responseBody,

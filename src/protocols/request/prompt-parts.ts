@@ -155,14 +155,17 @@ const unread = new Set([
   'ttl',
 ])
 
+/** What a call is given, and tools that an item of the conversation declares. */
+const shownAsJson = new Set(['input', 'arguments', 'tools'])
+
 function addReadTexts(value: Json, key: string, texts: string[]): void {
   if (typeof value === 'string') {
     if (!unread.has(key)) texts.push(value)
   } else if (Array.isArray(value)) {
     for (const item of value) addReadTexts(item, key, texts)
   } else if (typeof value === 'object' && value !== null) {
-    // The model is shown the input of a call as JSON, and the text of a document as it is.
-    if (key === 'input') addJson(value, texts)
+    // The model is shown these as JSON, and the text of a document as it is.
+    if (shownAsJson.has(key)) addJson(value, texts)
     else if (value.type === 'text' && typeof value.data === 'string') texts.push(value.data)
     else for (const name in value) addReadTexts(value[name]!, name, texts)
   }
