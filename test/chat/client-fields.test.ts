@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
-import { fieldOf } from '../../src/protocols/request/fields.ts'
+import { errorFor, fieldOf } from '../../src/protocols/request/fields.ts'
 import { asks, type Client, lowered, routeTo } from './routes.ts'
 
 const cohere = routeTo('cohere', 'command-r', false)
@@ -109,4 +109,13 @@ describe('a function that leaves `strict` out', () => {
     )
     expect(body['tools']).toEqual([{ ...tool, strict: false }])
   })
+})
+
+test('a name that is one letter is replaced where it stands for the field, and not within words', () => {
+  const fields = { messages: () => [], names: { n: 'generationConfig.candidateCount' } }
+  const message = "Only one answer can be made: leave 'n' out, or send n: 1."
+  const error = errorFor(new GatewayError('unsupported_parameter', { message, param: 'n' }), fields)
+  expect((error as GatewayError).message).toBe(
+    "Only one answer can be made: leave 'generationConfig.candidateCount' out, or send generationConfig.candidateCount: 1.",
+  )
 })

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
+import { shownTool } from '../../src/protocols/request/gateway-tools.ts'
 import { asks, type Client, lowered, routeTo } from '../chat/routes.ts'
 
 /** Clients of text completions and of Google's API have tools of other shapes, or none. */
@@ -121,5 +122,24 @@ describe('a choice of tools that are not served', () => {
   ])('%j', async (more, param) => {
     const answer = await answerTo('responses', { tools: [functions.responses], ...more })
     expect(answer).toMatchObject({ code: 'unsupported_parameter', param })
+  })
+})
+
+test.each([
+  ['https://mcp.example/key-of-anna/mcp', 'https://mcp.example/redacted'],
+  ['no address', 'https://redacted.invalid'],
+])('the address of an MCP server is shown without its path, and stays a URI: %s', (url, shown) => {
+  const tool = {
+    type: 'mcp',
+    server_label: 'a',
+    server_url: url,
+    authorization: 'secret',
+    headers: { x: 'secret' },
+  }
+  expect(shownTool(tool)).toEqual({
+    type: 'mcp',
+    server_label: 'a',
+    server_url: shown,
+    headers: { x: '<redacted>' },
   })
 })

@@ -62,7 +62,9 @@ export function errorFor(error: unknown, fields: ClientFields | undefined): unkn
   if (!(error instanceof GatewayError) || error.details.param == null) return error
   const param = fieldOf(error.details.param, fields)
   if (param === error.details.param) return error
-  const message = error.message.replaceAll(error.details.param, param)
+  // As a word of its own: `n` is a letter of others.
+  const name = error.details.param.replaceAll(/[^\w]/g, String.raw`\$&`)
+  const message = error.message.replaceAll(new RegExp(String.raw`(?<![\w.])${name}(?!\w)`, 'g'), () => param)
   return new GatewayError(error.code, { ...error.details, message, param, cause: error })
 }
 

@@ -289,6 +289,8 @@ function toolsOfSet({ default_config: usual, configs }: JsonObject, param: strin
 // ---- shown to others -------------------------------------------------------------------------------------------
 
 const hidden = '<redacted>'
+/** Clients check that it is a URI. */
+const hiddenAddress = 'https://redacted.invalid'
 
 /**
  * A declared tool without its secrets: tokens, header values, and the path of the address, which often contains a key.
@@ -300,7 +302,7 @@ export function shownTool(tool: JsonObject): JsonObject {
   const origin = typeof url === 'string' ? URL.parse(url)?.origin : undefined
   return {
     ...shown,
-    ...(url === undefined ? {} : { server_url: origin === undefined ? hidden : `${origin}/${hidden}` }),
+    ...(url === undefined ? {} : { server_url: origin === undefined ? hiddenAddress : `${origin}/redacted` }),
     ...(isObject(headers)
       ? { headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hidden])) }
       : {}),
