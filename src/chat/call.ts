@@ -85,6 +85,11 @@ export interface EmbeddingCall extends PaidCall {
   ) => JsonObject
 }
 
+export interface DecisionCall extends PaidCall {
+  /** What a provider is sent beside its name of the model. */
+  readonly decision: JsonObject
+}
+
 /** The limits of a call, from configuration. */
 export interface ChatLimits {
   readonly connectMs: number

@@ -6,17 +6,25 @@ import type { JsonObject } from '../conversation/request.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { forgetSource } from '../json/scan.ts'
+import { decisionBody, usageOf as usageOfDecision } from '../protocols/decisions/decisions.ts'
 import type { Warning } from '../protocols/lowering.ts'
 import { admit, routingFor, sizedRouting } from './admission.ts'
 import { fundingFor } from './billing/need.ts'
-import { type EmbeddingCall, type IncomingCall, outcomeOf, transcribe } from './call.ts'
+import {
+  type DecisionCall,
+  type EmbeddingCall,
+  type FinalFigures,
+  type IncomingCall,
+  outcomeOf,
+  transcribe,
+} from './call.ts'
 import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
 import { withRouteDefaults } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
-import { type Embedded, fetchVectors, type WholeAnswer } from './upstream/fetch.ts'
+import { type Embedded, fetchDecision, fetchVectors, type WholeAnswer } from './upstream/fetch.ts'
 import { withThoughts } from './upstream/thoughts.ts'
 
 /**
@@ -117,4 +125,43 @@ function wholeOf(
     outcome: outcomeOf({ usage, delivered: new Delivered(), finishReason: undefined, upstreamId: id }),
     body: (figures) => call.body(vectors, figures.usage, figures.bill, { model: model.id, warnings, extra }),
   }
+}
+
+// Serves one request for decisions: like a chat call, but nothing is generated.
+
+/**
+ * Serves one request from parsed body to settled charge. Resolves with the client's response, rejects with
+ * GatewayError. The hold is settled or released exactly once in every case.
+ */
+export async function decide(parts: ChatParts, incoming: DecisionCall): Promise<Response> {
+  const { models, warnings, balance, route } = await admit(parts, incoming, 'chat')
+  const call = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
+  const asked = routingFor(call.caller, call.request.envelope.routing)
+  const routing = await sizedRouting(parts, call, models, asked)
+  const candidates = candidatesFor(models, parts.providers, routing, call.requestId, 1).filter(
+    ({ provider }) => provider.decisions === true,
+  )
+  if (candidates.length === 0)
+    throw new GatewayError('no_provider_available', {
+      message: 'No provider of this model is known to answer decisions.',
+      lasting: true,
+    })
+  const funding = fundingOf(call.caller.channel, false)
+  return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
+    const { answer, candidate } = await answerPaid(parts, call, hold, candidates, (candidate) =>
+      fetchDecision(parts, call, candidate),
+    )
+    const extra: JsonObject = call.caller.mode === 'test' ? { mode: 'test' } : {}
+    const served = {
+      outcome: outcomeOf({
+        usage: usageOfDecision(answer),
+        delivered: new Delivered(),
+        finishReason: undefined,
+        upstreamId: undefined,
+      }),
+      body: (figures: FinalFigures) =>
+        decisionBody(answer, figures.usage, figures.bill, { model: candidate.model.id, warnings, extra }),
+    }
+    return jsonResponse(parts, call, hold, served, answerHeaders(call, candidate, warnings, hold.attempts))
+  })
 }

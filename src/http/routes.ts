@@ -35,6 +35,7 @@ import {
 import {
   createChatCompletion,
   createCompletion,
+  createDecision,
   createEmbeddings,
   estimateCall,
   explainModel,
@@ -81,6 +82,7 @@ export const serving: readonly Route<ServingParts>[] = [
   createInteractionV1,
   countInputTokens,
   createEmbeddings,
+  createDecision,
   estimateCall,
   explainModel,
   listModels,

@@ -23,6 +23,8 @@ export interface Provider {
   readonly quirks: Readonly<Record<string, unknown>>
   /** Parameters that it accepts and ignores: they are not sent, and the client gets a warning. */
   readonly ignores?: readonly IgnorableParameter[] | undefined
+  /** It answers typed questions under `/decisions`, as OpenAI does. */
+  readonly decisions?: true | undefined
   /** Deviations from `defaultEmbeddingQuirks`. */
   readonly embeddings?: Partial<EmbeddingQuirks> | undefined
   /**

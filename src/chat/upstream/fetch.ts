@@ -15,10 +15,12 @@ import {
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
 import type { Warning } from '../../protocols/lowering.ts'
+import { isDecision } from '../../protocols/decisions/decisions.ts'
 import type { Target } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import {
   type ChatLimits,
+  type DecisionCall,
   type EmbeddingCall,
   type FinalFigures,
   type IncomingCall,
@@ -433,4 +435,49 @@ function loweredFor(call: EmbeddingCall, { provider, offer }: Candidate, embedde
   if (dropped && call.request.envelope.strict)
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   return lowered
+}
+
+// The decisions of one candidate.
+
+/** Resolves with the provider's answer. Rejects with AttemptFailed or UnreachableError while another offer can take over. */
+export async function fetchDecision(
+  parts: UpstreamParts,
+  call: DecisionCall,
+  candidate: Candidate,
+): Promise<JsonObject> {
+  const { provider, model, offer } = candidate
+  const outbound = parts.outbounds[provider.protocol]
+  const limits = deadlinesOf(parts.limits, provider)
+  const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
+  const policy = disconnectPolicy(call, provider.onDisconnect)
+  const request = new UpstreamRequest(parts, call, candidate, patience, policy)
+  const target: Target = {
+    model: offer.upstream,
+    provider: provider.id,
+    quirks: quirksFor(outbound, provider),
+    maxOutputTokens: model.maxOutputTokens,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+  }
+  try {
+    const { scheduler } = parts
+    const body = await scheduler.stringify({ ...call.decision, model: offer.upstream })
+    const response = await request.send(
+      candidate,
+      { path: '/decisions', headers: {}, body },
+      limits.connectMs,
+    )
+    request.onResponse(response)
+    if (!response.ok) await refuseFailure(response, { outbound, target }, request)
+    const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, scheduler)
+    request.read()
+    const answer = await parsedAnswer(response, text, scheduler)
+    if (!isDecision(answer))
+      throw new AttemptFailed(transportFault('broken', 'the answer holds no decisions'))
+    return answer
+  } catch (error) {
+    throw request.verdict(error)
+  } finally {
+    request.end()
+  }
 }

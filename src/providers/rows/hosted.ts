@@ -57,6 +57,7 @@ const openai = openaiCompatible({
   baseUrl: 'https://api.openai.com/v1',
   auth: bearer('OPENAI_API_KEY'),
   quirks: openaiQuirks,
+  decisions: true,
   embeddings: { format: 'base64' },
   dialects: reasonInResponses(openaiReasoners, { webSearch: 'openai' }),
 })

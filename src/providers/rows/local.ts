@@ -77,6 +77,7 @@ const sim = openaiCompatible({
   baseUrl: 'builtin:sim',
   auth: { kind: 'none' },
   transport: 'builtin',
+  decisions: true,
   quirks: {
     developerRole: true,
     allowedTools: true,

@@ -22,6 +22,7 @@ const fireworks = openaiCompatible({
   name: 'Fireworks AI',
   baseUrl: 'https://api.fireworks.ai/inference/v1',
   auth: bearer('FIREWORKS_API_KEY'),
+  decisions: true,
   quirks: { thinkTags: true, reasoningEcho: 'reasoning_content', drops: alsoDrops(...audioOutput) },
 })
 

@@ -16,6 +16,7 @@ import {
   structuredPlan,
   usageBody,
 } from './answer.ts'
+import { decide } from './decide.ts'
 import { readRequest, Refusal, type SimRequest } from './request.ts'
 
 /** How an answer is delivered. */
@@ -140,6 +141,7 @@ const endpoints: readonly {
 }[] = [
   { end: '/chat/completions', reply: (body, seed, signal) => deliver(readRequest(body), seed, signal) },
   { end: '/embeddings', reply: (body) => inPieces(embed(body)) },
+  { end: '/decisions', reply: (body) => jsonResponse(200, JSON.stringify(decide(body))) },
 ]
 
 async function deliver(request: SimRequest, seed: string, signal: AbortSignal): Promise<Response> {

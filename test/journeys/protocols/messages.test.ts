@@ -122,6 +122,27 @@ describe('models', () => {
   })
 })
 
+test('the version of October 2026 is served as any other, whole and streamed', async () => {
+  for (const stream of [false, true]) {
+    const response = await fetch(`${weir.baseUrl}/messages`, {
+      method: 'POST',
+      headers: {
+        'anthropic-version': '2026-10-21',
+        'x-api-key': weir.key,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({
+        model: 'sim/echo',
+        max_tokens: 20,
+        stream,
+        messages: [{ role: 'user', content: 'Hello, river.' }],
+      }),
+    })
+    expect(response.status).toBe(200)
+    expect(await response.text()).toContain('river')
+  }
+})
+
 test('usage has every field that the official types require', async () => {
   // A field that the types gain makes this fail to compile.
   const required: Record<keyof Anthropic.Usage, true> = {
