@@ -16,7 +16,6 @@ import {
   structuredPlan,
   usageBody,
 } from './answer.ts'
-import { decide } from './decide.ts'
 import { readRequest, Refusal, type SimRequest } from './request.ts'
 
 /** How an answer is delivered. */
@@ -141,7 +140,10 @@ const endpoints: readonly {
 }[] = [
   { end: '/chat/completions', reply: (body, seed, signal) => deliver(readRequest(body), seed, signal) },
   { end: '/embeddings', reply: (body) => inPieces(embed(body)) },
-  { end: '/decisions', reply: (body) => jsonResponse(200, JSON.stringify(decide(body))) },
+  {
+    end: '/decisions',
+    reply: async (body) => jsonResponse(200, JSON.stringify((await import('./decide.ts')).decide(body))),
+  },
 ]
 
 async function deliver(request: SimRequest, seed: string, signal: AbortSignal): Promise<Response> {
