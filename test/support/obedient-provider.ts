@@ -9,7 +9,10 @@ interface WireMessage {
 
 interface ChatRequest {
   readonly messages: readonly WireMessage[]
-  readonly tools?: readonly { readonly function: { readonly name: string } }[]
+  readonly tools?: readonly {
+    readonly function?: { readonly name: string }
+    readonly custom?: { readonly name: string }
+  }[]
   readonly stream?: boolean
 }
 
@@ -91,11 +94,14 @@ function answerTo({ messages, tools = [] }: ChatRequest) {
     return { content: `Given: ${results.join('\n')}` }
   }
   const calls = told.map(([tool, args], index) => {
-    const names = tools.map((each) => each.function.name)
+    const names = tools.map((each) => each.function?.name ?? each.custom?.name ?? '')
     const name = names.includes(tool) ? tool : names.find((each) => each.endsWith(`__${tool}`))
+    const id = `call_${messages.length}_${index}`
+    if (tools[names.indexOf(name ?? tool)]?.custom)
+      return { index, id, type: 'custom', custom: { name: name ?? tool, input: String(args) } }
     return {
       index,
-      id: `call_${messages.length}_${index}`,
+      id,
       type: 'function',
       function: {
         name: name ?? tool,
