@@ -237,6 +237,7 @@ ${this.#options.models ?? ''}
         streamed('lab/broken-html'),
         provider,
       ),
+      row('unusable_answer', 'the provider rejects what its model wrote', 'lab/bad-call', provider),
       row('upstream_refused_credentials', 'the provider says 401', 'lab/no-key', provider),
       row('upstream_refused_credentials', 'it says 403', streamed('lab/forbidden'), provider),
       row('overloaded', 'the provider says 503', 'lab/busy', provider),

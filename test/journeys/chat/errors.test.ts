@@ -135,7 +135,6 @@ const rows = [
   }),
   row('upstream_rate_limited', 'for milliseconds', 'lab/limited-ms', { ...provider, retryAfterMs: 1500 }),
   row('upstream_error', 'a proxy fails in plain text', 'lab/broken-text', provider),
-  row('unusable_answer', 'the provider rejects what its model wrote', 'lab/bad-call', provider),
   row('upstream_refused_credentials', 'the provider says 402', 'lab/no-money', provider),
   row('upstream_refused_credentials', 'our quota at the provider is used up', 'lab/quota', provider),
   row('upstream_timeout', 'the provider is silent about a whole answer', 'lab/silent', provider),
