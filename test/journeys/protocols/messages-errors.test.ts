@@ -68,7 +68,7 @@ const kinds: Readonly<Record<string, readonly ErrorCode[]>> = {
   not_found_error: ['model_not_found', 'model_retired', 'not_found', 'model_unavailable'],
   request_too_large: ['payload_too_large'],
   rate_limit_error: ['upstream_rate_limited', 'rate_limit_exceeded'],
-  api_error: ['upstream_error', 'upstream_refused_credentials'],
+  api_error: ['upstream_error', 'unusable_answer', 'upstream_refused_credentials'],
   overloaded_error: ['no_provider_available', 'overloaded', 'store_unavailable'],
   timeout_error: ['upstream_timeout'],
 }
