@@ -43,7 +43,6 @@ const lab = new RefusalLab({
     },
     premium: failures['broken']!,
   },
-  settings: 'stream: { keepalive_ms: 100 }',
 })
 
 beforeAll(() => lab.start(), 60_000)
@@ -244,19 +243,5 @@ describe('the official client', () => {
     expect((error as InstanceType<typeof Anthropic.APIError>).errorCode).toBe('upstream_error')
     expect(seen.join('')).not.toBe('')
     expect(Number((await restingCredits(lab.weir, key)).total_used)).toBeGreaterThan(0)
-  })
-
-  test('is kept waiting by pings', async () => {
-    lab.pause()
-    const untilPinged = (text: string) => text.includes('event: ping\n') && lab.resume()
-    const { status, text } = await ask(
-      'lab/pausing',
-      { stream: true },
-      { key: lab.keys.spender, onText: untilPinged },
-    )
-    expect(status).toBe(200)
-    expect(text).toStartWith('event: message_start\n')
-    expect(text).toContain('\n\nevent: ping\ndata: {"type": "ping"}\n\n')
-    expect(text).toEndWith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
   })
 })
