@@ -5,9 +5,10 @@ import { afterEach, expect, test } from 'bun:test'
 import { mintSession } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
-import { one, openDatabase, withoutWaiting } from '../../../src/store/sqlite/database/sqlite.ts'
+import { one, openDatabase, openReader, withoutWaiting } from '../../../src/store/sqlite/database/sqlite.ts'
 import { defaultRetention, Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { eventually } from '../../support/call-gateway.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
@@ -149,6 +150,33 @@ test('no bite holds the loop for long, and others have their turn in between', a
   expect(one(database, 'PRAGMA wal_autocheckpoint')).toBe(4000n)
   expect(one(database, 'PRAGMA busy_timeout')).toBe(5000n)
   expect(Number(one(database, 'SELECT count(*) FROM request_log'))).toBe(40_000 - deleted)
+  database.close()
+}, 60_000)
+
+// The log grows while a backup or a report reads, and whoever commits next has to write all of it back: a call waited
+// a quarter of a second.
+test('a sweep waits for readers of what was before, so that the log stays short', async () => {
+  const dataDir = freshDir()
+  fill(dataDir, 20_000)
+  const database = openDatabase(dataDir, noon)
+  const reader = openReader(database.filename)
+  reader.run('BEGIN')
+  const count = (of: typeof reader) => Number(one(of, 'SELECT count(*) FROM request_log'))
+  expect(count(reader)).toBe(20_000)
+  const retention = new Retention(database, { ...defaultRetention, requestsMs: 1000 })
+  const sweep = retention.sweep(noon + day)
+  let left = 20_000
+  await eventually(
+    async () => {
+      await Bun.sleep(50)
+      return left - (left = count(database))
+    },
+    (deleted) => left < 20_000 && deleted === 0,
+  )
+  expect(left).toBeGreaterThan(15_000)
+  reader.run('COMMIT')
+  expect((await sweep) + (await sweptBy(retention, noon + day))).toBe(20_000)
+  reader.close()
   database.close()
 }, 60_000)
 
