@@ -1,7 +1,8 @@
 // The log: what a line looks like, what is written at all, and S29: no secret in it, wherever it comes from.
 
 import { describe, expect, test } from 'bun:test'
-import { createLog, type Log, type LogSettings } from '../../src/observe/log.ts'
+import fc from 'fast-check'
+import { createLog, createRedactor, type Log, type LogSettings } from '../../src/observe/log.ts'
 import { settings } from '../../src/config/config.ts'
 import { rows } from '../../src/errors/error-table.ts'
 import { protocolIds } from '../../src/protocols/protocol.ts'
@@ -116,6 +117,61 @@ describe('a line', () => {
     }
     log.error('it broke', { broken })
     expect(lines()).toMatchObject([{ message: 'it broke', fields: { fields: '[unreadable]' } }])
+  })
+
+  test('has the bytes of the JSON of its fields without secrets', () => {
+    const secret = 'sk-live-0123456789abcdef'
+    const text = fc.oneof(
+      fc.string(),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom(
+        secret,
+        `at ${secret}`,
+        'req_0123456789abcdef01',
+        'openai',
+        'a\u009bb\u2028"',
+        'x'.repeat(9_000),
+      ),
+    )
+    const leaf = fc.oneof(
+      text,
+      fc.double(),
+      fc.boolean(),
+      fc.bigInt(),
+      fc.constantFrom(null, undefined, Symbol.iterator),
+    )
+    const value = fc.oneof(leaf, fc.array(leaf, { maxLength: 3 }), fc.dictionary(text, leaf, { maxKeys: 3 }))
+    const name = fc.oneof(
+      fc.string(),
+      fc.constantFrom(
+        'model',
+        'api_key',
+        'prompt',
+        '__proto__',
+        secret,
+        `${secret}!`,
+        '7',
+        'a\u0085',
+        'toJSON',
+      ),
+    )
+    const fields = fc.oneof(
+      fc.dictionary(name, value),
+      fc.dictionary(name, leaf, { minKeys: 70, maxKeys: 80 }),
+    )
+    const redactor = createRedactor({ secrets: [secret], prompts: false })
+    const shown = (of: unknown) =>
+      // oxlint-disable-next-line no-control-regex -- these are what a terminal must not get
+      JSON.stringify(of).replace(/[\u007f-\u009f]/g, (at) => `\\u00${at.charCodeAt(0).toString(16)}`)
+    fc.assert(
+      fc.property(text, fields, (message, given) => {
+        const { log, text: line } = logTo({}, [secret])
+        for (let times = 0; times < 2; times++) log.info(message, given)
+        const expected = `{"@timestamp":"2026-01-02T00:00:00.000Z","level":"INFO","message":${shown(redactor.text(message))},"logger":"weir","fields":${shown(redactor.value(given))}}\n`
+        expect(line()).toBe(expected.repeat(2))
+      }),
+      { numRuns: 300 },
+    )
   })
 
   test('is bounded in size and depth', () => {
