@@ -15,9 +15,7 @@ import {
 /** Runs one command line (without the program's name) and returns its exit code. Never throws. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   try {
-    await program(argv, io).parseAsync(argv[0] === '--version' || argv[0] === '-V' ? ['version'] : argv, {
-      from: 'user',
-    })
+    await program(argv, io).parseAsync(await commandLineOf(argv, io), { from: 'user' })
     return exitCodes.ok
   } catch (thrown) {
     // Commander has printed help, the version or the fault. A group without a command is a usage fault.
@@ -29,7 +27,18 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-function program(argv: readonly string[], io: Io): Command {
+/** What is meant by `--version`, and by `help` with the name of a page of the guide. */
+async function commandLineOf(argv: readonly string[], io: Io): Promise<readonly string[]> {
+  const [first, second] = argv
+  if (first === '--version' || first === '-V') return ['version']
+  if (first !== 'help' || second === undefined) return argv
+  if (program([], io).commands.some((command) => command.name() === second)) return argv
+  const { guidePage } = await import('../guide/pages.ts')
+  return guidePage(second) === undefined ? argv : ['guide', second]
+}
+
+/** Every command, its options and its help; for `weir serve` that one alone. */
+export function program(argv: readonly string[], io: Io): Command {
   const weir = new Command('weir')
     .description(
       'A gateway for language models: one API in front of every provider, every call charged exactly, once.',
@@ -52,6 +61,7 @@ function program(argv: readonly string[], io: Io): Command {
   workerCommand(weir, io)
   upkeepCommands(weir, io)
   deploymentCommands(weir, io)
+  guideCommand(weir, io)
   accountCommands(weir, io)
   keyCommands(weir, io)
   creditCommands(weir, io)
@@ -580,6 +590,11 @@ function upkeepCommands(weir: Command, io: Io): void {
     .description('show every setting, its value and where it came from')
     .action(run(io, async () => (await import('./commands/service.ts')).showConfig))
   config
+    .command('explain')
+    .description('say what a setting means, its default, its environment variable, and its value here')
+    .argument('<key>', 'its name, such as timeouts.first_byte_ms, or a part of names')
+    .action(run(io, async () => (await import('./commands/service.ts')).explainSetting))
+  config
     .command('reload')
     .description('have the running server read its configuration again; what needs a restart is named')
     .option('--dry-run', 'only say what would change')
@@ -637,6 +652,16 @@ function deploymentCommands(weir: Command, io: Io): void {
     .argument('<shell>', 'bash, zsh or fish')
     .action(async (shell: string) =>
       io.out((await import('./commands/service.ts')).completionScript(shell, weir)),
+    )
+}
+
+function guideCommand(weir: Command, io: Io): void {
+  weir
+    .command('guide')
+    .description('list the pages of the guide, or print one; a running gateway shows them at /docs')
+    .argument('[page]', 'its name, such as start')
+    .action(async (...given: unknown[]) =>
+      (await import('./commands/guide.ts')).printGuide(io, invocationOf(given)),
     )
 }
 

@@ -15,7 +15,7 @@ export { renderFaults } from './check/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
 export type { Config } from './schema.ts'
-export { type Setting, settings } from './settings.ts'
+export { type Setting, settingAt, settings } from './settings.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './show.ts'
 
 /** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */

@@ -263,5 +263,125 @@ models:
   ghcr.io/open-webui/open-webui:main`),
       ],
     },
+    {
+      id: 'librechat',
+      name: 'LibreChat',
+      about: 'An endpoint in its configuration; it lists every model by itself.',
+      files: [
+        {
+          path: null,
+          language: 'yaml',
+          text: `# in librechat.yaml
+endpoints:
+  custom:
+    - name: Weir
+      apiKey: {{key}}
+      baseURL: ${base}
+      models:
+        default: ["{{model}}"]
+        fetch: true`,
+        },
+      ],
+    },
+    {
+      id: 'n8n',
+      name: 'n8n',
+      about:
+        'A credential of the kind “OpenAi”, made in the page Credentials or imported from a file weir-credential.json with this text; the node ' +
+        '“OpenAI Chat Model” then takes any model, by its id.',
+      files: [
+        {
+          path: null,
+          language: 'json',
+          text: JSON.stringify(
+            [{ id: 'weir', name: 'Weir', type: 'openAiApi', data: { apiKey: '{{key}}', url: base } }],
+            null,
+            2,
+          ),
+        },
+        sh('n8n import:credentials --input=weir-credential.json'),
+      ],
+    },
+    {
+      id: 'cursor',
+      name: 'Cursor',
+      about:
+        'Under Settings, Models: switch “Override OpenAI Base URL” on, give these two, and add the model by its name. ' +
+        'Cursor asks from its own servers, so the address must be public.',
+      files: [
+        sh(`OPENAI_BASE_URL=${base}
+OPENAI_API_KEY={{key}}
+OPENAI_MODEL={{model}}`),
+      ],
+    },
+    {
+      id: 'zed',
+      name: 'Zed',
+      about: 'A provider in its settings; the key comes from the environment, or is asked for once.',
+      files: [
+        {
+          path: '~/.config/zed/settings.json',
+          language: 'json',
+          text: JSON.stringify(
+            {
+              language_models: {
+                openai_compatible: {
+                  Weir: {
+                    api_url: base,
+                    available_models: [{ name: '{{model}}', max_tokens: 200_000 }],
+                  },
+                },
+              },
+            },
+            null,
+            2,
+          ),
+        },
+        sh('export WEIR_API_KEY={{key}}\nzed'),
+      ],
+    },
+    {
+      id: 'vscode',
+      name: 'VS Code',
+      about:
+        'A model of your own in the chat: “Chat: Manage Language Models”, then the provider “OpenAI Compatible”, or this ' +
+        'in the settings. VS Code asks for the key when the model is first used.',
+      files: [
+        {
+          path: '.vscode/settings.json',
+          language: 'json',
+          text: JSON.stringify(
+            {
+              'github.copilot.chat.customOAIModels': {
+                '{{model}}': {
+                  name: 'Weir',
+                  url: `${base}/chat/completions`,
+                  toolCalling: true,
+                  vision: true,
+                  maxInputTokens: 200_000,
+                  maxOutputTokens: 16_000,
+                  requiresAPIKey: true,
+                },
+              },
+            },
+            null,
+            2,
+          ),
+        },
+        sh('code . # asks for {{key}}'),
+      ],
+    },
+    {
+      id: 'goose',
+      name: 'Goose',
+      about: 'Variables of its environment; the address is without a version here.',
+      files: [
+        sh(`export GOOSE_PROVIDER=openai
+export OPENAI_HOST=${origin}
+export OPENAI_API_KEY={{key}}
+export GOOSE_MODEL={{model}}
+goose session`),
+      ],
+    },
   ]
 }

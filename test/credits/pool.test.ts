@@ -32,7 +32,7 @@ test.each(['lot', 'wallet'])(
   },
 )
 
-test.each(pools)('the README explains %p', (pool) => {
-  const readme = readFileSync(join(import.meta.dir, '../../README.md'), 'utf8')
-  expect(readme.includes(`\`${pool}\``)).toBe(true)
+test.each(pools)('the guide explains %p', (pool) => {
+  const page = readFileSync(join(import.meta.dir, '../../src/guide/people.md'), 'utf8')
+  expect(page.includes(`\`${pool}\``)).toBe(true)
 })

@@ -1,4 +1,4 @@
-// The README's proxy configurations, run by the real proxies: streams come through as they are made, below a path too,
+// The guide's proxy configurations, run by the real proxies: streams come through as they are made, below a path too,
 // and clients have the addresses that they come from.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -10,12 +10,12 @@ import { freePort, type ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 
-const readme = readFileSync(resolve(import.meta.dir, '../../README.md'), 'utf8')
+const page = readFileSync(resolve(import.meta.dir, '../../src/guide/proxy.md'), 'utf8')
 
-/** The first block of the README in this language. */
+/** The first block of the page in this language. */
 function snippet(language: string): string {
-  const found = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(readme)?.[1]
-  if (found === undefined) throw new Error(`the README has no ${language} block`)
+  const found = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1]
+  if (found === undefined) throw new Error(`the page has no ${language} block`)
   return found
 }
 

@@ -43,11 +43,12 @@ function get(path: string, headers: Record<string, string> = {}): Promise<Respon
 }
 
 describe('a page of the documentation', () => {
-  // Below /docs/ its script would be looked for at /docs/docs/scalar.js, and the page stay empty.
+  // Below /docs/ its script would be looked for at /docs/docs/site.js, and do nothing.
   test.each([
     ['/docs/', '/docs'],
     ['/docs/errors/', '/docs/errors'],
     ['/docs/json/', '/docs/json'],
+    ['/docs/start/', '/docs/start'],
   ])('%s leads to %s, also below a path of a proxy', async (path, page) => {
     const response = await get(path)
     expect(response.status).toBe(308)
@@ -59,7 +60,13 @@ describe('a page of the documentation', () => {
   test.each([
     ['/docs', 'text/html'],
     ['/docs/json', 'application/json'],
-    ['/docs/scalar.js', 'text/javascript'],
+    ['/docs/site.js', 'text/javascript'],
+    ['/docs/site.css', 'text/css'],
+    ['/docs/search.json', 'application/json'],
+    ['/docs/start', 'text/html'],
+    ['/docs/client-codex', 'text/html'],
+    ['/docs/api', 'text/html'],
+    ['/docs/api-admin', 'text/html'],
     ['/docs/errors', 'text/html'],
   ])('%s is served as %s, and anew only when it has changed', async (path, type) => {
     const response = await get(path)
@@ -97,32 +104,70 @@ describe('a page of the documentation', () => {
     expect(Object.keys(document.paths)).toContain('/v1/chat/completions')
   })
 
-  test.each(['/docs', '/docs/errors'])('%s names no other place to load from', async (path) => {
-    const html = await (await get(path)).text()
-    const addresses = Array.from(html.matchAll(/\b(?:src|href)="([^"]*)"/g), ([, address]) => address!)
-    expect(addresses.length).toBeGreaterThan(0)
-    expect(addresses.filter((address) => /^(\w+:)?\/\//.test(address))).toEqual([])
+  test.each(['/docs', '/docs/errors', '/docs/start', '/docs/api', '/docs/api-chat'])(
+    '%s names no other place to load from, and nothing of the gateway by a path that a proxy may move',
+    async (path) => {
+      const html = await (await get(path)).text()
+      const loaded = Array.from(
+        html.matchAll(/<(?:script|link|img)\b[^>]*? (?:src|href)="([^"]*)"/g),
+        ([, at]) => at!,
+      )
+      expect(loaded.length).toBeGreaterThan(1)
+      expect(loaded.filter((address) => !/^(data:|docs\/|site)/.test(address))).toEqual([])
+      expect(html).not.toMatch(/(?:src|href)="\//)
+    },
+  )
+
+  test('every link of every page leads to a page and a section of it', async () => {
+    const pages = new Map<string, string>()
+    const waiting = ['/docs']
+    for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+      if (pages.has(path)) continue
+      const response = await get(path)
+      expect({ path, status: response.status }).toEqual({ path, status: 200 })
+      const html = response.headers.get('content-type')!.startsWith('text/html') ? await response.text() : ''
+      pages.set(path, html)
+      for (const [, href] of html.matchAll(/<a [^>]*?href="([^"#]*)/g))
+        if (!/^https?:/.test(href!)) waiting.push(new URL(href!, `http://weir${path}`).pathname)
+    }
+    const wrong = [...pages].flatMap(([path, html]) =>
+      Array.from(
+        html.matchAll(/<a [^>]*?href="([^"]*#[^"]+)"/g),
+        ([, href]) => new URL(href!, `http://weir${path}`),
+      )
+        .filter(
+          ({ host, pathname, hash }) =>
+            host === 'weir' && !pages.get(pathname)?.includes(`id="${hash.slice(1)}"`),
+        )
+        .map(({ pathname, hash }) => `${path}: ${pathname}${hash}`),
+    )
+    expect([...new Set(wrong)]).toEqual([])
+    expect(pages.size).toBeGreaterThan(60)
   })
 
   test('is allowed to load from this gateway and from nowhere else', async () => {
-    for (const path of ['/docs', '/docs/errors']) {
+    for (const path of ['/docs', '/docs/errors', '/docs/api-chat']) {
       const policy = (await get(path)).headers.get('content-security-policy') ?? ''
       expect(policy).toStartWith("default-src 'none'")
       expect(policy).not.toMatch(/https?:|\*|'unsafe-eval'|script-src[^;]*'unsafe-inline'/)
     }
   })
 
-  test('the bundle is kept for ever, under an address that changes with it', async () => {
-    const { headers } = await get('/docs/scalar.js')
-    expect(headers.get('cache-control')).toContain('immutable')
-    const version = (headers.get('etag') ?? '').replaceAll('"', '')
-    expect(await (await get('/docs')).text()).toContain(`"docs/scalar.js?v=${version}"`)
-  })
+  test.each(['site.js', 'site.css'])(
+    '%s is kept for ever, under an address that changes with it',
+    async (file) => {
+      const { headers } = await get(`/docs/${file}`)
+      expect(headers.get('cache-control')).toContain('immutable')
+      const version = (headers.get('etag') ?? '').replaceAll('"', '').slice(0, 12)
+      expect(await (await get('/docs')).text()).toContain(`"docs/${file}?v=${version}"`)
+      expect(await (await get('/docs/start')).text()).toContain(`"${file}?v=${version}"`)
+    },
+  )
 
   test('is loaded with its first reader, not with the gateway', () => {
     const loaded = loadedWith(join(source, 'serve/start.ts'))
     expect(loaded.has(join(source, 'http/routes.ts'))).toBe(true)
-    expect([...loaded].filter((file) => /\/http\/(docs|openapi)/.test(file))).toEqual([])
+    expect([...loaded].filter((file) => /\/(http\/docs|guide)\//.test(file))).toEqual([])
   })
 })
 
@@ -134,12 +179,12 @@ describe('the error reference', () => {
       const { pathname, hash } = new URL(link, 'http://localhost:8787')
       const html = await (await get(pathname)).text()
       expect(hash).toBe(`#${code}`)
-      expect(html.split(`<section id="${code}">`)).toHaveLength(2)
+      expect(html.split(`<section class="code" id="${code}">`)).toHaveLength(2)
     },
   )
 
-  test('holds no scripts', async () => {
-    expect(await (await get('/docs/errors')).text()).not.toMatch(/<script|javascript:| on\w+=/i)
+  test('holds no scripts of its own', async () => {
+    expect(await (await get('/docs/errors')).text()).not.toMatch(/<script>|javascript:| on\w+=/i)
   })
 
   test('S22 writes what the table says as text, never as markup', async () => {

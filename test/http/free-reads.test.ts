@@ -76,7 +76,7 @@ rate_limits: { free_bytes_per_minute: 2000000 }
     ['/v1/models/sim/ehco#', 404],
     ['/v1beta/models?pageSize=1000', 200],
     ['/docs/json', 200],
-    ['/docs/scalar.js', 200],
+    ['/docs/site.js', 200],
   ])(
     'a network that reads %s without end is refused after a while, and nobody else',
     async (path, status) => {

@@ -14,14 +14,14 @@ const senders = ['src/notify', 'src/store']
   )
   .filter((file) => file !== 'src/notify/webhook.ts')
   .map(read)
-const readme = read('README.md')
+const page = read('src/guide/webhooks.md')
 
 test.each(eventTypes)('%p is sent', (type) => {
   expect(senders.some((source) => source.includes(`'${type}'`))).toBe(true)
 })
 
-test.each(eventTypes)('the README says when %p is sent', (type) => {
-  expect(readme.includes(`\`${type}\``)).toBe(true)
+test.each(eventTypes)('the guide says when %p is sent', (type) => {
+  expect(page.includes(`\`${type}\``)).toBe(true)
 })
 
 // The command line loads nothing but its own names, so its help cannot be made from the list.

@@ -10,8 +10,12 @@ import {
   readTextFile,
   renderFaults,
   renderSettings,
+  type Setting,
+  settingAt,
+  settings,
   shownSettings,
 } from '../../config/config.ts'
+import { NearIds } from '../../catalog/near-ids.ts'
 import { catalogInUse } from '../../serve/gateway/catalog.ts'
 import { runningServer } from '../../serve/running-server.ts'
 import { unsoldModels } from '../../serve/start.ts'
@@ -309,6 +313,39 @@ export async function showConfig(context: Context): Promise<void> {
   const shown = shownSettings(context.loaded)
   const file = context.loaded.file ?? null
   print(context, { json: { file, settings: shown }, text: renderSettings(shown) })
+}
+
+/** The settings of this name, or whose names have it as a part: what they mean, and their values here. Throws a usage fault. */
+export async function explainSetting(context: Context, invocation: Invocation): Promise<void> {
+  const key = invocation.args[0] ?? ''
+  const nameOf = (setting: Setting) => setting.path.join('.')
+  // A provider's id may stand where the list has a star.
+  const exact = settingAt(key.split('.'))
+  const found = exact === undefined ? settings().filter((one) => nameOf(one).includes(key)) : [exact]
+  if (found.length === 0) {
+    const near = new NearIds(settings().map(nameOf)).nearest(key)
+    const hint = near.length === 0 ? '' : `; did you mean ${near.join(' or ')}?`
+    throw usageFault(`there is no setting ${key}${hint}`)
+  }
+  const shown = new Map(shownSettings(context.loaded).map((one) => [one.path, one]))
+  const explained = found.map((setting) => {
+    const name = exact === undefined ? nameOf(setting) : key
+    const here = shown.get(name)
+    return {
+      key: name,
+      meaning: setting.description,
+      default: setting.fallback ?? null,
+      env: here?.env ?? setting.env,
+      value: here?.value ?? null,
+      origin: here?.origin ?? null,
+    }
+  })
+  const text = explained.map(
+    (one) =>
+      `${one.key}\n  ${one.meaning}\n  default: ${one.default === null ? '-' : JSON.stringify(one.default)}\n` +
+      `  environment: ${one.env}${one.origin === null ? '' : `\n  here: ${JSON.stringify(one.value)} (${one.origin})`}`,
+  )
+  print(context, { json: explained, text: text.join('\n\n') })
 }
 
 /** How long the key of a command may be used. */
