@@ -179,7 +179,7 @@ describe('the error reference', () => {
       const { pathname, hash } = new URL(link, 'http://localhost:8787')
       const html = await (await get(pathname)).text()
       expect(hash).toBe(`#${code}`)
-      expect(html.split(`<section class="code" id="${code}">`)).toHaveLength(2)
+      expect(html.split(`<section id="${code}">`)).toHaveLength(2)
     },
   )
 

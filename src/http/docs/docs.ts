@@ -48,7 +48,7 @@ function contents(group: readonly Row[]): string {
 }
 
 function section({ code, status, type, retryable, means, remedy }: Row): string {
-  return `<section class="code" id="${code}">
+  return `<section id="${code}">
 <h2><a href="#${code}">${code}</a></h2>
 <p class="facts"><b>${status}</b> ${type} · ${retryable ? 'may be retried' : 'do not retry unchanged'}</p>
 <p>${prose(means)}</p>
