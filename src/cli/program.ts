@@ -661,7 +661,7 @@ function guideCommand(weir: Command, io: Io): void {
     .description('list the pages of the guide, or print one; a running gateway shows them at /docs')
     .argument('[page]', 'its name, such as start')
     .action(async (...given: unknown[]) =>
-      (await import('./commands/guide.ts')).printGuide(io, invocationOf(given)),
+      (await import('./commands/service.ts')).printGuide(io, invocationOf(given)),
     )
 }
 

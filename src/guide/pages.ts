@@ -49,55 +49,57 @@ export interface GuidePart {
   readonly pages: readonly GuidePage[]
 }
 
-/** The guide of a gateway at `origin`, an address without a slash at its end. */
-export function guideParts(origin = 'http://127.0.0.1:8787'): readonly GuidePart[] {
-  return [
-    {
-      title: 'Developer',
-      about: 'You write programs, or use some, that call models.',
-      pages: pagesOf({ start, libraries, connect, tools, costs, local, console, why }),
-    },
-    {
-      title: 'Programs and agents',
-      about: 'What each of them needs to know.',
-      pages: connectedClients(origin).map(clientPage),
-    },
-    {
-      title: 'Operator',
-      about: 'You run Weir for yourself or for others.',
-      pages: pagesOf({
-        service,
-        proxy,
-        providers,
-        people,
-        'sign-on': signOn,
-        backup,
-        monitoring,
-        secrets,
-        'month-end': monthEnd,
-        offboarding,
-        bounds,
-        sizing,
-      }),
-    },
-    {
-      title: 'Reseller',
-      about: 'You sell usage to customers.',
-      pages: pagesOf({ selling, payments, subscriptions, webhooks, support }),
-    },
-    {
-      title: 'Reference',
-      about: 'Every setting, command and figure; what is stored; how the code is laid out.',
-      pages: pagesOf({ settings, commands, metrics, security, contributing, changelog }),
-    },
-  ]
-}
+/** Where the gateway of the guide is; in a browser, examples name the one that the reader is at. */
+const origin = 'http://127.0.0.1:8787'
+
+/** What stands for the reader's own in the pages of programs. */
+const example = { key: '$WEIR_API_KEY', model: 'sim/echo' }
+
+/** The whole guide. */
+export const guideParts: readonly GuidePart[] = [
+  {
+    title: 'Developer',
+    about: 'You write programs, or use some, that call models.',
+    pages: pagesOf({ start, libraries, connect, tools, costs, local, console, why }),
+  },
+  {
+    title: 'Programs and agents',
+    about: 'What each of them needs to know.',
+    pages: connectedClients(origin).map(clientPage),
+  },
+  {
+    title: 'Operator',
+    about: 'You run Weir for yourself or for others.',
+    pages: pagesOf({
+      service,
+      proxy,
+      providers,
+      people,
+      'sign-on': signOn,
+      backup,
+      monitoring,
+      secrets,
+      'month-end': monthEnd,
+      offboarding,
+      bounds,
+      sizing,
+    }),
+  },
+  {
+    title: 'Reseller',
+    about: 'You sell usage to customers.',
+    pages: pagesOf({ selling, payments, subscriptions, webhooks, support }),
+  },
+  {
+    title: 'Reference',
+    about: 'Every setting, command and figure; what is stored; how the code is laid out.',
+    pages: pagesOf({ settings, commands, metrics, security, contributing, changelog }),
+  },
+]
 
 /** The page of this name; undefined if there is none. */
-export function guidePage(name: string, origin?: string): GuidePage | undefined {
-  return guideParts(origin)
-    .flatMap(({ pages }) => pages)
-    .find((page) => page.name === name)
+export function guidePage(name: string): GuidePage | undefined {
+  return guideParts.flatMap(({ pages }) => pages).find((page) => page.name === name)
 }
 
 function pagesOf(texts: Readonly<Record<string, string>>): GuidePage[] {
@@ -107,8 +109,6 @@ function pagesOf(texts: Readonly<Record<string, string>>): GuidePage[] {
     text,
   }))
 }
-
-const example = { key: '$WEIR_API_KEY', model: 'sim/echo' }
 
 /** How a program is set up, with the name of a model to be replaced. */
 function clientPage({ id, name, about, files }: ConnectedClient): GuidePage {

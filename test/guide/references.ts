@@ -35,7 +35,16 @@ ${sections.join('\n\n')}
 const envOf = ({ env, aliases }: Setting) => [env, ...aliases].map((name) => `\`${name}\``).join(', ')
 
 function commandsPage(): string {
-  const weir = program([], { out: () => undefined, err: () => undefined } as never)
+  const unused = () => undefined
+  const io = {
+    out: unused,
+    err: unused,
+    cwd: '',
+    clock: Date.now,
+    environment: async () => ({}),
+    input: async () => '',
+  }
+  const weir = program([], io)
   const all = leavesOf(weir, '').filter(({ name }) => name !== 'worker')
   const groups = Map.groupBy(all, ({ name }) => name.split(' ')[0]!)
   const sections = [...groups].map(
@@ -87,15 +96,14 @@ async function metricsPage(): Promise<string> {
       const labels = [...sample!.matchAll(/[{,](\w+)="/g)]
         .map(([, label]) => label!)
         .filter((one) => one !== 'le')
-      return `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${oneLine(help!)} |`
+      const divided = labels.length === 0 ? '' : `, by ${labels.map((label) => `\`${label}\``).join(', ')}`
+      return `- **\`${name}\`** (${type}${divided}): ${oneLine(help!)}`
     },
   )
   return `# Metrics
 
 \`GET /metrics\` has these figures in Prometheus' text format, of all processes together. It takes a management key. [Metrics, logs and alerts](monitoring.md) says how to collect them.
 
-| figure | kind | labels | meaning |
-| --- | --- | --- | --- |
 ${figures.join('\n')}
 `
 }

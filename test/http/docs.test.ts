@@ -93,9 +93,11 @@ describe('a page of the documentation', () => {
   })
 
   test('that does not exist is an error of the contract', async () => {
-    const response = await get('/docs/nothing')
-    expect(response.status).toBe(404)
-    expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })
+    for (const path of ['/docs/nothing', '/docs/api-nothing', '/docs/client-nothing']) {
+      const response = await get(path)
+      expect(response.status).toBe(404)
+      expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })
+    }
   })
 
   test('is the whole document at /docs/json', async () => {

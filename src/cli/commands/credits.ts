@@ -17,6 +17,7 @@ import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
 import * as acts from '../../http/admin/acts.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { csvOf, plural } from '../../text/csv.ts'
+import { escapeHtml } from '../../text/html.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
@@ -329,10 +330,6 @@ function page(view: StatementView): string {
 <table><tbody>${cells(['Opening', view.opening])}${totals.join('')}${cells(['Closing', view.closing])}${cells(['Owed', owedText(view)])}</tbody></table>
 <table><thead>${cells(['When', 'What', 'Pool', 'USD', 'Balance', 'For'], 'th')}</thead><tbody>${entries.join('\n')}</tbody></table>
 </html>`
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 // An account's statement from the journal, as a table, CSV or JSON.

@@ -29,6 +29,7 @@ import {
   exitCodes,
   type Invocation,
   type Io,
+  jsonLine,
   print,
   usageFault,
 } from '../context.ts'
@@ -346,6 +347,31 @@ export async function explainSetting(context: Context, invocation: Invocation): 
       `  environment: ${one.env}${one.origin === null ? '' : `\n  here: ${JSON.stringify(one.value)} (${one.origin})`}`,
   )
   print(context, { json: explained, text: text.join('\n\n') })
+}
+
+/** Lists the pages of the guide, or prints one as Markdown. Throws a usage fault for a page that there is not. */
+export async function printGuide(io: Io, invocation: Invocation): Promise<void> {
+  const { guidePage, guideParts } = await import('../../guide/pages.ts')
+  const [name] = invocation.args
+  const page = name === undefined ? undefined : guidePage(name)
+  if (name !== undefined && page === undefined) {
+    throw usageFault(`there is no page ${name}: weir guide lists them`)
+  }
+  if (invocation.flag('json')) {
+    const list = guideParts.map((part) => ({
+      ...part,
+      pages: part.pages.map((one) => ({ name: one.name, title: one.title })),
+    }))
+    return io.out(jsonLine(page ?? list))
+  }
+  if (page !== undefined) return io.out(page.text)
+  const width = Math.max(...guideParts.flatMap(({ pages }) => pages.map((one) => one.name.length)))
+  for (const { title, about, pages } of guideParts) {
+    io.out(`${title}: ${about}\n`)
+    for (const one of pages) io.out(`  ${one.name.padEnd(width)}  ${one.title}\n`)
+    io.out('\n')
+  }
+  io.out('weir guide PAGE prints one. The same is at /docs of a running gateway.\n')
 }
 
 /** How long the key of a command may be used. */

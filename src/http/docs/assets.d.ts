@@ -1,4 +1,4 @@
-// The style and the script of the pages, imported `with { type: 'text' }`: the import gives their text, which is inside
+// What the pages of the guide are made of, imported `with { type: 'text' }`: the import gives the text, which is inside
 // the executable.
 
 declare module '*.css' {
@@ -7,6 +7,11 @@ declare module '*.css' {
 }
 
 declare module '*/site-script.js' {
+  const text: string
+  export default text
+}
+
+declare module '*.md' {
   const text: string
   export default text
 }

@@ -3,15 +3,15 @@
 
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { etagMatches } from '../../catalog/wire.ts'
+import { etagMatches, etagOf } from '../../catalog/wire.ts'
 import { errorReference, GatewayError, renderError } from '../../errors/errors.ts'
-import { guideParts } from '../../guide/pages.ts'
+import { guidePage } from '../../guide/pages.ts'
+import { escapeHtml } from '../../text/html.ts'
 import type { FreeAnswer } from '../intake/paid/limits.ts'
 import { takesGzip } from '../intake/read-body.ts'
 import { type DocumentedRoute, openApiDocument } from './openapi.ts'
-import { referenceEntries, referencePages } from './reference.ts'
+import { referenceEntries, referenceNames, referencePage } from './reference.ts'
 import {
-  escapeHtml,
   guideEntries,
   homePage,
   renderMarkdown,
@@ -113,20 +113,10 @@ function makerOf(path: string): Maker | undefined {
   const other = others[path]
   if (other) return other
   const name = path.slice('/docs/'.length)
-  const guide = guideParts()
-    .flatMap(({ pages }) => pages)
-    .find((one) => one.name === name)
-  if (guide) return () => htmlOf({ name, title: guide.title, main: renderMarkdown(guide.text) })
-  if (!/^api(-[a-z]+)?$/.test(name)) return undefined
-  return async (routes) => {
-    const made = referencePages(await openApiDocument(routes)).find((one) => one.name === name)
-    if (made === undefined) throw noSuchPage()
-    return htmlOf(made)
-  }
-}
-
-function noSuchPage(): GatewayError {
-  return new GatewayError('not_found', { message: 'There is no such page: see /docs and /docs/errors.' })
+  if (referenceNames.includes(name))
+    return async (routes) => htmlOf(referencePage(await openApiDocument(routes), name))
+  const guide = guidePage(name)
+  return guide && (() => htmlOf({ name, title: guide.title, main: renderMarkdown(guide.text) }))
 }
 
 /** Rendered pages: the same for everybody until the process ends. */
@@ -137,7 +127,9 @@ export async function docs(request: Request, routes: readonly DocumentedRoute[])
   const { pathname } = new URL(request.url)
   const path = pathname.replace(/\/$/, '')
   const make = makerOf(path)
-  if (!make) throw noSuchPage()
+  if (!make) {
+    throw new GatewayError('not_found', { message: 'There is no such page: see /docs and /docs/errors.' })
+  }
   // The pages name their scripts and each other relative to their own address, so that they also work below a path.
   if (path !== pathname)
     return nothing({ status: 308, headers: { location: `../${path.slice(1).split('/').at(-1)}` } })
@@ -164,27 +156,19 @@ function keepPage(path: string, make: () => Promise<Page>): Promise<Page> {
   return page
 }
 
-async function page(
-  content: string | Uint8Array<ArrayBuffer>,
-  type: string,
-  headers: Readonly<Record<string, string>>,
-): Promise<Page> {
-  const body = typeof content === 'string' ? new TextEncoder().encode(content) : content
+async function page(content: string, type: string, headers: Readonly<Record<string, string>>): Promise<Page> {
+  const body = new TextEncoder().encode(content)
   const zipped = new Uint8Array(await promisify(gzip)(body))
   return {
     body,
     zipped,
     headers: {
       'content-type': type,
-      etag: `"${digest(body)}"`,
+      etag: etagOf(content),
       vary: 'accept-encoding',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
       ...headers,
     },
   }
-}
-
-function digest(body: Uint8Array): string {
-  return new Bun.CryptoHasher('sha256').update(body).digest('base64url').slice(0, 22)
 }

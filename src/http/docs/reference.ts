@@ -1,7 +1,9 @@
 // The API reference, made from the OpenAPI document: a page for each group of operations, with a place to try a call.
 
 import type { OpenApiDocument } from './openapi.ts'
-import { codeBlock, escapeHtml, renderMarkdown, type SearchEntry, type SitePage, tableOf } from './site.ts'
+import { escapeHtml } from '../../text/html.ts'
+import { tags } from './operation.ts'
+import { codeBlock, renderMarkdown, type SearchEntry, type SitePage, tableOf } from './site.ts'
 
 interface SchemaObject {
   readonly $ref?: string
@@ -57,41 +59,38 @@ interface Placed {
 /** Fields that are shown within each other before a schema says no more than its kind. */
 const deepest = 5
 
-/** The page of all operations, then one for each group. */
-export function referencePages(document: OpenApiDocument): readonly SitePage[] {
+/** The names of the reference's pages: that of all operations, and one for each group. */
+export const referenceNames: readonly string[] = ['api', ...Object.keys(tags).map(groupName)]
+
+/** The page of this name, one of `referenceNames`. */
+export function referencePage(document: OpenApiDocument, name: string): SitePage {
   const all = operationsOf(document)
   const groups = document.tags.map((tag) => ({
     ...tag,
     operations: all.filter(({ operation }) => operation.tags.includes(tag.name)),
   }))
+  const group = groups.find((one) => groupName(one.name) === name)
+  if (group !== undefined) {
+    const main = groupPage(document, group.name, group.description, group.operations)
+    return { name, title: `The API: ${group.name}`, main }
+  }
   const list = groups.map(
-    ({ name, description, operations }) => `<h2><a href="${groupName(name)}">${name}</a></h2>
-${renderMarkdown(description)}
+    (one) => `<h2><a href="${groupName(one.name)}">${one.name}</a></h2>
+${renderMarkdown(one.description)}
 ${tableOf(
-  operations
+  one.operations
     .map(
       ({ method, path, operation }) =>
-        `<tr><td><code>${method}</code></td><td><code>${escapeHtml(path)}</code></td><td><a href="${groupName(name)}#${operation.operationId}">${escapeHtml(operation.summary)}</a></td></tr>`,
+        `<tr><td><code>${method}</code></td><td><code>${escapeHtml(path)}</code></td><td><a href="${groupName(one.name)}#${operation.operationId}">${escapeHtml(operation.summary)}</a></td></tr>`,
     )
     .join(''),
 )}`,
   )
-  const overview: SitePage = {
-    name: 'api',
-    title: 'The API',
-    main: `<h1>The API</h1>
+  const main = `<h1>The API</h1>
 ${ownLinks(renderMarkdown(document.info.description))}
 <p>The whole as <a href="json">OpenAPI 3.1</a>, and <a href="errors">every error</a>.</p>
-${list.join('\n')}`,
-  }
-  return [
-    overview,
-    ...groups.map(({ name, description, operations }) => ({
-      name: groupName(name),
-      title: `The API: ${name}`,
-      main: groupPage(document, name, description, operations),
-    })),
-  ]
+${list.join('\n')}`
+  return { name, title: 'The API', main }
 }
 
 /** What the search finds of the reference. */
@@ -115,7 +114,9 @@ function operationsOf(document: OpenApiDocument): Placed[] {
   )
 }
 
-const groupName = (tag: string) => `api-${tag.toLowerCase()}`
+function groupName(tag: string): string {
+  return `api-${tag.toLowerCase()}`
+}
 
 /** Links of the document are addresses of the gateway; those of these pages are beside them. */
 function ownLinks(html: string): string {

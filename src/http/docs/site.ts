@@ -3,6 +3,7 @@
 
 import { Marked, type Tokens } from 'marked'
 import { type GuidePart, guideParts } from '../../guide/pages.ts'
+import { escapeHtml } from '../../text/html.ts'
 import script from './site-script.js' with { type: 'text' }
 import style from './site.css' with { type: 'text' }
 
@@ -68,7 +69,7 @@ ${main}
 export function parts(): readonly (Pick<GuidePart, 'title' | 'about'> & {
   readonly pages: readonly { readonly name: string; readonly title: string }[]
 })[] {
-  return guideParts().map((part) =>
+  return guideParts.map((part) =>
     part.title === 'Reference'
       ? {
           ...part,
@@ -160,10 +161,6 @@ export function anchorOf(text: string): string {
     .replace(/^-|-$/g, '')
 }
 
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
-}
-
 /** What changes an address together with a text. */
 export function hashOf(text: string): string {
   return new Bun.CryptoHasher('sha256').update(text).digest('base64url').slice(0, 12)
@@ -180,7 +177,7 @@ export interface SearchEntry {
 
 /** The sections of every page of the guide, as plain words. */
 export function guideEntries(): SearchEntry[] {
-  return guideParts().flatMap(({ pages }) =>
+  return guideParts.flatMap(({ pages }) =>
     pages.flatMap(({ name, title, text }) =>
       text.split(/^## /m).map((section, at) => {
         const [first = '', ...rest] = section.split('\n')
