@@ -70,7 +70,11 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
       emit('warn', 'log lines were dropped: the reader of the log is too slow', { lines })
     }
     const at = clock()
-    sink.write(() => format(level, message, fields, at, redactor))
+    sink.write(() => {
+      const clean = redactor.text(message)
+      const properties = redactor.value(fields)
+      return format(level, clean, isFields(properties) ? properties : { fields: properties }, at)
+    })
   }
 
   const at =
@@ -125,14 +129,8 @@ export function standardErrorSink(): LogSink {
   }
 }
 
-/** Formats a line without secrets; `at` is in milliseconds since 1970. */
-type LineFormat = (
-  level: LogLevel,
-  message: string,
-  fields: LogFields,
-  at: number,
-  redactor: Redactor,
-) => string
+/** Formats a line; `at` is in milliseconds since 1970. */
+type LineFormat = (level: LogLevel, message: string, fields: LogFields, at: number) => string
 
 function formatterFor(format: LogSettings['format'], terminal: boolean): LineFormat {
   const pretty = format === 'pretty' || (format === 'auto' && terminal)
@@ -146,27 +144,26 @@ function prettyLines(): LineFormat {
     format: ({ timestamp, level, message, record }) =>
       `${timestamp} ${level} ${message}${oneLine(record.properties).replace(terminalControls, escapeControl)}`,
   })
-  return (level, message, fields, timestamp, redactor) => {
-    const clean = redactor.text(message)
-    return format({
+  return (level, message, properties, timestamp) =>
+    format({
       category: ['weir'],
       level: tapeLevels[level],
-      message: [clean],
-      rawMessage: clean,
+      message: [message],
+      rawMessage: message,
       timestamp,
-      properties: redactor.fields(fields),
+      properties,
     })
-  }
 }
 
-/** JSON lines. Every call writes one: LogTape's way takes four times as long. */
+/** JSON lines. Every call writes one, and its fields are JSON already: LogTape's way takes four times as long. */
 function jsonLines(): LineFormat {
   // Under load several calls end in the same millisecond.
   let shown = { at: 0, time: new Date(0).toISOString() }
-  return (level, message, fields, at, redactor) => {
+  return (level, message, fields, at) => {
     if (at !== shown.at) shown = { at, time: new Date(at).toISOString() }
-    const head = `"@timestamp":"${shown.time}","level":"${shownLevels[level]}","message":${redactor.textJson(message)}`
-    return `{${head},"logger":"weir","fields":${redactor.fieldsJson(fields)}}\n`
+    const head = `"@timestamp":"${shown.time}","level":"${shownLevels[level]}","message":${JSON.stringify(message)}`
+    const line = `{${head},"logger":"weir","fields":${JSON.stringify(fields)}}`
+    return `${line.replace(terminalControls, escapeControl)}\n`
   }
 }
 
@@ -180,11 +177,6 @@ const shownLevels: Readonly<Record<LogLevel, string>> = {
 /** Controls but tabs and line breaks: a terminal that shows the log would obey them. */
 // oxlint-disable-next-line no-control-regex -- these are what must not pass
 const terminalControls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
-
-/** JSON that a terminal may show. */
-function shownJson(value: unknown): string {
-  return JSON.stringify(value).replace(terminalControls, escapeControl)
-}
 
 function escapeControl(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
@@ -278,19 +270,12 @@ export interface Redactor {
   text(value: string): string
   /** A JSON-safe copy of a value without secrets. Never throws. */
   value(value: unknown): unknown
-  /** A copy of the fields of a line; what cannot be read is one field, `fields`. Never throws. */
-  fields(fields: LogFields): LogFields
-  /** The JSON of `text`, as a terminal may show it. */
-  textJson(value: string): string
-  /** The JSON of `fields`, as a terminal may show it: most fields are texts that are known, and need no copy. */
-  fieldsJson(fields: LogFields): string
 }
 
 /** Creates a redactor; the pattern of the known secrets is built once. */
 export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   const known = patternOf(secrets)
-  /** Short texts without secrets, and their JSON. */
-  const cleanTexts = new Map<string, string>()
+  const cleanTexts = new Set<string>()
 
   function text(value: string): string {
     if (value.length <= longestCleanText) return shortText(value)
@@ -304,49 +289,8 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     const shown = replacementOf(value)
     if (shown !== value) return shown
     if (cleanTexts.size >= maxCleanTexts) cleanTexts.clear()
-    cleanTexts.set(value, shownJson(value))
+    cleanTexts.add(value)
     return value
-  }
-
-  function textJson(value: string): string {
-    const known = cleanTexts.get(value)
-    if (known !== undefined) return known
-    return ownId.test(value) ? `"${value}"` : shownJson(text(value))
-  }
-
-  function fieldsJson(fields: LogFields): string {
-    const seen: Within = { value: fields, within: undefined }
-    let json = ''
-    let left = maxEntries
-    for (const key of Object.keys(fields)) {
-      if (left-- === 0) break
-      const { name, hide, head } = fieldOf(key)
-      // Two fields may have one name without their secrets, and this one is no field at all.
-      if (name !== key || key === '__proto__') return shownJson(copyOfFields(fields))
-      const value = fields[key]
-      if (value === undefined) continue
-      json += json === '' ? head : `,${head}`
-      if (typeof value === 'number' && Number.isFinite(value)) json += value
-      else if (value === null) json += 'null'
-      else if (hide && holdsWords(value)) json += shownJson(redactedText)
-      else if (typeof value === 'string') json += textJson(value)
-      else json += shownJson(plain(value, 1, seen))
-    }
-    return `{${json}}`
-  }
-
-  function copyOfFields(fields: LogFields): LogFields {
-    const copy = copyOf(fields)
-    return isFields(copy) ? copy : { fields: copy }
-  }
-
-  function copyOf(value: unknown): unknown {
-    try {
-      return plain(value, 0, undefined)
-    } catch {
-      // A throwing getter must not turn a log line into a failed request.
-      return '[unreadable]'
-    }
   }
 
   function replacementOf(value: string): string {
@@ -410,14 +354,13 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   }
 
   // Most lines have the same few fields: caching their kind makes a line three times as cheap.
-  const knownFields = new Map<string, Field>()
+  const knownFields = new Map<string, { name: string; hide: boolean }>()
 
-  function fieldOf(key: string): Field {
+  function fieldOf(key: string): { name: string; hide: boolean } {
     const known = knownFields.get(key)
     if (known) return known
     const hide = secretField.test(key) || (!prompts && promptField.test(key))
-    const name = text(key)
-    const field = { name, hide, head: `${shownJson(name)}:` }
+    const field = { name: text(key), hide }
     if (knownFields.size < maxKnownFields && key.length <= longestKnownField) knownFields.set(key, field)
     return field
   }
@@ -438,14 +381,12 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
 
   return {
     text,
-    value: copyOf,
-    fields: copyOfFields,
-    textJson,
-    fieldsJson(fields) {
+    value(value) {
       try {
-        return fieldsJson(fields)
+        return plain(value, 0, undefined)
       } catch {
-        return shownJson(copyOfFields(fields))
+        // A throwing getter must not turn a log line into a failed request.
+        return '[unreadable]'
       }
     },
   }
@@ -453,15 +394,6 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
 
 function withoutNames(found: string): string {
   return likeKey.test(found) ? found : redactedText
-}
-
-interface Field {
-  /** Without secrets. */
-  readonly name: string
-  /** Its words are not shown. */
-  readonly hide: boolean
-  /** Its name in JSON, and the colon. */
-  readonly head: string
 }
 
 /** A value, and the values that contain it. */
