@@ -331,6 +331,7 @@ describe('the house', () => {
     ['elysia', ['http', 'serve'], 'only the rim knows the HTTP framework'],
     ['marked', ['http', 'console'], 'Markdown is turned into HTML at the rim'],
     ['commander', ['cli', 'main.ts'], 'only the command line parses arguments'],
+    ['@opentelemetry/api', ['observe'], 'traces are written through observe/traces.ts'],
     ['@logtape/logtape', ['observe'], 'logs are written through observe/log.ts'],
   ])('%s is imported only in %p: %s', (library, rooms) => {
     const wrong = imports

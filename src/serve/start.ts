@@ -4,10 +4,12 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import type { ConfigWarning } from '../config/read/draft.ts'
 import type { Environment } from '../config/read/environment.ts'
+import { formatUsd } from '../credits/money.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { Log, ProcessLog } from '../observe/log.ts'
+import { openTraces } from '../observe/traces.ts'
 import { openStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
@@ -17,6 +19,7 @@ import type { LedgerProcess, ListeningServer } from './gateway/process.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import { sweepPayments } from './gateway/payments.ts'
 import { type Front, serveAlone } from './listen.ts'
+import { version } from '../version.ts'
 import { workerCount } from './relaunch.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 
@@ -71,6 +74,7 @@ export async function startGateway(
   const live: Live = liveOf(config, [])
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
+  const traces = await openTraces(env, { version, log, usd: formatUsd })
   let listening: ListeningServer | undefined
   const gateway = createGateway({
     // Workers handle CORS themselves.
@@ -83,6 +87,7 @@ export async function startGateway(
     owner,
     clock: Date.now,
     server: () => listening,
+    traces,
     workers: workers?.views,
   })
   inFlight = gateway.inFlight
@@ -154,7 +159,7 @@ export async function startGateway(
     return {
       facts,
       reloadConfig: () => void gateway.reloadConfig(false),
-      stop: () => {
+      stop: async () => {
         withdraw(config, log)
         watch.stop()
         sweep.stop()
@@ -162,7 +167,8 @@ export async function startGateway(
         payments.stop()
         notifying.stop()
         leaveMemory()
-        return front.stop()
+        await front.stop()
+        await traces?.close()
       },
     }
   } catch (error) {

@@ -93,6 +93,7 @@ export function partsOf(
     arrivals: new Arrivals(1e9),
     connections: new ConnectionLimit(100),
     upstream: new Upstream(),
+    traces: undefined,
     publicUrl: () => '',
   }
 }

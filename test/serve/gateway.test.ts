@@ -55,6 +55,7 @@ beforeAll(async () => {
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet, hide: quiet },
     clock: () => now,
     owner: 'gateway_test',
+    traces: undefined,
     server: () => ({ port: 8787, timeout: (_, seconds) => void idle.push(seconds), requestIP: () => null }),
   })
 })

@@ -297,13 +297,21 @@ export class ToolLoop {
     const { toolMs, totalMs } = parts.limits
     const timeoutMs = Math.max(1, Math.min(toolMs, call.arrivedAt + totalMs - performance.now()))
     pass('tool-called', call.requestId)
+    const span = parts.traces?.spanOf(call.requestId, 'tool', offered.name, {
+      'gen_ai.tool.name': offered.name,
+    })
     return runTool(offered.tool, json, { signal, timeoutMs }, (error) =>
       parts.log.error('a tool of the gateway failed', {
         request_id: call.requestId,
         tool: offered.name,
         error,
       }),
-    ).catch(() => interrupted)
+    )
+      .catch(() => interrupted)
+      .then((result) => {
+        span?.end(result.failure?.code)
+        return result
+      })
   }
 
   #ran(call: GatewayCall, result: ToolResult, isLast: boolean): void {

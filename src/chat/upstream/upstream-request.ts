@@ -10,11 +10,12 @@ import { shapeFault, shapeFaultSteps } from '../../json/scan.ts'
 import { Scheduler, Shares, smallBytes, stepsOf, unscheduledCharacters } from '../../scheduler/scheduler.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
+import type { CallSpan, Traces } from '../../observe/traces.ts'
 import { isObject, opaqueInAnswers, parseJson } from '../../protocols/lenient.ts'
 import { joinWarnings, type Warning } from '../../protocols/lowering.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target } from '../../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
-import type { Upstream } from '../../providers/upstream.ts'
+import { UnreachableError, type Upstream } from '../../providers/upstream.ts'
 import { plural } from '../../text/csv.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { ChatLimits, IncomingCall, PaidCall, Round } from '../call.ts'
@@ -52,6 +53,8 @@ export interface UpstreamParts extends LoweringParts {
   /** Answers that have arrived but are not processed yet. */
   readonly arrivals: Arrivals
   readonly upstream: Pick<Upstream, 'send'>
+  /** Undefined where no collector is named. */
+  readonly traces: Traces | undefined
   /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string
   readonly log: Log
@@ -161,6 +164,7 @@ export class UpstreamRequest {
   #endsWithClient: boolean
   #ended = false
   #arrival: Arrival | undefined
+  #span: CallSpan | undefined
   /** The gateway ends the call, or nobody waits for it. */
   readonly #abort = () => this.#controller.abort()
 
@@ -240,7 +244,7 @@ export class UpstreamRequest {
     return sent as Promise<Response>
   }
 
-  #sendNow({ provider, key }: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+  #sendNow({ provider, offer, key }: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { requestId } = this.#call
     // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
     const headers =
@@ -248,12 +252,17 @@ export class UpstreamRequest {
         ? { ...lowered.headers, 'x-client-request-id': requestId }
         : lowered.headers
     const { path, body } = lowered
+    this.#span = this.#parts.traces?.spanOf(requestId, 'provider', offer.upstream, {
+      'gen_ai.provider.name': provider.id,
+      'gen_ai.request.model': offer.upstream,
+      ...(provider.transport !== 'builtin' && { 'server.address': new URL(provider.baseUrl).hostname }),
+    })
     const abort = this.#controller
     const sentAt = abort.signal.aborted ? undefined : performance.now()
     const onReached = () => (this.#askedAt ??= sentAt)
     const sent = this.#parts.upstream.send({
       path,
-      headers,
+      headers: this.#span === undefined ? headers : { ...headers, ...this.#span.headers },
       body,
       provider,
       key,
@@ -268,6 +277,7 @@ export class UpstreamRequest {
   /** The answer has come: all of it, or its beginning. */
   onResponse(response: Response): void {
     this.#arrival?.onResponse(response)
+    this.#span?.note({ 'http.response.status_code': response.status })
   }
 
   /** Resolves with the other answers that come in this iteration of the loop; undefined while no other is awaited. */
@@ -287,6 +297,12 @@ export class UpstreamRequest {
 
   /** Interprets an exception of this request. `usage`: what the provider had counted by then. */
   verdict(error: unknown, usage?: Usage): unknown {
+    const verdict = this.#verdict(error, usage)
+    this.#span?.end(failureOf(verdict))
+    return verdict
+  }
+
+  #verdict(error: unknown, usage: Usage | undefined): unknown {
     const ended = this.#endedByCaller()
     // What broke because we have hung up is no answer of the provider.
     if (ended !== undefined && !isRefusal(error)) return this.#abandonmentOf(ended, usage)
@@ -356,10 +372,19 @@ export class UpstreamRequest {
   end(): void {
     this.settle()
     this.pausing()
+    this.#span?.end()
     if (!this.#read) this.#abort()
     if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
     this.#ended = true
   }
+}
+
+/** What kind of failure it is, for a trace. */
+function failureOf(error: unknown): string {
+  if (error instanceof AttemptFailed) return error.fault.kind
+  if (error instanceof AttemptAbandoned) return error.error.code
+  if (error instanceof GatewayError) return error.code
+  return error instanceof UnreachableError ? error.fault.kind : 'broken'
 }
 
 /** Whether it is what the provider, or the gateway, says to the request: it was not cut off. */

@@ -3,6 +3,7 @@
 import type { Config, RereadConfig } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import type { Log, ProcessLog } from '../../observe/log.ts'
+import type { Traces } from '../../observe/traces.ts'
 import type { Store } from '../../store/store.ts'
 import type { Live } from './catalog.ts'
 
@@ -17,6 +18,8 @@ export interface GatewayProcess {
   readonly owner: string
   /** The server that listens for this gateway; undefined before it does, or without one. */
   readonly server: () => ListeningServer | undefined
+  /** Undefined where no collector is named. */
+  readonly traces: Traces | undefined
 }
 
 /** The process that keeps the ledger, and the only one of a gateway without workers. */

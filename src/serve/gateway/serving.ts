@@ -27,10 +27,12 @@ import {
   callEnded,
   CallLog,
   type EndedCall,
+  type OnCallEnded,
   type RequestLogRow,
 } from '../../observe/call-log.ts'
 import { Memory } from '../../observe/memory.ts'
 import { secretFilter } from '../../observe/log.ts'
+import type { Traces } from '../../observe/traces.ts'
 import { LearnedRefusals } from '../../chat/upstream/refusals.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
@@ -149,7 +151,8 @@ export function servingOf(source: ServingSource): Serving {
       signatures: store.signatures,
       refusals: new LearnedRefusals(),
       thoughts: new Thoughts(),
-      onCallEnded: ended.callEnded,
+      traces: source.traces,
+      onCallEnded: endingTraces(source.traces, ended.callEnded),
       keepsContents: config.log.prompts,
       log,
       watchdog: new Watchdog(),
@@ -235,6 +238,15 @@ export function servingOf(source: ServingSource): Serving {
       counter.stop()
       ended.flush()
     },
+  }
+}
+
+/** The end of a call ends its trace as well, before the call is forgotten. */
+function endingTraces(traces: Traces | undefined, onEnded: OnCallEnded): OnCallEnded {
+  if (traces === undefined) return onEnded
+  return (call, failure) => {
+    traces.onCallEnded(call)
+    onEnded(call, failure)
   }
 }
 

@@ -3,12 +3,16 @@
 import { InFlight } from '../../chat/in-flight.ts'
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import { type Config, secretsOf } from '../../config/config.ts'
+import { readEnvironment } from '../../config/read/environment.ts'
 import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
+import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { brokenOff, closedWhenIdle, tooLarge } from '../../http/intake/read-body.ts'
 import { crossOrigin } from '../../http/intake/caller.ts'
 import { createServingRoutes } from '../../http/routes.ts'
 import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
+import { openTraces } from '../../observe/traces.ts'
+import { version } from '../../version.ts'
 import { direct } from '../../transport/bounded-body.ts'
 import { liveOf } from '../gateway/catalog.ts'
 import { steadyClock } from '../../async/async.ts'
@@ -106,6 +110,7 @@ async function startWorker(
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const live = liveOf(config, servers, catalog)
+  const traces = await openTraces(readEnvironment(), { version, log, usd: formatUsd })
   const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
   const limits = requestLimits(config)
   const remote = remoteOf(link, inFlight, limits, steadyClock(clock))
@@ -121,6 +126,7 @@ async function startWorker(
     remote,
     inFlight,
     forwardTo,
+    traces,
   })
   try {
     listening = listen(config, gateway, { port, shared: true })
@@ -134,9 +140,10 @@ async function startWorker(
     gateway,
     remote,
     setLocalServers: (now) => void Object.assign(live, liveOf(config, now, catalog)),
-    stop() {
+    async stop() {
       leaveMemory()
-      return stopServing({ config, log, gateway, store: { close: async () => {} } }, stops)
+      await stopServing({ config, log, gateway, store: { close: async () => {} } }, stops)
+      await traces?.close()
     },
   }
 }

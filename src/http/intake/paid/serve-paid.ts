@@ -98,7 +98,8 @@ export async function servePaid(
   run: PaidRun,
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
-  const { request, caller, requestId } = paid
+  const { request, caller, requestId, call } = paid
+  parts.chat.traces?.onRequest(requestId, request, call.request.envelope.model, call.arrivedAt)
   const noteRefusal: RefuseLater = async (thrown, ...failed) => {
     note(parts, paid, thrown, await figuresOf(parts, paid, thrown))
     return refuse(thrown, ...failed)
@@ -145,7 +146,7 @@ async function figuresOf(
 
 /** Calls are in the log already. */
 function note(
-  { calls, now }: ServingParts,
+  { calls, chat, now }: ServingParts,
   { caller, requestId, call }: PaidRequest,
   thrown: unknown,
   figures: Readonly<Record<string, unknown>> = {},
@@ -153,7 +154,9 @@ function note(
   if (!(thrown instanceof GatewayError)) return
   const { request, arrivedAt } = call
   const asked = { caller, requestId, arrivedAt, request, keeper: undefined }
-  calls.onRefused(refusedCall(asked, thrown, now(), figures), thrown)
+  const refused = refusedCall(asked, thrown, now(), figures)
+  chat.traces?.onCallEnded(refused)
+  calls.onRefused(refused, thrown)
 }
 
 // Runs a paid call within the limits of its caller.
