@@ -3,7 +3,7 @@
 import { type Account, type Caller, mayUse } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRoute } from '../catalog/route.ts'
-import type { Model } from '../catalog/row.ts'
+import type { Model, Offer } from '../catalog/row.ts'
 import { tokenBuckets } from '../conversation/usage.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
@@ -16,7 +16,7 @@ import type { PaidCall, RouteChoice } from './call.ts'
 import { countingFor, promptBound, promptCount, type SharedCounting } from './counting/token-counter.ts'
 import { ownerHint } from './in-flight.ts'
 import type { ChatParts } from './paid-call.ts'
-import { chooseMembers } from './routing/route.ts'
+import { chooseMembers, usualPrice } from './routing/route.ts'
 import type { SizedRouting } from './routing/candidates.ts'
 
 type Costs = 'nothing' | 'something'
@@ -255,8 +255,25 @@ export function routingFor({ mode }: Pick<Caller, 'mode'>, routing: Routing): Ro
 
 // The size of a prompt where a limit of price depends on it: some prices rise with the length of the prompt.
 
-/** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */
+/** With what the rules of a request need to know: the size of its prompt, and what its offers are sorted by. */
 export async function sizedRouting(
+  parts: SharedCounting & Pick<ChatParts, 'health'>,
+  call: Pick<PaidCall, 'caller' | 'request' | 'bodyBytes'>,
+  models: readonly Model[],
+  routing: Routing,
+): Promise<SizedRouting> {
+  const sized = await withPromptSize(parts, call, models, routing)
+  if (routing.sort === undefined) return sized
+  const rank =
+    routing.sort === 'price'
+      ? ({ price }: Offer) => usualPrice(price)
+      : // An offer that has not been asked yet is worth a try.
+        (offer: Offer) => parts.health.latencyMs(offer) ?? 0
+  return { ...sized, rank }
+}
+
+/** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */
+async function withPromptSize(
   parts: SharedCounting,
   { caller, request, bodyBytes }: Pick<PaidCall, 'caller' | 'request' | 'bodyBytes'>,
   models: readonly Model[],

@@ -206,6 +206,11 @@ export const providerSchema = z.strictObject({
       '(metadata, store, service_tier, verbosity, safety_identifier, prompt_cache_key, prompt_cache_retention), ' +
       'which are left out and named unless quirks.drops says otherwise',
   ),
+  data_policy: note(
+    z.enum(['no_training', 'zero_retention']).optional(),
+    'What it has promised you of what it is sent. Requests with `provider.data_collection: deny` go to providers with either, ' +
+      'those with `provider.zdr: true` to `zero_retention` alone; your own servers count as that',
+  ),
   timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
   price: note(
     z.literal('free').optional(),

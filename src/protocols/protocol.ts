@@ -225,7 +225,12 @@ export interface Routing {
   readonly only: readonly string[]
   readonly ignore: readonly string[]
   readonly allowFallbacks: boolean
-  readonly maxPrice: { readonly input: string | undefined; readonly output: string | undefined }
+  /** `request` in US dollars for one request, whatever its tokens. */
+  readonly maxPrice: Readonly<Record<'input' | 'output' | 'request', string | undefined>>
+  /** What a provider must promise of what it is sent; undefined for nothing. */
+  readonly dataPolicy: 'no_training' | 'zero_retention' | undefined
+  /** The order of a model's offers; undefined for the catalog's. */
+  readonly sort: 'price' | 'latency' | undefined
 }
 
 /** An address in a client's request, and the field that holds it. */

@@ -43,6 +43,8 @@ export interface Provider {
   readonly transport: 'http' | 'builtin'
   /** It makes its models itself, so that their names without a provider are its own. */
   readonly firstParty?: true
+  /** What it promises of what it is sent, as far as the operator knows; undefined for nothing. */
+  readonly dataPolicy?: DataPolicy | undefined
   /** A server that may run on this machine: probed regularly, free of charge by default. */
   readonly local: boolean
   /** Path of a list of its models with more facts than its protocol's list, from the root of its address. */
@@ -61,6 +63,9 @@ export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'clientB
   /** Matches the names of these models at the provider. */
   readonly models: RegExp
 }
+
+/** `no_training`: it does not learn from what it is sent. `zero_retention`: it keeps nothing, so that it cannot. */
+type DataPolicy = 'no_training' | 'zero_retention'
 
 const inDialect = new WeakMap<Provider, Map<Dialect, Provider>>()
 
@@ -141,6 +146,7 @@ export interface ProviderOverride {
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Readonly<Record<string, unknown>>
   readonly ignores?: readonly IgnorableParameter[]
+  readonly data_policy?: DataPolicy | undefined
   readonly disabled: boolean
   readonly timeouts?: ProviderTimeouts
 }
@@ -194,6 +200,11 @@ export function configureProvider(
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
     custom: row === undefined,
     timeouts: override?.timeouts ?? {},
+    // What runs in this process, or on this machine, is nobody else's.
+    dataPolicy:
+      override?.data_policy ??
+      base.dataPolicy ??
+      (base.local || base.transport === 'builtin' ? 'zero_retention' : undefined),
   }
 }
 

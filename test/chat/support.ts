@@ -88,7 +88,9 @@ export const anyRoute: Routing = {
   only: [],
   ignore: [],
   allowFallbacks: true,
-  maxPrice: { input: undefined, output: undefined },
+  maxPrice: { input: undefined, output: undefined, request: undefined },
+  dataPolicy: undefined,
+  sort: undefined,
 }
 
 export const envelope: Envelope = {

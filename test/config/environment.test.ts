@@ -58,6 +58,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
       '{"premium":{"credit_usd":"5","months":1}}',
       { premium: { credit_usd: '5', months: 1 } },
     ],
+    'providers.*.data_policy': ['no_training', 'no_training'],
     'secrets.master_key': ['0123456789abcdef0123456789abcdef', ['0123456789abcdef0123456789abcdef']],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }

@@ -221,3 +221,8 @@ export async function expectAudited(weir: ServedWeir): Promise<void> {
     said: '',
   })
 }
+
+/** The parts of a cost that are exact: texts. Beside them stand numbers for clients of OpenRouter. */
+export function exactParts(parts: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.values(parts).filter((part) => typeof part === 'string')
+}

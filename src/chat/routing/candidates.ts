@@ -1,7 +1,7 @@
 // Which offers may serve a call. Pure.
 
 import type { Model, Offer } from '../../catalog/row.ts'
-import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
+import { parseUsd, parseUsdPerMillion, type Pico } from '../../credits/money.ts'
 import { ratesFor } from '../../credits/price.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
@@ -19,6 +19,8 @@ export interface Candidate {
 /** The rules of a request for its offers, with the tokens of its prompt where a limit of price depends on them. */
 export interface SizedRouting extends Routing {
   readonly promptTokens?: number
+  /** Offers with less are asked first; in the catalog's order where this is absent. */
+  readonly rank?: (offer: Offer) => number
 }
 
 /**
@@ -62,8 +64,8 @@ function routedOffers(
   const candidates: Candidate[] = []
   for (const model of models) {
     for (const offer of rankOffers(model.offers, routing)) {
-      const row = isPermitted(offer, routing) ? providers.get(offer.provider) : undefined
-      if (!row) continue
+      const row = providers.get(offer.provider)
+      if (!row || !isPermitted(offer, routing, row)) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
       const provider = n === 1 ? withDialect(row, offer.upstream) : row
       for (const key of rotateKeys(provider.keys, rotation)) candidates.push({ model, offer, provider, key })
@@ -87,7 +89,7 @@ function noneLeft(
 ): GatewayError {
   const offers = models.flatMap((model) => model.offers)
   const ready = offers.filter(({ provider }) => providers.has(provider))
-  const param = emptyingRule(ready.length > 0 ? ready : offers, routing)
+  const param = emptyingRule(ready.length > 0 ? ready : offers, providers, routing)
   const serving = namesOf(param !== undefined && ready.length > 0 ? ready : offers)
   const model = models.map(({ id }) => id).join(', ')
   if (param !== undefined) {
@@ -105,10 +107,17 @@ function noneLeft(
 }
 
 /** The field of the request that alone rules out all offers, or `provider` if several do together. */
-function emptyingRule(offers: readonly Offer[], routing: SizedRouting): string | undefined {
-  const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
-  if (rule) return `provider.${rule[0]}`
-  return offers.some((offer) => isPermitted(offer, routing)) ? undefined : 'provider'
+function emptyingRule(
+  offers: readonly Offer[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: SizedRouting,
+): string | undefined {
+  const isLeftBy = (permits: typeof isPermitted) =>
+    offers.some((offer) => permits(offer, routing, providers.get(offer.provider)))
+  const rule = Object.entries(rules).find(([, permits]) => !isLeftBy(permits))
+  if (rule)
+    return `provider.${rule[0] === 'zdr' && routing.dataPolicy === 'no_training' ? 'data_collection' : rule[0]}`
+  return isLeftBy(isPermitted) ? undefined : 'provider'
 }
 
 function namesOf(offers: readonly Offer[]): readonly string[] {
@@ -127,7 +136,16 @@ function shuffleKeys<Key>(keys: readonly Key[], rotation: string): readonly Key[
 }
 
 function rankOffers(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
-  return routing.order.length === 0 ? offers : byProvider(offers, routing)
+  const { order, rank } = routing
+  const sorted = rank === undefined ? offers : byRank(offers, rank)
+  return order.length === 0 ? sorted : byProvider(sorted, routing)
+}
+
+function byRank(offers: readonly Offer[], rank: (offer: Offer) => number): readonly Offer[] {
+  return offers
+    .map((offer) => ({ offer, of: rank(offer) }))
+    .toSorted((a, b) => a.of - b.of)
+    .map(({ offer }) => offer)
 }
 
 function byProvider(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {
@@ -139,20 +157,30 @@ function byProvider(offers: readonly Offer[], routing: SizedRouting): readonly O
 }
 
 /** The rules that a request can set for offers, by field of `provider`. */
-const rules: Readonly<Record<string, (offer: Offer, routing: SizedRouting) => boolean>> = {
+const rules: Readonly<
+  Record<string, (offer: Offer, routing: SizedRouting, provider: ConfiguredProvider | undefined) => boolean>
+> = {
   only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
   ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
   max_price: ({ price }, { maxPrice, promptTokens = 0 }) => {
     const rates = ratesFor(price, promptTokens)
-    return below(rates.input, maxPrice.input) && below(rates.output, maxPrice.output)
+    return (
+      below(rates.input, maxPrice.input) &&
+      below(rates.output, maxPrice.output) &&
+      (maxPrice.request === undefined || price.perRequest <= (parseUsd(maxPrice.request) ?? 0n))
+    )
   },
+  zdr: (_, { dataPolicy }, provider) =>
+    dataPolicy === undefined ||
+    provider?.dataPolicy === 'zero_retention' ||
+    (provider?.dataPolicy !== undefined && provider.dataPolicy === dataPolicy),
   // Without fallbacks only the named providers may serve.
   order: ({ provider }, { order, allowFallbacks }) =>
     allowFallbacks || order.length === 0 || order.includes(provider),
 }
 
-function isPermitted(offer: Offer, routing: SizedRouting): boolean {
-  for (const name in rules) if (!rules[name]!(offer, routing)) return false
+function isPermitted(offer: Offer, routing: SizedRouting, provider: ConfiguredProvider | undefined): boolean {
+  for (const name in rules) if (!rules[name]!(offer, routing, provider)) return false
   return true
 }
 

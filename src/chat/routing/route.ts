@@ -3,6 +3,7 @@
 import type { Model } from '../../catalog/row.ts'
 import type { ModelRoute, RouteDefaults } from '../../catalog/route.ts'
 import type { ChatRequest, Message } from '../../conversation/request.ts'
+import type { Price } from '../../credits/price.ts'
 import type { Attempt, RouteNote } from '../../credits/ledger/ledger.ts'
 import type { ClientFields } from '../../protocols/request/fields.ts'
 import { joinedPrompt, promptParts } from '../../protocols/request/prompt-parts.ts'
@@ -92,7 +93,7 @@ function byPick(
         shareOf(`${id} ${caller.account.id} ${model.id}`, weight),
       )
     case 'price':
-      return lowestFirst(members, ({ model }) => usualPrice(model))
+      return lowestFirst(members, ({ model }) => usualPrice(model.offers[0]!.price))
     case 'latency': {
       const explored =
         requestId === undefined ? -1 : Bun.hash.xxHash32(requestId) % (exploredOf * members.length)
@@ -122,8 +123,8 @@ function shareOf(name: string, weight: number): number {
 }
 
 /** Three tokens of prompt and one of output, picodollars: prompts are longer than answers. */
-function usualPrice(model: Model): number {
-  const { input, output } = highestBaseRates(model.offers[0]!.price)
+export function usualPrice(price: Price): number {
+  const { input, output } = highestBaseRates(price)
   return Number(3n * input + output)
 }
 

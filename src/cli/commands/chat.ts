@@ -20,7 +20,7 @@ const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.st
 const usageSchema = z.object({
   prompt_tokens: z.number(),
   completion_tokens: z.number(),
-  cost_details: z.record(z.string(), z.string()).optional(),
+  cost_details: z.record(z.string(), z.union([z.string(), z.number(), z.null()])).optional(),
 })
 
 const chunkSchema = z.object({
@@ -169,7 +169,8 @@ function renderReceipt({ usage, model, finishReason }: Reply, id: string | null)
     ? `${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`
     : 'no usage reported'
   const parts = Object.entries(usage?.cost_details ?? {}).filter(
-    ([name, amount]) => name !== 'total' && amount !== '0',
+    // The exact amounts are texts.
+    ([name, amount]) => typeof amount === 'string' && name !== 'total' && amount !== '0',
   )
   const lines = parts.map(([name, amount]) => `  ${name.padEnd(12)} ${amount} USD`)
   const total = usage?.cost_details?.['total']

@@ -25,6 +25,10 @@ export const usage = {
     reasoning: '0',
     tools: '0',
     total: '0.0000075',
+    upstream_inference_cost: null,
+    upstream_inference_prompt_cost: 0.0000035,
+    upstream_inference_completions_cost: 0.000004,
+    server_tool_cost: 0,
   },
   server_tool_use: { web_search_requests: 0 },
 }
@@ -170,6 +174,10 @@ export const embeddingList = {
       reasoning: '0',
       tools: '0',
       total: '0.00000008',
+      upstream_inference_cost: null,
+      upstream_inference_prompt_cost: 8e-8,
+      upstream_inference_completions_cost: 0,
+      server_tool_cost: 0,
     },
   },
 }

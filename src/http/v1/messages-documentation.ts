@@ -95,7 +95,15 @@ const messageCounters = (input: number, output: number) => ({
   speed: null,
 })
 
-const counted = { ...messageCounters(7, 2), cost: usage.cost, cost_details: usage.cost_details }
+const {
+  upstream_inference_cost: _cost,
+  upstream_inference_prompt_cost: _read,
+  upstream_inference_completions_cost: _written,
+  server_tool_cost: _tools,
+  ...exactDetails
+} = usage.cost_details
+
+const counted = { ...messageCounters(7, 2), cost: usage.cost, cost_details: exactDetails }
 
 const shownMessage = {
   id: answered.id,

@@ -130,7 +130,13 @@ const message = {
   content: [{ type: 'output_text', text: words, annotations: [], logprobs: [] }],
 }
 
-const { cost, cost_details, server_tool_use } = chatUsage
+const { cost, server_tool_use } = chatUsage
+const {
+  upstream_inference_prompt_cost: upstream_inference_input_cost,
+  upstream_inference_completions_cost: upstream_inference_output_cost,
+  ...sharedDetails
+} = chatUsage.cost_details
+const cost_details = { ...sharedDetails, upstream_inference_input_cost, upstream_inference_output_cost }
 
 const response = {
   id,

@@ -8,6 +8,7 @@ import { isObject } from '../lenient.ts'
 import type { Warning } from '../lowering.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
 import { invalidRequest, safeParsed } from '../request/fields.ts'
+import { costDetails } from '../openai/usage.ts'
 import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
 import { type PromptParts, promptParts } from '../request/prompt-parts.ts'
 
@@ -152,7 +153,7 @@ export function decisionBody(
       input_tokens: read + cached,
       total_tokens: read + cached,
       cost: Number(bill.cost),
-      cost_details: { ...bill.lines, total: bill.cost },
+      cost_details: costDetails(bill, 'prompt', 'completions'),
     },
     ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
     ...extra,

@@ -6,6 +6,7 @@ import { promptTokens, type Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type EmbeddingInput, type EmbeddingRequest, toBase64 } from './embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
+import { costDetails, costDetailsSchema } from '../openai/usage.ts'
 import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
 import { invalidParam, invalidRequest } from '../request/fields.ts'
 import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
@@ -67,7 +68,7 @@ export const embeddingList = z.lazy(() =>
       prompt_tokens: count,
       total_tokens: count,
       cost: z.number().describe('US dollars.'),
-      cost_details: z.record(z.string(), z.string()).describe('Exact decimal strings.'),
+      cost_details: costDetailsSchema('prompt', 'completions'),
     }),
     warnings: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
   }),
@@ -183,7 +184,7 @@ export function embeddingBody(
       prompt_tokens: prompt,
       total_tokens: prompt,
       cost: Number(bill.cost),
-      cost_details: { ...bill.lines, total: bill.cost },
+      cost_details: costDetails(bill, 'prompt', 'completions'),
     },
     ...wireWarnings(warnings),
     ...extra,

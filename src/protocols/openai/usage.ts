@@ -1,5 +1,6 @@
 // Usage and finish reasons in the words of chat completions: as clients read them, and as providers count.
 
+import { z } from 'zod'
 import type { FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import {
@@ -25,7 +26,6 @@ import type { UsageQuirks } from './parameters.ts'
 export function wireUsage(usage: Usage, bill: Bill): JsonObject {
   const prompt = promptTokens(usage)
   const completion = completionTokens(usage)
-  const { lines } = bill
   const promptDetails: JsonObject = {
     cached_tokens: usage.cacheRead + usage.cacheReadAudio,
     cache_write_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
@@ -44,17 +44,59 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
     prompt_tokens_details: promptDetails,
     completion_tokens_details: completionDetails,
     cost: Number(bill.cost),
-    cost_details: {
-      input: lines.input,
-      cache_read: lines.cache_read,
-      cache_write: lines.cache_write,
-      output: lines.output,
-      reasoning: lines.reasoning,
-      tools: lines.tools,
-      total: bill.cost,
-    },
+    cost_details: costDetails(bill, 'prompt', 'completions'),
     server_tool_use: { web_search_requests: usage.toolCalls['web_search'] ?? 0 },
   }
+}
+
+/**
+ * The parts of the cost as exact decimal strings, and the numbers that OpenRouter's clients require under this name: what
+ * was read and what was written, under the words of the protocol (openrouter.ai/docs/api/reference/overview).
+ */
+export function costDetails(
+  { cost, lines }: Bill,
+  read: 'prompt' | 'input',
+  written: 'completions' | 'output',
+): JsonObject {
+  return {
+    input: lines.input,
+    cache_read: lines.cache_read,
+    cache_write: lines.cache_write,
+    output: lines.output,
+    reasoning: lines.reasoning,
+    tools: lines.tools,
+    total: cost,
+    // Only a key of the client's own has a bill of its own.
+    upstream_inference_cost: null,
+    [`upstream_inference_${read}_cost`]: sumOf(lines.input, lines.cache_read, lines.cache_write),
+    [`upstream_inference_${written}_cost`]: sumOf(lines.output, lines.reasoning),
+    server_tool_cost: Number(lines.tools),
+  }
+}
+
+/** What `costDetails` makes, for the documentation. */
+export function costDetailsSchema(read: 'prompt' | 'input', written: 'completions' | 'output'): z.ZodObject {
+  const [exact, dollars] = [z.string(), z.number()]
+  return z
+    .object({
+      input: exact,
+      cache_read: exact,
+      cache_write: exact,
+      output: exact,
+      reasoning: exact,
+      tools: exact,
+      total: exact,
+      upstream_inference_cost: z.null(),
+      [`upstream_inference_${read}_cost`]: dollars,
+      [`upstream_inference_${written}_cost`]: dollars,
+      server_tool_cost: dollars,
+    })
+    .describe('Decimal strings in US dollars that add up to `total`; as numbers for clients of OpenRouter.')
+}
+
+/** Amounts have at most twelve decimals: beyond them there is only what floating point adds. */
+function sumOf(...amounts: readonly string[]): number {
+  return Number(amounts.reduce((sum, amount) => sum + Number(amount), 0).toFixed(12))
 }
 
 // The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.

@@ -15,7 +15,7 @@ import type { Json, JsonObject, ToolCall, ToolMessage } from '../../conversation
 import { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
 import type { Routing } from '../protocol.ts'
-import { invalidParam } from './fields.ts'
+import { invalidParam, unsupportedParam } from './fields.ts'
 import { wordsAt } from './prompt-parts.ts'
 
 /** `web_search`, its previews and dated names. */
@@ -331,22 +331,40 @@ const usdAmount = z
   .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be an amount of US dollars as a decimal string, such as "0.05"')
 
 const providerIds = z.array(text.min(1)).max(64).nullish()
-const pricePerMillion = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
+const usdAmountOrNumber = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
+/** US dollars for a million tokens. */
+const pricePerMillion = usdAmountOrNumber
+
+/** OpenRouter's object for routing (openrouter.ai/docs/guides/routing/provider-selection), as far as it is honoured. */
+const providerPreferences = z.looseObject({
+  order: providerIds,
+  only: providerIds,
+  ignore: providerIds,
+  allow_fallbacks: flag.nullish(),
+  require_parameters: flag.nullish(),
+  max_price: z
+    .looseObject({
+      input: pricePerMillion,
+      output: pricePerMillion,
+      prompt: pricePerMillion.describe('The same as `input`.'),
+      completion: pricePerMillion.describe('The same as `output`.'),
+      request: usdAmountOrNumber.describe('US dollars for each request, whatever its tokens.'),
+    })
+    .nullish(),
+  data_collection: z.enum(['allow', 'deny']).nullish(),
+  zdr: flag.nullish().describe('Only providers that keep nothing.'),
+  sort: z
+    .union([text, z.looseObject({ by: text.nullish(), partition: text.nullish() })])
+    .nullish()
+    .describe('`price` or `latency`: the offers of a model in that order.'),
+  quantizations: z.array(text).nullish(),
+})
 
 /** The gateway's own fields beside OpenAI's: they steer the gateway and are never sent to a provider. */
 export const gatewayShape = {
   /** Further models to try, in order. */
   models: z.array(text.min(1)).max(16).nullish(),
-  provider: z
-    .looseObject({
-      order: providerIds,
-      only: providerIds,
-      ignore: providerIds,
-      allow_fallbacks: flag.nullish(),
-      require_parameters: flag.nullish(),
-      max_price: z.looseObject({ input: pricePerMillion, output: pricePerMillion }).nullish(),
-    })
-    .nullish(),
+  provider: providerPreferences.nullish(),
   max_cost: usdAmount.nullish(),
   max_tool_calls: z.int().min(0).max(1000).nullish(),
   session_id: text.min(1).max(256).nullish(),
@@ -375,23 +393,73 @@ export const anywhere: Routing = {
   only: [],
   ignore: [],
   allowFallbacks: true,
-  maxPrice: { input: undefined, output: undefined },
+  maxPrice: { input: undefined, output: undefined, request: undefined },
+  dataPolicy: undefined,
+  sort: undefined,
 }
 
-/** `provider{…}` of a request. */
+/**
+ * `provider{…}` of a request. Throws `unsupported_parameter` for a member that is not honoured: who asks for it must not
+ * believe that it was, whether the request is strict or not.
+ */
 export function readRouting(routing: z.infer<typeof gatewayShape.provider>): Routing {
   if (routing == null) return anywhere
-  const { input, output } = routing.max_price ?? {}
+  refuseMembers(routing, providerPreferences, 'provider')
+  const { max_price: prices, quantizations, zdr, data_collection } = routing
+  if (quantizations != null && quantizations.length > 0)
+    throw unsupportedParam(
+      'provider.quantizations',
+      'it is not known here how providers quantise their models.',
+    )
+  if (prices != null) refuseMembers(prices, pricesShape, 'provider.max_price')
   return {
     order: routing.order ?? [],
     only: routing.only ?? [],
     ignore: routing.ignore ?? [],
     allowFallbacks: routing.allow_fallbacks ?? true,
     maxPrice: {
-      input: input == null ? undefined : decimalString(input, 'provider.max_price.input'),
-      output: output == null ? undefined : decimalString(output, 'provider.max_price.output'),
+      input: priceCap(prices, 'input', 'prompt'),
+      output: priceCap(prices, 'output', 'completion'),
+      request: priceCap(prices, 'request', 'request'),
     },
+    dataPolicy: zdr === true ? 'zero_retention' : data_collection === 'deny' ? 'no_training' : undefined,
+    sort: sortOf(routing.sort),
   }
+}
+
+/** Members that say nothing where they are false or null are let be. */
+function refuseMembers(given: object, shape: z.ZodObject, path: string): void {
+  const known = Object.keys(shape.shape)
+  for (const [name, value] of Object.entries(given)) {
+    if (known.includes(name) || value === null || value === false || value === undefined) continue
+    throw unsupportedParam(`${path}.${name}`, `it is not honoured here; ${path} takes ${known.join(', ')}.`)
+  }
+}
+
+const pricesShape = providerPreferences.shape.max_price.unwrap().unwrap()
+
+type PriceCaps = NonNullable<z.infer<typeof providerPreferences>['max_price']>
+
+/** A cap may stand under our name or OpenRouter's; under both it has to be the same. */
+function priceCap(
+  caps: PriceCaps | null | undefined,
+  name: 'input' | 'output' | 'request',
+  alias: 'prompt' | 'completion' | 'request',
+): string | undefined {
+  const [own, other] = [caps?.[name], caps?.[alias]]
+  if (own != null && other != null && Number(own) !== Number(other))
+    throw invalidParam(`provider.max_price.${alias}`, `it is the same as ${name}, which has another value.`)
+  const [amount, path] = own != null ? [own, name] : [other, alias]
+  return amount == null ? undefined : decimalString(amount, `provider.max_price.${path}`)
+}
+
+function sortOf(sort: z.infer<typeof providerPreferences>['sort']): Routing['sort'] {
+  const { by, partition } = typeof sort === 'string' ? { by: sort, partition: undefined } : (sort ?? {})
+  if (by == null) return undefined
+  if (partition != null && partition !== 'model')
+    throw unsupportedParam('provider.sort.partition', 'offers are sorted within their model here.')
+  if (by === 'price' || by === 'latency') return by
+  throw unsupportedParam('provider.sort', 'offers are sorted by price or latency here.')
 }
 
 /** A price cap may come as a number; one so small that JavaScript would write an exponent must be a string. */

@@ -13,7 +13,10 @@ const offers = [
   { provider: 'c', upstream: 'm', price: priceOf(2_000_000n, 4_000_000n) },
 ]
 const model = modelOf('a/m', { offers })
-const providers = new Map(['a', 'b', 'c'].map((id) => [id, providerOf(id)]))
+const policies = { b: { dataPolicy: 'no_training' }, c: { dataPolicy: 'zero_retention' } } as const
+const providers = new Map(
+  ['a', 'b', 'c'].map((id) => [id, providerOf(id, policies[id as keyof typeof policies] ?? {})]),
+)
 const served = (routing: Partial<Routing>, turn = '') =>
   candidatesFor([model], providers, { ...anyRoute, ...routing }, turn, 1).map(({ provider }) => provider.id)
 
@@ -33,9 +36,28 @@ describe('offers', () => {
     ['order comes first, the rest follows', { order: ['c'] }, ['c', 'a', 'b']],
     ['only', { only: ['b', 'c'] }, ['b', 'c']],
     ['ignore', { ignore: ['a'] }, ['b', 'c']],
-    ['a price limit for input', { maxPrice: { input: '2', output: undefined } }, ['b', 'c']],
-    ['a price limit for output', { maxPrice: { input: undefined, output: '3.9' } }, ['b']],
-    ['a price limit finer than any rate', { maxPrice: { input: '1.0000000001', output: undefined } }, ['b']],
+    [
+      'a price limit for input',
+      { maxPrice: { input: '2', output: undefined, request: undefined } },
+      ['b', 'c'],
+    ],
+    [
+      'a price limit for output',
+      { maxPrice: { input: undefined, output: '3.9', request: undefined } },
+      ['b'],
+    ],
+    [
+      'a price limit finer than any rate',
+      { maxPrice: { input: '1.0000000001', output: undefined, request: undefined } },
+      ['b'],
+    ],
+    [
+      'a price limit for a request',
+      { maxPrice: { input: undefined, output: undefined, request: '0' } },
+      ['a', 'b', 'c'],
+    ],
+    ['what keeps nothing', { dataPolicy: 'zero_retention' }, ['c']],
+    ['what learns nothing', { dataPolicy: 'no_training' }, ['b', 'c']],
     ['no fallbacks', { allowFallbacks: false, order: ['b'] }, ['b']],
   ])('%s', (_, routing, expected) => expect(served(routing)).toEqual(expected))
 
@@ -51,10 +73,25 @@ describe('offers', () => {
       ],
     })
     const both = new Map(['long', 'flat'].map((id) => [id, providerOf(id)]))
-    const routing = { ...anyRoute, maxPrice: { input: '4', output: undefined }, promptTokens }
+    const routing = {
+      ...anyRoute,
+      maxPrice: { input: '4', output: undefined, request: undefined },
+      promptTokens,
+    }
     expect(candidatesFor([tiered], both, routing, '', 1).map(({ provider }) => provider.id)).toEqual([
       ...expected,
     ])
+  })
+
+  test('a rank sorts the offers of a model; the providers that are named come first all the same', () => {
+    const rank = ({ price }: { readonly price: { readonly rates: { readonly input: bigint } } }) =>
+      Number(price.rates.input)
+    const ranked = (routing: Partial<Routing>) =>
+      candidatesFor([model], providers, { ...anyRoute, ...routing, rank }, '', 1).map(
+        ({ provider }) => provider.id,
+      )
+    expect(ranked({})).toEqual(['b', 'c', 'a'])
+    expect(ranked({ order: ['a'] })).toEqual(['a', 'b', 'c'])
   })
 
   test('without fallbacks no other provider stands in for those that were named', () => {
@@ -69,7 +106,7 @@ describe('offers', () => {
     ['ignores all', { ignore: ['a', 'b', 'c'] }, ['a', 'b', 'c'], 'provider.ignore', 'a, b, c'],
     [
       'pays too little',
-      { maxPrice: { input: '0.1', output: undefined } },
+      { maxPrice: { input: '0.1', output: undefined, request: undefined } },
       ['a', 'b'],
       'provider.max_price',
       'a, b',
@@ -81,6 +118,8 @@ describe('offers', () => {
       'provider.order',
       'a, b',
     ],
+    ['keeps nothing', { dataPolicy: 'zero_retention' }, ['a', 'b'], 'provider.zdr', 'a, b'],
+    ['learns nothing', { dataPolicy: 'no_training' }, ['a', 'b'], 'provider.data_collection', 'a, b'],
     ['two rules together', { only: ['a'], ignore: ['a'] }, ['a', 'b'], 'provider', 'a, b'],
     ['only a stranger, and nobody has a key', { only: ['z'] }, [], 'provider.only', 'a, b, c'],
     ['nobody has a key', {}, [], undefined, 'a, b, c'],

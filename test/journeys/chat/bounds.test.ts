@@ -2,7 +2,7 @@
 // provider bills beyond a key's limit is charged and marked.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { expectPrinted, getAs, postAs } from '../../support/call-gateway.ts'
+import { exactParts, expectPrinted, getAs, postAs } from '../../support/call-gateway.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
 import { type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 
@@ -89,7 +89,7 @@ async function asked(
 function costIn(text: string): bigint {
   const said = /"cost_details":(\{[^}]*\})/.exec(text)
   const { total, ...parts } = JSON.parse(said![1]!) as Record<string, string>
-  expect(Object.values(parts).reduce((sum, part) => sum + parseUsd(part)!, 0n)).toBe(parseUsd(total!)!)
+  expect(exactParts(parts).reduce((sum, part) => sum + parseUsd(part)!, 0n)).toBe(parseUsd(total!)!)
   return parseUsd(total!)!
 }
 

@@ -7,7 +7,7 @@ import type { ChatCompletion } from 'openai/resources/chat/completions'
 import type { ChatResult } from '../../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { parseUsd } from '../../../src/credits/money.ts'
-import { getAs } from '../../support/call-gateway.ts'
+import { exactParts, getAs } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
 import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
@@ -101,7 +101,7 @@ function compare(answer: ChatCompletion, said: ChatResult): void {
 function expectLinesAddUp(usage: unknown): void {
   const { cost_details: details } = usage as { cost_details: Record<string, string> }
   const { total, ...parts } = details
-  const sum = Object.values(parts).reduce((amount, part) => amount + parseUsd(part)!, 0n)
+  const sum = exactParts(parts).reduce((amount, part) => amount + parseUsd(part)!, 0n)
   expect(sum).toBe(parseUsd(total!)!)
 }
 

@@ -342,6 +342,10 @@ describe('a whole answer', () => {
         reasoning: '0',
         tools: '0',
         total: '0.0031',
+        upstream_inference_cost: null,
+        upstream_inference_prompt_cost: 0.0011,
+        upstream_inference_completions_cost: 0.002,
+        server_tool_cost: 0,
       },
       server_tool_use: { web_search_requests: 0 },
     })

@@ -6,9 +6,9 @@ import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { addresses, fieldsOf, forOtherProtocols, readGatewayTools, readRequest } from './read.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
-import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
+import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { EventEncoder, inputOf, isGatewayBlock, stopOf, wireError, wireUsage } from './encode.ts'
-import { anywhere, fateOf, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
+import { fateOf, readRouting, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
 import { checkRequest, type MessagesRequest } from './schema.ts'
 
 export const inbound: Inbound = {
@@ -83,24 +83,11 @@ function envelopeOf(request: MessagesRequest): Envelope {
     includeUsage: true,
     maxOutputTokens: request.max_tokens,
     n: 1,
-    routing: provider == null ? anywhere : routingOf(provider),
+    routing: readRouting(provider),
     maxCost: request.max_cost ?? undefined,
     sessionId: request.session_id ?? undefined,
     strict: request.strict === true || provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,
-  }
-}
-
-function routingOf(provider: NonNullable<MessagesRequest['provider']>): Routing {
-  return {
-    order: provider.order ?? [],
-    only: provider.only ?? [],
-    ignore: provider.ignore ?? [],
-    allowFallbacks: provider.allow_fallbacks ?? true,
-    maxPrice: {
-      input: provider.max_price?.input ?? undefined,
-      output: provider.max_price?.output ?? undefined,
-    },
   }
 }
 

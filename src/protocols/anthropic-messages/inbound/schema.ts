@@ -5,10 +5,10 @@ import { z } from 'zod'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject } from '../../lenient.ts'
 import { isPlainBody, safeParsed } from '../../request/fields.ts'
+import { gatewayShape as sharedShape } from '../../request/gateway-tools.ts'
 import { threadField } from './encode.ts'
 
 const cacheMark = z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }).nullish()
-const usdAmount = z.string().regex(/^\d+(\.\d+)?$/, 'must be a decimal string')
 
 const block = z.looseObject({ type: z.string().min(1), cache_control: cacheMark })
 const content = z.union([z.string(), z.array(block)])
@@ -31,25 +31,8 @@ const thinking = () =>
     display: z.string().nullish(),
   })
 
-/** Our additions to the protocol: provider routing and the cost limit. */
-const gatewayShape = {
-  models: z.array(z.string().min(1)).max(32).nullish(),
-  provider: z
-    .looseObject({
-      order: z.array(z.string()).nullish(),
-      only: z.array(z.string()).nullish(),
-      ignore: z.array(z.string()).nullish(),
-      allow_fallbacks: z.boolean().nullish(),
-      require_parameters: z.boolean().nullish(),
-      max_price: z.looseObject({ input: usdAmount.nullish(), output: usdAmount.nullish() }).nullish(),
-    })
-    .nullish(),
-  max_cost: usdAmount.nullish(),
-  max_tool_calls: z.int().min(0).max(1000).nullish(),
-  session_id: z.string().min(1).max(256).nullish(),
-  strict: z.boolean().nullish(),
-  on_disconnect: z.enum(['cancel', 'finish']).nullish(),
-}
+/** Our additions to the protocol: provider routing and the cost limit. Its clients ask for no usage. */
+const { usage: _usage, ...gatewayShape } = sharedShape
 export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 
 const outputFormat = () =>

@@ -5,6 +5,7 @@
 
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
+import { costDetailsSchema } from '../../openai/usage.ts'
 import { seed } from '../../request/fields.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
@@ -295,16 +296,7 @@ const wireUsageSchema = z.looseObject({
   completion_tokens_details: z.looseObject({ reasoning_tokens: tokens, audio_tokens: tokens }),
   /** US dollars. */
   cost: z.number(),
-  /** Decimal strings in US dollars that add up to the total. */
-  cost_details: z.object({
-    input: text,
-    cache_read: text,
-    cache_write: text,
-    output: text,
-    reasoning: text,
-    tools: text,
-    total: text,
-  }),
+  cost_details: costDetailsSchema('prompt', 'completions'),
   server_tool_use: z.looseObject({ web_search_requests: tokens }),
 })
 

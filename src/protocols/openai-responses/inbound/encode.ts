@@ -15,7 +15,7 @@ import type { RenderedError } from '../../../errors/errors.ts'
 import { isLong } from '../../../json/json.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
 import { wireWarnings } from '../../openai/messages.ts'
-import { wireUsage as chatUsage } from '../../openai/usage.ts'
+import { costDetails, wireUsage as chatUsage } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
 import {
@@ -500,7 +500,7 @@ function mergedMetadata(own: JsonObject | null, notes: Json | undefined): JsonOb
 function wireUsage(usage: Usage, bill: Bill): JsonObject {
   const input = promptTokens(usage)
   const output = completionTokens(usage)
-  const { cost, cost_details, server_tool_use } = chatUsage(usage, bill)
+  const { cost, server_tool_use } = chatUsage(usage, bill)
   return {
     input_tokens: input,
     input_tokens_details: {
@@ -511,7 +511,7 @@ function wireUsage(usage: Usage, bill: Bill): JsonObject {
     output_tokens_details: { reasoning_tokens: usage.reasoning },
     total_tokens: input + output,
     cost: cost!,
-    cost_details: cost_details!,
+    cost_details: costDetails(bill, 'input', 'output'),
     server_tool_use: server_tool_use!,
   }
 }

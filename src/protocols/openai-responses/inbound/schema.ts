@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
+import { costDetailsSchema } from '../../openai/usage.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
 const text = z.string()
@@ -399,7 +400,7 @@ export const responseObject = z.looseObject({
       total_tokens: tokens,
       /** US dollars. */
       cost: z.number(),
-      cost_details: z.looseObject({ total: text }),
+      cost_details: costDetailsSchema('input', 'output'),
     })
     .nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
