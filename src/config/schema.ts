@@ -56,6 +56,10 @@ export const configSchema = z.strictObject({
       1000,
       255_000,
     ),
+    websocket: note(
+      z.boolean().default(true),
+      'Whether responses are served over a WebSocket at GET /v1/responses; clients are told by 426 where not',
+    ),
     cors_origins: note(
       z
         .array(

@@ -19,6 +19,7 @@ export const timeoutSettings = section({
   ),
   tool_ms: milliseconds('One call of a tool that the gateway runs for a model', 30_000),
   total_ms: milliseconds('A whole call', 1_800_000),
+  socket_ms: milliseconds('A WebSocket; its last response is finished first', 3_600_000),
   client_stall_ms: milliseconds('A client that takes no byte of its answer', 60_000),
   drain_ms: milliseconds('Reading a stream on for its exact usage after the client has left', 60_000),
   shutdown_ms: milliseconds('Waiting for calls in flight when the gateway stops', 600_000, 0),
@@ -78,6 +79,7 @@ export const limitSettings = section({
     0,
     1_000_000,
   ),
+  sockets_per_account: whole('Open WebSockets of one account, in each process', 100, 1, 100_000),
   attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
   tool_calls: whole(
     'Calls of tools that the gateway runs for one request, where it names no `max_tool_calls`; a request may name up to 30',

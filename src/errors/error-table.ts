@@ -279,6 +279,13 @@ export const rows = {
     means: 'The path takes other methods.',
     remedy: 'Use one of the methods that the header `allow` names.',
   },
+  websocket_disabled: {
+    status: 426,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'This gateway does not serve responses over a WebSocket.',
+    remedy: 'Send them to POST /v1/responses with `stream: true`.',
+  },
   idempotency_conflict: {
     status: 409,
     type: 'conflict_error',

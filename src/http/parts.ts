@@ -34,6 +34,7 @@ import type { FreeReading, HookLimit, RequestLimiter } from './intake/paid/limit
 import type { KeyedCalls } from './intake/paid/idempotency.ts'
 import type { Intake } from './intake/read-body.ts'
 import type { Site } from './intake/caller.ts'
+import type { OpenSockets } from './intake/sockets.ts'
 import type { RunningCalls } from './mcp/running-calls.ts'
 
 /** Where the prices come from. */
@@ -91,6 +92,7 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly addressRules: AddressRules
 
   readonly chat: ChatParts
+  readonly sockets: OpenSockets
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
   /** Whose calls run in this process. */

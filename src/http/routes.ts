@@ -64,6 +64,7 @@ import {
   deleteResponse,
   getResponse,
   listInputItems,
+  openResponseSocket,
 } from './v1/responses-routes.ts'
 
 /** What serves models: all that a process beside the ledger's serves by itself. */
@@ -78,6 +79,7 @@ export const serving: readonly Route<ServingParts>[] = [
   listGeminiModels,
   showGeminiModel,
   createResponse,
+  openResponseSocket,
   createInteraction,
   createInteractionV1,
   countInputTokens,

@@ -1,4 +1,6 @@
+import type { ServerWebSocket } from 'bun'
 import { type Config, reasonOf } from '../config/config.ts'
+import type { SocketEvents } from '../http/intake/sockets.ts'
 import type { Log } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
 import { listenAddress } from './banner.ts'
@@ -27,8 +29,20 @@ export function listen(
     ...common,
     idleTimeout: idleSeconds({ server }),
     fetch,
+    websocket: {
+      // Its clients answer the runtime's pings.
+      idleTimeout: Math.max(socketIdleSeconds, idleSeconds({ server })),
+      maxPayloadLength: server.max_body_bytes,
+      open: (socket: ServerWebSocket<SocketEvents>) => socket.data.onOpen(socket),
+      message: (socket: ServerWebSocket<SocketEvents>, data) => socket.data.onMessage(data),
+      drain: (socket: ServerWebSocket<SocketEvents>) => socket.data.onDrain(),
+      close: (socket: ServerWebSocket<SocketEvents>) => socket.data.onClose(),
+    },
   })
 }
+
+/** A client that answers no ping for so long is gone. */
+const socketIdleSeconds = 60
 
 /** Listens on a Unix socket, for other processes of this gateway. */
 export function listenOnSocket({ fetch }: Pick<GatewayCore, 'fetch'>, path: string): Server {

@@ -123,7 +123,7 @@ describe('the document', () => {
         Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name!),
       )
       expect(inPath.every(({ required }) => required === true)).toBe(true)
-      expect(Object.keys(responses).some((status) => /^(20[0-2]|302)$/.test(status))).toBe(true)
+      expect(Object.keys(responses).some((status) => /^(101|20[0-2]|302)$/.test(status))).toBe(true)
       for (const [status, response] of Object.entries(responses)) {
         expect(status).toMatch(/^[1-5]\d\d$/)
         expect(response.description).not.toBe('')

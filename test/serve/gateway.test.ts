@@ -56,7 +56,12 @@ beforeAll(async () => {
     clock: () => now,
     owner: 'gateway_test',
     traces: undefined,
-    server: () => ({ port: 8787, timeout: (_, seconds) => void idle.push(seconds), requestIP: () => null }),
+    server: () => ({
+      port: 8787,
+      timeout: (_, seconds) => void idle.push(seconds),
+      requestIP: () => null,
+      upgrade: () => false,
+    }),
   })
 })
 

@@ -10,11 +10,12 @@ const startedAt = Date.now() - performance.now()
 /** The figures as text. Throws and rejects as the admin API does for whoever has no management key. */
 export async function metrics(parts: HttpParts, request: Request): Promise<Response> {
   await operatorOf(parts, request)
-  const { ledger, chat, ready, metrics: calls } = parts
+  const { ledger, chat, ready, sockets, metrics: calls } = parts
   const writable = await ledger.writable()
   const text = calls.text([
     { name: 'weir_build_info', help: 'The version that runs.', value: 1, labels: { version } },
     { name: 'weir_calls_in_flight', help: 'Calls that run now.', value: chat.inFlight.size },
+    { name: 'weir_sockets_open', help: 'WebSockets that are open now.', value: sockets.size },
     { name: 'weir_ready', help: 'Whether /readyz says ready.', value: writable && ready() ? 1 : 0 },
     { name: 'weir_store_writable', help: 'Whether the database can be written.', value: writable ? 1 : 0 },
     {

@@ -134,6 +134,18 @@ export interface Site {
   readonly addressOf: (request: Request) => string
 }
 
+const addresses = new WeakMap<Request, string>()
+
+/** Says where a request comes from that the gateway has made itself, of what arrived on a connection. */
+export function isFromAddress(request: Request, address: string): void {
+  addresses.set(request, address)
+}
+
+/** Undefined for a request that has come by itself. */
+export function saidAddress(request: Request): string | undefined {
+  return addresses.get(request)
+}
+
 /** What a site's cookies depend on. */
 export type CookieSite = Pick<Site, 'secure' | 'url'>
 

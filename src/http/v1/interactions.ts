@@ -18,7 +18,7 @@ import { createResponse, deleteResponse, storedOf, type StoredResponses } from '
 /** Serves one interaction. Rejects with GatewayError before the first byte. */
 export function createInteraction(parts: ServingParts, asked: RouteCall, refuse: Refuse): Promise<Response> {
   return createResponse(parts, asked, {
-    body: responsesBody,
+    body: (json, bytes) => ({ json: responsesBody(json), bytes }),
     inbound: asInteraction,
     refuse,
   })

@@ -224,6 +224,8 @@ export const createResponse: Operation = {
 
 With \`stream: true\` the answer is a stream of server-sent events, named as their \`type\` and numbered from 0: items begin, grow and end, and exactly one of \`response.completed\`, \`response.incomplete\` and \`response.failed\` ends it. There is no \`[DONE]\`. An error after the first byte is an \`error\` event, then \`response.failed\`.
 
+A client that asks this address for a WebSocket (GET, with the same \`Authorization\`) sends \`{"type": "response.create", …}\` with the same fields and gets the events as frames, one response after another; \`stream_id\` names up to eight lanes with a response each. A refusal is a frame \`{"type": "error", "status", "error"}\`, and the socket stays open. What is not stored can be continued by its id on the same socket. \`generate: false\` checks and remembers a request without asking a model, free of charge.
+
 A response is stored unless \`store\` is false, with its input: \`previous_response_id\` continues it, GET gives it again, DELETE forgets it. It can be asked for as soon as it is complete. One that is too large to be stored says \`store: false\`. Without storing, \`include: ["reasoning.encrypted_content"]\` gives the reasoning in a form that is sent back with the output.
 
 Tools that the client runs may be functions, custom tools (a text, with a grammar or without), \`local_shell\`, \`shell\` where the client is, \`apply_patch\`, \`tool_search\`, and namespaces of functions and custom tools; items of type \`additional_tools\` declare more, and what a search has found is offered from then on. Providers that know them are sent them as they are. To others each is a function, a custom tool one whose only argument is the text \`input\` and whose grammar is in its description; calls come back as they were declared. Tools and items of other types are refused by name, as is \`compaction_trigger\` where the provider compacts nothing.`,
@@ -314,6 +316,24 @@ export const getResponse: Operation = {
   answers: { 200: { description: 'The response.', content: json('Response', response) } },
   errors: [...ofStored, 'unsupported_parameter'],
   schemas: { Response: responseObject },
+}
+
+export const openResponseSocket: Operation = {
+  id: 'openResponseSocket',
+  tag: 'Responses',
+  summary: 'Create responses over a WebSocket',
+  description:
+    'Asked for a WebSocket, with the headers of a handshake and the key as for POST: see there for its frames. Any other GET is refused with 405.',
+  security: 'key',
+  answers: { 101: { description: 'The socket is open.' } },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    'account_suspended',
+    'rate_limit_exceeded',
+    'overloaded',
+    'websocket_disabled',
+  ],
 }
 
 export const deleteResponse: Operation = {

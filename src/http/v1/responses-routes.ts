@@ -14,6 +14,13 @@ export const createResponse: Route<ServingParts> = {
   operation: async () => (await import('./responses-documentation.ts')).createResponse,
 }
 
+export const openResponseSocket: Route<ServingParts> = {
+  method: 'GET',
+  path: '/v1/responses',
+  handle: async (parts, call) => (await import('./responses-socket.ts')).openResponseSocket(parts, call),
+  operation: async () => (await import('./responses-documentation.ts')).openResponseSocket,
+}
+
 export const countInputTokens: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/responses/input_tokens',

@@ -25,20 +25,23 @@ import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../resp
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { errorResponse, type Refuse, refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { type Intake, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
+import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
 
 /** How the clients of a protocol write responses that is not OpenAI's. */
 export interface ResponseForm {
-  /** A request as one of the Responses protocol. */
-  readonly body: (json: JsonObject) => JsonObject
+  /**
+   * A request as one of the Responses protocol, and what it measures; or its answer, where nothing is to be asked. Throws
+   * GatewayError.
+   */
+  readonly body: (json: JsonObject, bytes: number) => ReadBody | Response
   /** What answers in the client's words. */
   readonly inbound: (responses: Inbound) => Inbound
   readonly refuse: Refuse
 }
 
 const openai: ResponseForm = {
-  body: (json) => json,
+  body: (json, bytes) => ({ json, bytes }),
   inbound: (responses) => responses,
   refuse: errorResponse,
 }
@@ -53,8 +56,10 @@ export async function createResponse(
   const { request, requestId } = asked
   refuseByHeaders(request.headers, parts.body)
   const caller = await asked.caller()
-  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
-  const json = form.body(sent)
+  const sent = await readCall(parts, request, requestId, caller)
+  const formed = form.body(sent.json, sent.bytes)
+  if (formed instanceof Response) return formed
+  const { json, bytes } = formed
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
   let queued: Promise<void> | undefined

@@ -11,7 +11,7 @@ import { type Config, signUpPolicy } from '../../config/config.ts'
 import { Allowances, Welcomes } from '../../credits/welcome.ts'
 import { usd } from '../../credits/money.ts'
 import { FreeCredit } from '../../http/intake/free-credit.ts'
-import { clientAddress, type Site } from '../../http/intake/caller.ts'
+import { clientAddress, saidAddress, type Site } from '../../http/intake/caller.ts'
 import type { IdentityServices } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import { perConfig } from './catalog.ts'
@@ -109,6 +109,8 @@ export function siteOf({ server: settings }: Config, server: LedgerProcess['serv
     origins: () => new Set(publicUrl === undefined ? [url(), listening()] : [new URL(publicUrl).origin]),
     secure: publicUrl?.startsWith('https:') ?? false,
     addressOf: (request) => {
+      const said = saidAddress(request)
+      if (said !== undefined) return said
       const peer = server()?.requestIP(request)?.address ?? ''
       return clientAddress(peer, request.headers.get('x-forwarded-for'), trusted)
     },

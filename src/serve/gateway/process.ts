@@ -41,4 +41,4 @@ export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'e
 }
 
 /** The part of the server that the gateway uses. */
-export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>
+export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP' | 'upgrade'>

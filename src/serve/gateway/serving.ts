@@ -22,6 +22,7 @@ import { FreeReads, type RequestLimiter, type RequestLimits } from '../../http/i
 import { LargeBodies } from '../../http/intake/read-body.ts'
 import { KeptBytes } from '../../http/intake/paid/idempotency.ts'
 import type { ServingParts } from '../../http/parts.ts'
+import { OpenSockets, type SocketEvents, type SocketLimits } from '../../http/intake/sockets.ts'
 import {
   AtEndOfTurn,
   callEnded,
@@ -140,6 +141,14 @@ export function servingOf(source: ServingSource): Serving {
   const ended = new AtEndOfTurn(callEnded(listeners, log))
   const scheduler = new Scheduler()
   const largeBodies = new LargeBodies()
+  const sockets = new OpenSockets(
+    socketLimits(config),
+    (request, data) =>
+      // The type of the runtime's server does not say what its sockets hold.
+      (source.server() as Pick<Bun.Server<SocketEvents>, 'upgrade'> | undefined)?.upgrade(request, {
+        data,
+      }) ?? false,
+  )
   const parts: ServingParts = {
     chat: {
       catalog,
@@ -180,6 +189,7 @@ export function servingOf(source: ServingSource): Serving {
       connections: new ConnectionLimit(config.limits.max_connections_upstream),
       publicUrl,
     },
+    sockets,
     accounts: store.accounts,
     identityStore: store.identities,
     ledger: store.ledger,
@@ -232,6 +242,7 @@ export function servingOf(source: ServingSource): Serving {
     accountsChanged: () => callers.onChanged(),
     drain: () => {
       draining = true
+      sockets.drain()
     },
     cutOff: () => stopping.abort(),
     close: () => {
@@ -247,6 +258,14 @@ function endingTraces(traces: Traces | undefined, onEnded: OnCallEnded): OnCallE
   return (call, failure) => {
     traces.onCallEnded(call)
     onEnded(call, failure)
+  }
+}
+
+function socketLimits({ server, limits, timeouts }: Config): SocketLimits {
+  return {
+    enabled: server.websocket,
+    perAccount: limits.sockets_per_account,
+    lifetimeMs: timeouts.socket_ms,
   }
 }
 

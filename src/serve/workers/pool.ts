@@ -450,6 +450,8 @@ export async function serveWithWorkers(
       port: 0,
       family: 'IPv4',
     }),
+    // Workers have the sockets of clients.
+    upgrade: () => false,
   }
   onListening(listening)
   const close = async () => {

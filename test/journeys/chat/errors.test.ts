@@ -26,6 +26,7 @@ import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusa
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
+  websocket_disabled: 'has a journey of its own: responses-socket.test.ts',
   ...consoleErrors,
   client_gone: 'nobody is there to see it: disconnects.test.ts',
   internal_error: 'a fault of our own; whoever finds one has found a bug',
