@@ -2,7 +2,7 @@
 
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
   {
-    name: "0000_start",
+    name: '0000_start',
     sql: `CREATE TABLE \`account\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`email\` text NOT NULL,
@@ -190,7 +190,7 @@ CREATE TRIGGER \`price_version_no_delete\` BEFORE DELETE ON \`price_version\` BE
 `,
   },
   {
-    name: "0001_sessions_and_answers",
+    name: '0001_sessions_and_answers',
     sql: `CREATE TABLE \`session\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -205,7 +205,7 @@ CREATE INDEX \`session_account\` ON \`session\` (\`account\`);ALTER TABLE \`idem
 `,
   },
   {
-    name: "0002_open_calls",
+    name: '0002_open_calls',
     sql: `CREATE TABLE \`open_call\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -254,22 +254,22 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
 `,
   },
   {
-    name: "0003_upstream_ids_in_blocks",
+    name: '0003_upstream_ids_in_blocks',
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 12,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
   {
-    name: "0004_refunds_of_a_lot",
+    name: '0004_refunds_of_a_lot',
     sql: `ALTER TABLE \`correction\` ADD \`lot\` text;CREATE INDEX \`correction_lot\` ON \`correction\` (\`lot\`);
 `,
   },
   {
-    name: "0005_smaller_blocks_of_upstream_ids",
+    name: '0005_smaller_blocks_of_upstream_ids',
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 9,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
   {
-    name: "0006_stored_responses",
+    name: '0006_stored_responses',
     sql: `CREATE TABLE \`response\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -285,7 +285,7 @@ CREATE INDEX \`response_expiry\` ON \`response\` (\`kept_until\`);CREATE INDEX \
 `,
   },
   {
-    name: "0007_one_grant_per_id",
+    name: '0007_one_grant_per_id',
     sql: `ALTER TABLE \`api_key\` ADD \`lineage\` text;CREATE INDEX \`api_key_lineage\` ON \`api_key\` (\`lineage\`) WHERE lineage is not null;
 -- An operator's grant id stood for one grant in each account; now it is one in the whole ledger. Where several accounts
 -- have used the same id, it is the first one's.
@@ -299,12 +299,12 @@ WHERE \`lot\`.id = named.id;
 `,
   },
   {
-    name: "0008_request_log_detail",
+    name: '0008_request_log_detail',
     sql: `ALTER TABLE \`request_log\` ADD \`detail\` text;ALTER TABLE \`request_log\` ADD \`contents\` text;CREATE INDEX \`request_log_request\` ON \`request_log\` (\`request_id\`);CREATE INDEX \`request_log_code\` ON \`request_log\` (\`account\`,\`code\`,\`at\`) WHERE code is not null;
 `,
   },
   {
-    name: "0009_sign_in",
+    name: '0009_sign_in',
     sql: `CREATE TABLE \`act\` (
 	\`seq\` integer PRIMARY KEY NOT NULL,
 	\`at\` integer NOT NULL,
@@ -358,7 +358,7 @@ UPDATE \`account\` SET \`role\` = 'operator' WHERE \`email\` = 'owner@localhost'
 `,
   },
   {
-    name: "0010_usage_by_day",
+    name: '0010_usage_by_day',
     sql: `CREATE TABLE \`management_key\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -398,7 +398,7 @@ INSERT INTO \`usage_day\` SELECT account, at - at % 86400000, coalesce(key, ''),
 `,
   },
   {
-    name: "0011_conversations",
+    name: '0011_conversations',
     sql: `CREATE TABLE \`conversation\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -412,7 +412,7 @@ CREATE INDEX \`conversation_account\` ON \`conversation\` (\`account\`,\`updated
 `,
   },
   {
-    name: "0012_response_parts",
+    name: '0012_response_parts',
     sql: `CREATE TABLE \`response_part\` (
 	\`response\` text NOT NULL,
 	\`part\` integer NOT NULL,
@@ -423,7 +423,7 @@ CREATE UNIQUE INDEX \`response_part_of\` ON \`response_part\` (\`response\`,\`pa
 `,
   },
   {
-    name: "0013_payments",
+    name: '0013_payments',
     sql: `CREATE TABLE \`payment_event\` (
 	\`processor\` text NOT NULL,
 	\`id\` text NOT NULL,
@@ -520,7 +520,7 @@ DROP TABLE \`payment\`;
 `,
   },
   {
-    name: "0014_registered_mcp_servers",
+    name: '0014_registered_mcp_servers',
     sql: `CREATE TABLE \`mcp_server\` (
 	\`account\` text NOT NULL,
 	\`name\` text NOT NULL,
@@ -534,7 +534,7 @@ DROP TABLE \`payment\`;
 `,
   },
   {
-    name: "0015_credit_lines",
+    name: '0015_credit_lines',
     sql: `CREATE TABLE \`credit_line\` (
 	\`account\` text PRIMARY KEY NOT NULL,
 	\`most\` integer NOT NULL,
@@ -546,7 +546,7 @@ CREATE INDEX \`lot_owned\` ON \`lot\` (\`account\`) WHERE id not glob 'line_*';
 `,
   },
   {
-    name: "0016_webhooks",
+    name: '0016_webhooks',
     sql: `CREATE TABLE \`webhook\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -572,7 +572,7 @@ CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webho
 `,
   },
   {
-    name: "0017_refunds_by_id",
+    name: '0017_refunds_by_id',
     sql: `CREATE TABLE \`payment_refund\` (
 	\`top_up\` text NOT NULL,
 	\`id\` text NOT NULL,
@@ -585,19 +585,19 @@ CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webho
 `,
   },
   {
-    name: "0018_ended_sessions",
+    name: '0018_ended_sessions',
     sql: `CREATE INDEX \`session_end\` ON \`session\` ((CASE WHEN revoked_at IS NULL THEN expires_at ELSE revoked_at END));
 `,
   },
   {
-    name: "0019_parts_without_response",
+    name: '0019_parts_without_response',
     sql: `-- Accounts that were deleted by an earlier version left the long texts of their responses behind.
 DELETE FROM \`response_part\` WHERE rowid IN
   (SELECT rowid FROM \`response_part\` WHERE response NOT IN (SELECT id FROM \`response\`));
 `,
   },
   {
-    name: "0020_failed_refunds",
+    name: '0020_failed_refunds',
     sql: `PRAGMA foreign_keys=OFF;CREATE TABLE \`__new_payment_reversal\` (
 	\`processor\` text NOT NULL,
 	\`id\` text NOT NULL,
@@ -632,12 +632,12 @@ INSERT INTO \`__new_subscription\`("period", "source", "subscription", "account"
 `,
   },
   {
-    name: "0021_what_keys_see",
+    name: '0021_what_keys_see',
     sql: `ALTER TABLE \`api_key\` ADD \`sees\` text DEFAULT 'own' NOT NULL;
 `,
   },
   {
-    name: "0022_allowance_per_person",
+    name: '0022_allowance_per_person',
     sql: `CREATE TABLE \`allowance\` (
 	\`address\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -650,7 +650,7 @@ CREATE INDEX \`allowance_day\` ON \`allowance\` (\`day\`,\`given\`);
 `,
   },
   {
-    name: "0023_reports_and_pages",
+    name: '0023_reports_and_pages',
     sql: `CREATE TABLE \`usage_total\` (
 	\`day\` integer NOT NULL,
 	\`channel\` text NOT NULL,
@@ -667,6 +667,26 @@ CREATE INDEX \`allowance_day\` ON \`allowance\` (\`day\`,\`given\`);
 DROP INDEX \`api_key_account\`;CREATE INDEX \`api_key_account\` ON \`api_key\` (\`account\`,\`created_at\`,\`id\`);DROP INDEX \`request_log_account\`;DROP INDEX \`request_log_at\`;DROP INDEX \`request_log_code\`;CREATE INDEX \`request_log_key\` ON \`request_log\` (\`key\`,\`at\`,\`seq\`,\`account\`,\`model\`,\`code\`) WHERE key is not null;CREATE INDEX \`request_log_account\` ON \`request_log\` (\`account\`,\`at\`,\`seq\`,\`key\`,\`model\`,\`code\`);CREATE INDEX \`request_log_at\` ON \`request_log\` (\`at\`,\`seq\`,\`key\`,\`model\`,\`code\`);CREATE INDEX \`request_log_code\` ON \`request_log\` (\`account\`,\`code\`,\`at\`,\`seq\`,\`key\`,\`model\`) WHERE code is not null;
 INSERT INTO \`usage_total\` SELECT day, CASE \`key\` WHEN '' THEN 'app' ELSE 'api' END, model, sum(calls), sum(errors),
   sum(input_tokens), sum(output_tokens), sum(cost), sum(charged) FROM \`usage_day\` GROUP BY 1, 2, 3;
+`,
+  },
+  {
+    name: '0024_background_responses',
+    sql: `CREATE TABLE \`background\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`key\` text,
+	\`idempotency\` text,
+	\`body_hash\` text NOT NULL,
+	\`status\` text NOT NULL,
+	\`expires_at\` integer NOT NULL,
+	\`response\` text NOT NULL
+) STRICT;
+CREATE INDEX \`background_account\` ON \`background\` (\`account\`);CREATE INDEX \`background_expiry\` ON \`background\` (\`expires_at\`);CREATE UNIQUE INDEX \`background_idempotency\` ON \`background\` (\`account\`,\`idempotency\`);CREATE TABLE \`background_events\` (
+	\`response\` text NOT NULL,
+	\`from\` integer NOT NULL,
+	\`lines\` text NOT NULL,
+	PRIMARY KEY(\`response\`, \`from\`)
+) STRICT;
 `,
   },
 ]

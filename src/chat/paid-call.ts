@@ -47,6 +47,7 @@ export async function paidCall(
 ): Promise<Response> {
   const { candidates, balance, funding } = payable
   const hold = await openHold(parts, call, candidates, balance, funding)
+  if ('inbound' in call) call.inbound.whenHeld?.()
   const served = serveHeld(hold, serve)
   return 'inbound' in call && call.request.envelope.stream
     ? responseInTime(parts, call, candidates[0]!, hold.durable, served)

@@ -79,6 +79,12 @@ export const limitSettings = section({
     0,
     1_000_000,
   ),
+  background_per_account: whole(
+    'Responses of one account that are made in the background at one time',
+    50,
+    0,
+    100_000,
+  ),
   sockets_per_account: whole('Open WebSockets of one account, in each process', 100, 1, 100_000),
   attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
   tool_calls: whole(

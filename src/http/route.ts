@@ -120,8 +120,8 @@ export async function answerRoute<Parts extends ServingParts>(
   route: Route<Parts>,
   request: Request,
   params: RouteCall['params'],
+  requestId = newRequestId(),
 ): Promise<Response> {
-  const requestId = newRequestId()
   const arrivedAt = performance.now()
   const { identify } = route
   let known: RefusedCredential | undefined

@@ -59,6 +59,7 @@ import {
 } from './v1/interactions-routes.ts'
 import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
+  cancelResponse,
   countInputTokens,
   createResponse,
   deleteResponse,
@@ -102,6 +103,7 @@ export const serving: readonly Route<ServingParts>[] = [
 export const api: readonly Route[] = [
   ...serving,
   getResponse,
+  cancelResponse,
   deleteResponse,
   listInputItems,
   getInteraction,
@@ -116,6 +118,7 @@ export const api: readonly Route[] = [
   listRequests,
   getRequest,
   inApp(getResponse),
+  inApp(cancelResponse),
   inApp(deleteResponse),
   inApp(listInputItems),
   inApp(getCredits),

@@ -331,6 +331,8 @@ export interface Inbound {
    * charge waits for it. Absent where nothing is kept.
    */
   whenKept?(): Promise<void> | undefined
+  /** Called when credit is held for a call, before its provider is asked. */
+  readonly whenHeld?: (() => void) | undefined
   /** An error as the body of an answer. */
   error(error: RenderedError): object
   /**

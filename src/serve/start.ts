@@ -10,6 +10,7 @@ import { startSweep } from '../credits/ledger/sweep.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { Log, ProcessLog } from '../observe/log.ts'
 import { openTraces } from '../observe/traces.ts'
+import { endInterrupted } from '../responses/background.ts'
 import { openStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
@@ -71,6 +72,7 @@ export async function startGateway(
     log.warn('calls that an earlier process left open were ended', { calls: recovered })
   }
 
+  await endInterrupted(store.background)
   const live: Live = liveOf(config, [])
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
@@ -140,6 +142,7 @@ export async function startGateway(
       forgetful: [
         store.idempotency,
         store.responses,
+        store.background,
         store.deletedContents,
         store.retention,
         store.identities,

@@ -10,6 +10,7 @@ import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteActs, SqliteManagementKeys, SqliteMcpServers } from './sqlite/accounts/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
+import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteConversations, SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
@@ -178,6 +179,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     },
   })
   const responses = new SqliteResponses(database, ledger, clock)
+  const background = new SqliteBackground(database, ledger, clock)
   const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
     ledger,
@@ -194,7 +196,13 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     subscriptions: new SqliteSubscriptions(database),
     idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),
     responses,
-    deletedContents: new DeletedContents(database, ledger, responses),
+    background,
+    deletedContents: new DeletedContents(database, ledger, {
+      forgetAccount: async (account) => {
+        await background.forgetAccount(account)
+        return responses.forgetAccount(account)
+      },
+    }),
     conversations: new SqliteConversations(database),
     requestLog,
     requests: new SqliteRequestReader(

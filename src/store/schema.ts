@@ -357,6 +357,40 @@ function recordTables(c: typeof columns) {
     (t) => [c.uniqueIndex('response_part_of').on(t.response, t.part)],
   )
 
+  /** Responses that were asked for in the background: what their clients are told until they are stored, and of their end. */
+  const background = c.table(
+    'background',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      key: c.string('key'),
+      /** Of the client, with the hash of its request; null without one. */
+      idempotency: c.string('idempotency'),
+      bodyHash: c.string('body_hash').notNull(),
+      status: c.string('status').$type<'running' | 'ended' | 'cancelled'>().notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      /** The response as it stood when it was queued. */
+      response: c.json('response').notNull(),
+    },
+    (t) => [
+      c.index('background_account').on(t.account),
+      c.index('background_expiry').on(t.expiresAt),
+      c.uniqueIndex('background_idempotency').on(t.account, t.idempotency),
+    ],
+  )
+
+  /** The events of such a response, a line each, in pieces as they came. */
+  const backgroundEvents = c.table(
+    'background_events',
+    {
+      response: c.string('response').notNull(),
+      /** The sequence number of the first. */
+      from: c.whole('from').notNull(),
+      lines: c.string('lines').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.response, t.from] })],
+  )
+
   /** The chat's list: a title, and the response that the conversation has reached. */
   const conversation = c.table(
     'conversation',
@@ -419,7 +453,18 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  return { requestLog, signature, idempotency, response, responsePart, conversation, usageDay, usageTotal }
+  return {
+    requestLog,
+    signature,
+    idempotency,
+    response,
+    responsePart,
+    background,
+    backgroundEvents,
+    conversation,
+    usageDay,
+    usageTotal,
+  }
 }
 
 const tables = defineTables(columns)
@@ -432,7 +477,7 @@ export type Row<Name extends keyof Tables, Column extends keyof Whole<Name> = ke
 >
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
-export const { creditLine } = tables
+export const { background, backgroundEvents, creditLine } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const {
   managementKey,

@@ -14,6 +14,7 @@ import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type { RequestLogRow, RequestReader, UsageReader } from '../observe/call-log.ts'
+import type { BackgroundStore } from '../responses/background.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
@@ -31,6 +32,7 @@ export interface Store {
   readonly subscriptions: SubscriptionStore
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
+  readonly background: BackgroundStore
   readonly conversations: ConversationStore
   readonly requestLog: RequestLogWriter
   readonly requests: RequestReader

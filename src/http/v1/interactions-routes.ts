@@ -34,7 +34,7 @@ export const getInteraction: Route<StoredResponses> = {
   operation: async () => (await import('./interactions-documentation.ts')).getInteraction,
 }
 
-export const deleteInteraction: Route<StoredResponses> = {
+export const deleteInteraction: Route = {
   method: 'DELETE',
   path: '/v1beta/interactions/:id',
   handle: asCaller(async (parts, caller, call) =>
@@ -59,7 +59,7 @@ export const getInteractionV1: Route<StoredResponses> = {
   operation: async () => (await import('./interactions-documentation.ts')).getInteractionV1,
 }
 
-export const deleteInteractionV1: Route<StoredResponses> = {
+export const deleteInteractionV1: Route = {
   ...deleteInteraction,
   path: '/v1/interactions/:id',
   operation: async () => (await import('./interactions-documentation.ts')).deleteInteractionV1,

@@ -11,7 +11,7 @@ import {
   responsesBody,
 } from '../../protocols/interactions/inbound.ts'
 import { unsupportedParam } from '../../protocols/request/fields.ts'
-import type { ServingParts } from '../parts.ts'
+import type { HttpParts, ServingParts } from '../parts.ts'
 import type { Refuse, RouteCall } from '../route.ts'
 import { createResponse, deleteResponse, storedOf, type StoredResponses } from './responses.ts'
 
@@ -46,7 +46,7 @@ export async function showInteraction(
 
 /** Resolves with Google's empty answer when it is gone from the disk. Rejects with `not_found`. */
 export async function deleteInteraction(
-  parts: StoredResponses,
+  parts: HttpParts,
   caller: Caller,
   asked: RouteCall,
 ): Promise<JsonObject> {

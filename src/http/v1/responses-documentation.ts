@@ -62,7 +62,8 @@ export const responseFields: Readonly<Record<string, string>> = {
   reasoning: 'How long the model thinks, and whether a summary of it is wanted.',
   text: 'The format of the answer, text or JSON that fits a schema, and how long it should be.',
   truncation: '`auto` is not honoured: input that is too long for the model is refused.',
-  background: '`true` is refused: ask for a stream instead.',
+  background:
+    '`true` answers at once with a response that is `queued` and makes it behind the client’s back: GET asks how it stands, `/cancel` ends it. It needs `store`.',
   metadata: 'Facts of the client about the response, which it tells back.',
   usage: 'Not needed: every response ends with its usage.',
 }
@@ -311,7 +312,7 @@ export const getResponse: Operation = {
   id: 'getResponse',
   summary: 'Get a stored response',
   description:
-    'As it was answered. A key gets, continues and deletes those of its own line (itself, the keys it replaces, those that replace it), and those of the whole account if it was made with `sees: all`. They expire after 30 days.',
+    'As it was answered. A key gets, continues and deletes those of its own line (itself, the keys it replaces, those that replace it), and those of the whole account if it was made with `sees: all`. They expire after 30 days. One in the background is given as it stands; with `stream=true` its events are given from the beginning, or behind the one with the number `starting_after`, to the last, also of one that was interrupted by a restart of the gateway, which ends it as `failed`.',
   parameters: [idInPath, include],
   answers: { 200: { description: 'The response.', content: json('Response', response) } },
   errors: [...ofStored, 'unsupported_parameter'],
@@ -334,6 +335,24 @@ export const openResponseSocket: Operation = {
     'overloaded',
     'websocket_disabled',
   ],
+}
+
+export const cancelResponse: Operation = {
+  ...stored,
+  id: 'cancelResponse',
+  path: '/v1/responses/{id}/cancel',
+  summary: 'Cancel a response in the background',
+  description:
+    'Ends the work of its provider. It is charged for what it came to; one that has ended before stays as it is.',
+  parameters: [idInPath],
+  answers: {
+    200: {
+      description: 'The response as it stands.',
+      content: json('Response', { ...response, background: true }),
+    },
+  },
+  errors: ofStored,
+  schemas: { Response: responseObject },
 }
 
 export const deleteResponse: Operation = {

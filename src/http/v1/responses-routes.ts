@@ -28,16 +28,24 @@ export const countInputTokens: Route<ServingParts> = {
   operation: async () => (await import('./responses-documentation.ts')).countInputTokens,
 }
 
-export const getResponse: Route<StoredResponses> = {
+export const getResponse: Route = {
   method: 'GET',
   path: '/v1/responses/:id',
-  handle: asCaller(async (parts, caller, call) =>
-    (await import('./responses.ts')).showResponse(parts, caller, call),
-  ),
+  handle: async (parts, call) =>
+    (await import('./responses.ts')).showResponse(parts, await call.caller(), call),
   operation: async () => (await import('./responses-documentation.ts')).getResponse,
 }
 
-export const deleteResponse: Route<StoredResponses> = {
+export const cancelResponse: Route = {
+  method: 'POST',
+  path: '/v1/responses/:id/cancel',
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./responses.ts')).cancelResponse(parts, caller, call),
+  ),
+  operation: async () => (await import('./responses-documentation.ts')).cancelResponse,
+}
+
+export const deleteResponse: Route = {
   method: 'DELETE',
   path: '/v1/responses/:id',
   handle: asCaller(async (parts, caller, { params }) =>

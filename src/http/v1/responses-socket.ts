@@ -6,11 +6,10 @@ import type { RunningCaller } from '../../chat/in-flight.ts'
 import { shuttingDown } from '../../chat/routing/fault-error.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { asGatewayError, GatewayError, renderError } from '../../errors/errors.ts'
-import { SseDecoder } from '../../protocols/framing/sse.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, unsupportedParam } from '../../protocols/request/fields.ts'
-import { isFromAddress } from '../intake/caller.ts'
+import { framesOf, ownRequest } from '../intake/own-request.ts'
 import { closeCodes, type OpenSocket, type SocketPeer } from '../intake/sockets.ts'
 import type { ServingParts } from '../parts.ts'
 import { answerRoute, errorResponse, newRequestId, type Route, type RouteCall } from '../route.ts'
@@ -86,7 +85,8 @@ export class ResponseSocket implements OpenSocket {
   readonly #parts: ServingParts
   readonly #running: RunningCaller
   readonly #url: string
-  readonly #headers: Readonly<Record<string, string>>
+  /** Of the handshake: they are those of all requests of this socket. */
+  readonly #headers: Headers
   readonly #address: string
   readonly #lanes = new Map<string, Lane>()
   readonly #left = new AbortController()
@@ -101,7 +101,7 @@ export class ResponseSocket implements OpenSocket {
     this.#parts = parts
     this.#running = running
     this.#url = request.url
-    this.#headers = requestHeaders(request.headers)
+    this.#headers = new Headers(request.headers)
     this.#address = parts.site.addressOf(request)
     running.signal.addEventListener('abort', () =>
       this.#end(closeCodes.refused, 'the access of this key has ended'),
@@ -169,13 +169,13 @@ export class ResponseSocket implements OpenSocket {
       inbound: (responses) => responses,
       refuse: errorResponse,
     }
-    const request = new Request(this.#url, {
-      method: 'POST',
-      headers: { ...this.#headers, 'content-length': String(Buffer.byteLength(text)) },
+    const request = ownRequest({
+      url: this.#url,
+      headers: this.#headers,
+      address: this.#address,
       body: text,
       signal: this.#left.signal,
     })
-    isFromAddress(request, this.#address)
     const route: Route<ServingParts> = {
       method: 'POST',
       path: '/v1/responses',
@@ -291,14 +291,10 @@ export class ResponseSocket implements OpenSocket {
 
   /** Sends the events of a stream as frames, as fast as the client reads them. */
   async #pass(response: Response, turn: Turn): Promise<void> {
-    const decoder = new SseDecoder()
-    const body = response.body ?? new ReadableStream<Uint8Array>()
-    for await (const bytes of body) {
-      for (const { event, data } of decoder.push(bytes)) {
-        this.#note(turn, event, data)
-        await this.#sendText(turn.name === undefined ? data : withName(data, turn.name))
-        if (this.#left.signal.aborted) return
-      }
+    const frames = framesOf(response, this.#left.signal, this.#parts.chat.limits.eventBytes)
+    for await (const { event, data } of frames) {
+      this.#note(turn, event, data)
+      await this.#sendText(turn.name === undefined ? data : withName(data, turn.name))
     }
   }
 
@@ -336,25 +332,6 @@ export class ResponseSocket implements OpenSocket {
     await this.#drained.promise
   }
 }
-
-/** What the handshake says of all requests of its socket; the rest is about the connection, or about one request. */
-function requestHeaders(headers: Headers): Record<string, string> {
-  const kept: Record<string, string> = {}
-  headers.forEach((value, name) => {
-    if (!name.startsWith('sec-websocket-') && !notPassed.has(name)) kept[name] = value
-  })
-  return { ...kept, 'content-type': 'application/json' }
-}
-
-const notPassed: ReadonlySet<string> = new Set([
-  'connection',
-  'upgrade',
-  'idempotency-key',
-  'content-length',
-  'transfer-encoding',
-  'content-encoding',
-  'expect',
-])
 
 /** Headers of a refusal that its client may act on. */
 function toldOf({ headers }: Response): Record<string, string> {

@@ -22,11 +22,19 @@ import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
 import { keepResponse } from '../../responses/keep.ts'
 import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../responses/recall.ts'
+import type { BackgroundRecord } from '../../responses/background.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { errorResponse, type Refuse, refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
+import {
+  backgroundOf,
+  cancelInBackground,
+  eventStream,
+  shownInBackground,
+  startInBackground,
+} from './responses-background.ts'
 
 /** How the clients of a protocol write responses that is not OpenAI's. */
 export interface ResponseForm {
@@ -38,6 +46,8 @@ export interface ResponseForm {
   /** What answers in the client's words. */
   readonly inbound: (responses: Inbound) => Inbound
   readonly refuse: Refuse
+  /** Called when the credit for the response is held; absent where its client waits for it. */
+  readonly held?: () => void
 }
 
 const openai: ResponseForm = {
@@ -60,6 +70,12 @@ export async function createResponse(
   const formed = form.body(sent.json, sent.bytes)
   if (formed instanceof Response) return formed
   const { json, bytes } = formed
+  if (json['background'] === true && form.held === undefined)
+    return startInBackground(parts, asked, {
+      caller,
+      json,
+      create: (held) => (own, call) => createResponse(own, call, { ...form, body: openai.body, held }),
+    })
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
   let queued: Promise<void> | undefined
@@ -74,6 +90,7 @@ export async function createResponse(
       return queued !== undefined
     },
     kept: () => queued,
+    held: form.held,
   }
   const permit = readPermit(parts, request, requestId, caller.account.id)
   const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
@@ -180,30 +197,67 @@ export type StoredResponses = Pick<HttpParts, 'responses' | 'parsedResponses' | 
 
 type Asked = Pick<RouteCall, 'request' | 'requestId' | 'params'>
 
-/** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
-export async function showResponse(
-  parts: StoredResponses,
-  caller: Caller,
-  asked: Asked,
-): Promise<JsonObject> {
+/**
+ * The response as its request was answered; in the background, as it stands, or its events behind `starting_after`. Throws
+ * `not_found`, and `unsupported_parameter` where the events are asked for of one that was made in the foreground.
+ */
+export async function showResponse(parts: HttpParts, caller: Caller, asked: RouteCall): Promise<Response> {
   const { searchParams } = new URL(asked.request.url)
+  const record = await backgroundOf(parts, caller, asked.params['id']!)
   if (searchParams.get('stream') === 'true') {
-    const message = "'stream' cannot be honoured: a stored response is given as a whole."
+    if (record !== undefined) return eventStream(parts, record, placeOf(searchParams.get('starting_after')))
+    const message = "'stream' cannot be honoured: only a response in the background keeps its events."
+    await storedOf(parts, caller, asked)
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  const stored = await storedOf(parts, caller, asked)
+  return Response.json(await responseNow(parts, caller, asked, record))
+}
+
+/** The stored response; what is known of one in the background that is not. */
+async function responseNow(
+  parts: HttpParts,
+  caller: Caller,
+  asked: RouteCall,
+  record: BackgroundRecord | undefined,
+): Promise<JsonObject> {
+  const { searchParams } = new URL(asked.request.url)
+  const stored = await storedOf(parts, caller, asked).catch((error: unknown) => {
+    if (record !== undefined && error instanceof GatewayError && error.code === 'not_found') return undefined
+    throw error
+  })
+  if (stored === undefined) return shownInBackground(parts, record!)
   if (wantsEncrypted(searchParams)) return stored.answer
   return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
 
-/** Resolves when the response is gone from the disk. Rejects with `not_found`. */
-export async function deleteResponse(
-  parts: Pick<StoredResponses, 'responses'>,
+/** Cancels a response in the background, and gives it as it stands then. */
+export async function cancelResponse(
+  parts: HttpParts,
   caller: Caller,
-  id: string,
+  asked: RouteCall,
 ): Promise<JsonObject> {
+  const find = () => backgroundOf(parts, caller, asked.params['id']!)
+  const record = await find()
+  if (record === undefined) await storedOf(parts, caller, asked)
+  await cancelInBackground(parts, record)
+  return responseNow(parts, caller, asked, await find())
+}
+
+function placeOf(text: string | null): number {
+  const place = text === null ? -1 : Number(text)
+  if (!Number.isInteger(place) || place < -1)
+    throw invalidParam('starting_after', 'it is the sequence number of an event.')
+  return place
+}
+
+/** Resolves when the response is gone from the disk. Rejects with `not_found`. */
+export async function deleteResponse(parts: HttpParts, caller: Caller, id: string): Promise<JsonObject> {
+  const record = await backgroundOf(parts, caller, id)
+  // What is still being made is ended first.
+  if (record !== undefined) await cancelInBackground(parts, record)
   const gone = await parts.responses.delete(viewerOf(caller), id)
-  if (!gone) throw noSuchResponse()
+  if (record !== undefined) await parts.background!.store.delete(id)
+  else if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
 }
 

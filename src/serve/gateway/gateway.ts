@@ -80,6 +80,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     limiter: shared.limiter,
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
+    background: parts.workers === undefined ? parts.store.background : undefined,
   })
   store.whenAccountsChange(serving.accountsChanged)
   const http: HttpParts = {

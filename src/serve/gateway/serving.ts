@@ -37,6 +37,7 @@ import type { Traces } from '../../observe/traces.ts'
 import { LearnedRefusals } from '../../chat/upstream/refusals.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
+import { BackgroundResponses, type BackgroundStore } from '../../responses/background.ts'
 import { ParsedResponses } from '../../responses/recall.ts'
 import { Prefixes } from '../../json/prefix.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
@@ -89,6 +90,8 @@ export interface ServingSource extends GatewayProcess {
   readonly limiter: CountingLimiter
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: ServingParts['freeCredit']
+  /** Undefined in a process beside the ledger's. */
+  readonly background: BackgroundStore | undefined
 }
 
 /** What serves models, and how it ends. */
@@ -190,6 +193,13 @@ export function servingOf(source: ServingSource): Serving {
       publicUrl,
     },
     sockets,
+    background:
+      source.background &&
+      new BackgroundResponses(source.background, {
+        perAccount: config.limits.background_per_account,
+        eventBytes: config.responses.stored_bytes,
+        retentionMs: config.responses.retention_ms,
+      }),
     accounts: store.accounts,
     identityStore: store.identities,
     ledger: store.ledger,

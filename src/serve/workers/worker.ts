@@ -177,6 +177,7 @@ function createWorkerGateway(given: ServingProcess): WorkerGateway {
     probes,
     freeCredit,
     mcp,
+    background: undefined,
   })
   const forwarding = {
     socket: given.forwardTo,

@@ -124,9 +124,14 @@ const rows = [
   row('previous_response_not_found', 'there is none', () => responses({ previous_response_id: 'resp_01' }), {
     param: 'previous_response_id',
   }),
-  row('unsupported_parameter', 'a response is to be made later', () => responses({ background: true }), {
-    param: 'background',
-  }),
+  row(
+    'unsupported_parameter',
+    'a response belongs to a conversation',
+    () => responses({ conversation: 'conv_1' }),
+    {
+      param: 'conversation',
+    },
+  ),
   row('upstream_error', 'of responses', () => responses({ model: 'lab/broken-html' }), provider),
   row('not_found', 'there is no such response', () => get('/responses/resp_nothing')),
   row('not_found', 'there is no such route', () => post(lab.weir, {}, { path: '/chat' })),

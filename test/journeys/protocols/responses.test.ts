@@ -462,9 +462,9 @@ describe('what goes wrong', () => {
       { status: 400, code: 'invalid_request', param: 'input[0].content[0].type' },
     ],
     [
-      'the background',
-      { background: true },
-      { status: 400, code: 'unsupported_parameter', param: 'background' },
+      'the background, and not stored',
+      { background: true, store: false },
+      { status: 400, code: 'invalid_request', param: 'background' },
     ],
     [
       'a conversation',

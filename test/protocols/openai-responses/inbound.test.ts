@@ -216,7 +216,11 @@ describe('a request', () => {
     ],
     ['no number of tokens', { input: 'x', max_output_tokens: 0 }, ['invalid_request', 'max_output_tokens']],
     ['messages', { messages: [] }, ['wrong_endpoint', 'messages']],
-    ['the background', { input: 'x', background: true }, ['unsupported_parameter', 'background']],
+    [
+      'the background, and not stored',
+      { input: 'x', background: true, store: false },
+      ['invalid_request', 'background'],
+    ],
     [
       'another tool',
       { input: 'x', tools: [{ type: 'code_interpreter' }] },

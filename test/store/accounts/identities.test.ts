@@ -541,6 +541,7 @@ describe('what lets somebody into an account, or acts for it', () => {
       'usage_day',
       'idempotency',
       'response',
+      'background',
     ])
     const kinds = new Set(Object.values(listed))
     expect(tables.filter((name) => !kinds.has(name) && !records.has(name))).toEqual([])

@@ -46,6 +46,8 @@ export interface AnswerHooks {
   readonly keep: (response: JsonObject) => boolean
   /** Resolves when the stored response is queued; undefined if it is not stored. */
   readonly kept: () => Promise<void> | undefined
+  /** Called when the credit for the response is held; absent where nobody waits for that. */
+  readonly held?: (() => void) | undefined
 }
 
 export interface ResponseSettings {
@@ -55,6 +57,13 @@ export interface ResponseSettings {
   /** Whether the client wants encrypted reasoning, which it sends back if nothing is stored. */
   readonly encrypted: boolean
   readonly hooks: AnswerHooks
+}
+
+/** A response that has been accepted and not been begun. `created` in seconds since 1970. */
+export function queuedResponse(request: ResponsesRequest, requestId: string, created: number): JsonObject {
+  const context = { id: requestId, model: request.model, created, warnings: [], extra: {} }
+  const tier = request.service_tier ?? null
+  return responseOf(request, context, { ...unfinished, tier, status: 'queued', output: [], stored: true })
 }
 
 const unfinished = { usage: null, error: null, incomplete: null, completedAt: null } as const
@@ -384,7 +393,7 @@ function incompleteFor(reason: FinishReason | undefined): Standing['incomplete']
 
 /** The state of a response. */
 interface Standing {
-  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
+  readonly status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
   readonly output: readonly JsonObject[]
   /** Whether it can be retrieved by its id. */
   readonly stored: boolean
@@ -432,7 +441,11 @@ function bareId(requestId: string): string {
 }
 
 /** All keys that OpenAI and Open Responses require, null if unset; never `output_text`, which client libraries add. */
-function responseOf(request: ResponsesRequest, context: AnswerContext, standing: Standing): JsonObject {
+function responseOf(
+  request: ResponsesRequest,
+  context: Pick<AnswerContext, 'id' | 'model' | 'created' | 'warnings' | 'extra'>,
+  standing: Standing,
+): JsonObject {
   const { metadata: notes, ...extra } = context.extra
   const { incomplete } = standing
   return {
@@ -464,7 +477,7 @@ function responseOf(request: ResponsesRequest, context: AnswerContext, standing:
     max_tool_calls: request.max_tool_calls ?? null,
     previous_response_id: request.previous_response_id ?? null,
     store: standing.stored,
-    background: false,
+    background: request.background ?? false,
     service_tier: standing.tier,
     safety_identifier: request.safety_identifier ?? null,
     prompt_cache_key: request.prompt_cache_key ?? null,

@@ -58,7 +58,9 @@ export function responsesCall(
   const warnings = droppedOf(request, placed)
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
   const gatewayTools = readGatewayTools(request, placed, placedRuns(all, history.length))
-  const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
+  // In the background or not: that is between the gateway and its client.
+  const { background: _, ...asked } = request as unknown as JsonObject
+  const body: JsonObject = { ...asked, input: all as unknown as JsonObject[] }
   const settings: ResponseSettings = { request, placed, encrypted, hooks }
   return {
     items,
@@ -68,6 +70,7 @@ export function responsesCall(
       addresses,
       error: (error) => error,
       whenKept: hooks.kept,
+      whenHeld: hooks.held,
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
       whole: (result, usage, bill, context) => wholeResponse(settings, result, usage, bill, context),
       encoder: (context) => new ResponseEncoder(settings, context),

@@ -254,12 +254,8 @@ const unserved: Readonly<Record<string, string>> = {
 }
 
 function refuseUnserved(request: ResponsesRequest): void {
-  if (request.background === true) {
-    throw unsupportedParam(
-      'background',
-      'responses are not made in the background; ask for a stream instead.',
-    )
-  }
+  if (request.background === true && request.store === false)
+    throw invalidParam('background', 'a response in the background is stored, so store cannot be false.')
   for (const [param, why] of Object.entries(unserved)) {
     if (request[param] != null) throw unsupportedParam(param, why)
   }

@@ -1,0 +1,194 @@
+// Responses that are made in the background: what a store keeps of them beside the response itself, and those that this
+// process makes.
+
+import type { Awaitable } from '../async/async.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import { GatewayError } from '../errors/errors.ts'
+import type { ResponseViewer } from './response-store.ts'
+
+export interface BackgroundRecord {
+  readonly id: string
+  readonly account: string
+  readonly key: string | null
+  /** The client's Idempotency-Key. */
+  readonly idempotency: string | null
+  /** Of the request, to tell another one with the same Idempotency-Key. */
+  readonly bodyHash: string
+  /** `running` in some process, or in one that is gone. */
+  readonly status: 'running' | 'ended' | 'cancelled'
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+  /** The response as it stood when it was queued. */
+  readonly response: JsonObject
+}
+
+export interface BackgroundStore {
+  /** Keeps a response that has been accepted, durably; the one that has its Idempotency-Key already, if there is one. */
+  begin(record: BackgroundRecord): Promise<BackgroundRecord | undefined>
+  /** Keeps events, JSON texts in one line each, of which the first has this sequence number. Durable with the next commit. */
+  append(id: string, from: number, events: readonly string[]): void
+  end(id: string, status: 'ended' | 'cancelled'): Promise<void>
+  /** undefined if it never existed, has expired, was deleted, or may not be seen by the caller. */
+  find(viewer: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined>
+  /** The kept events behind this sequence number; all of them behind -1. */
+  events(id: string, after: number): Awaitable<readonly string[]>
+  /** Those that a process has left when it died. To be called before any is begun. */
+  listInterrupted(): Awaitable<readonly BackgroundRecord[]>
+  /** Forgets one, durably. */
+  delete(id: string): Promise<void>
+  /** Forgets those of an account. */
+  forgetAccount(account: string): Promise<void>
+  /** Forgets what has expired, in small steps. Resolves with how many. */
+  sweep(now: number): Promise<number>
+}
+
+// Those of this process.
+
+/** Events are written together that come within this time, milliseconds. */
+const writeEveryMs = 250
+
+export interface BackgroundLimits {
+  /** Responses of one account that may be under way. */
+  readonly perAccount: number
+  /** The most that is kept of the events of one response, bytes; it can be followed no further than that. */
+  readonly eventBytes: number
+  /** How long a response is kept, milliseconds. */
+  readonly retentionMs: number
+}
+
+/** The responses that this process makes in the background. */
+export class BackgroundResponses {
+  readonly store: BackgroundStore
+  readonly limits: BackgroundLimits
+  readonly #running = new Map<string, Running>()
+
+  constructor(store: BackgroundStore, limits: BackgroundLimits) {
+    this.store = store
+    this.limits = limits
+  }
+
+  running(id: string): Running | undefined {
+    return this.#running.get(id)
+  }
+
+  /** Throws `rate_limit_exceeded` for one too many of its account. */
+  add(running: Running): void {
+    const ofAccount = [...this.#running.values()].filter(
+      ({ account, isOver }) => account === running.account && !isOver,
+    ).length
+    if (ofAccount >= this.limits.perAccount)
+      throw new GatewayError('rate_limit_exceeded', {
+        message: `${ofAccount} responses of this account are under way in the background, which is as many as may be.`,
+        retryAfterMs: 5_000,
+      })
+    this.#running.set(running.id, running)
+    void running.ended.then(() => this.#running.delete(running.id))
+  }
+}
+
+/** Ends what a process has left that died: its client learns so. Resolves with how many there were. */
+export async function endInterrupted(store: BackgroundStore): Promise<number> {
+  const left = await store.listInterrupted()
+  for (const record of left) {
+    const events = await store.events(record.id, -1)
+    const error = { code: 'server_error', message: 'The gateway was restarted while it made this response.' }
+    const response = { ...record.response, status: 'failed', error }
+    store.append(record.id, events.length, [failedEvent(response, events.length)])
+    await store.end(record.id, 'ended')
+  }
+  return left.length
+}
+
+/** The event that ends a response which has failed. */
+export function failedEvent(response: JsonObject, sequence: number): string {
+  return JSON.stringify({ type: 'response.failed', sequence_number: sequence, response })
+}
+
+/** One response under way: its events, in memory and on their way to the store. */
+export class Running {
+  readonly id: string
+  readonly account: string
+  readonly ended: Promise<void>
+  /** Of which the place is the sequence number. */
+  readonly events: string[] = []
+  #bytes = 0
+  #written = 0
+  #isKept = false
+  #isCut = false
+  #isOver = false
+  #isCancelled = false
+  #timer: Timer | undefined
+  readonly #store: BackgroundStore
+  readonly #mostBytes: number
+  readonly #left = new AbortController()
+  #more = Promise.withResolvers<void>()
+  readonly #end = Promise.withResolvers<void>()
+
+  constructor(id: string, account: string, { store, limits }: BackgroundResponses) {
+    this.id = id
+    this.account = account
+    this.#store = store
+    this.#mostBytes = limits.eventBytes
+    this.ended = this.#end.promise
+  }
+
+  /** Aborts when it is cancelled. */
+  get signal(): AbortSignal {
+    return this.#left.signal
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
+  }
+
+  /** Its row is in the store: its events may follow. */
+  onKept(): void {
+    this.#isKept = true
+    this.#write()
+  }
+
+  onEvent(data: string): void {
+    if (this.#isCut) return
+    this.#bytes += data.length
+    this.#isCut = this.#bytes > this.#mostBytes
+    if (this.#isCut) return
+    this.events.push(data)
+    this.#timer ??= setTimeout(() => this.#write(), writeEveryMs)
+    this.#tell()
+  }
+
+  cancel(): void {
+    this.#isCancelled = true
+    this.#left.abort()
+  }
+
+  async onEnd(): Promise<void> {
+    this.#isOver = true
+    this.#write()
+    this.#tell()
+    await this.#store.end(this.id, this.#isCancelled ? 'cancelled' : 'ended').catch(() => undefined)
+    this.#end.resolve()
+  }
+
+  /** Resolves when there is another event, or no more to come. */
+  next(): Promise<void> {
+    return this.#more.promise
+  }
+
+  #tell(): void {
+    this.#more.resolve()
+    this.#more = Promise.withResolvers()
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (!this.#isKept || this.#written === this.events.length) return
+    this.#store.append(this.id, this.#written, this.events.slice(this.#written))
+    this.#written = this.events.length
+  }
+}
