@@ -26,4 +26,8 @@ process.exitCode = await runCli(process.argv.slice(2), {
   clock: Date.now,
   environment: () => Promise.resolve(readEnvironment()),
   input: () => Bun.stdin.text(),
+  ask:
+    process.stdin.isTTY && process.stderr.isTTY
+      ? async (question, shows) => (await import('./cli/terminal.ts')).askTerminal(question, shows)
+      : undefined,
 })

@@ -27,6 +27,8 @@ export interface ManagementKeyStore {
   list(account?: string): Awaitable<readonly ManagementKey[]>
   /** Effective at once, in every process. False if there is no such key. */
   revoke(id: string, at: number): Awaitable<boolean>
+  /** Deletes a key that one command made for itself. */
+  remove(id: string): Awaitable<void>
 }
 
 const form = secretForm('mk-weir', [])

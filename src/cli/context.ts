@@ -21,6 +21,8 @@ export interface Io {
   environment(): Promise<Environment>
   /** All of standard input as text. */
   input(): Promise<string>
+  /** Asks the person at the terminal for a line; undefined where there is none. `secret` answers are not shown. */
+  readonly ask?: ((question: string, shows: 'shown' | 'secret') => Promise<string>) | undefined
 }
 
 export interface Context {

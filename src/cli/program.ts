@@ -27,14 +27,25 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-/** What is meant by `--version`, and by `help` with the name of a page of the guide. */
+/** What is meant by no command at all, by `--version`, and by `help` with the name of a page of the guide. */
 async function commandLineOf(argv: readonly string[], io: Io): Promise<readonly string[]> {
   const [first, second] = argv
+  if (hasNoCommand(argv)) return [...argv, 'welcome']
   if (first === '--version' || first === '-V') return ['version']
   if (first !== 'help' || second === undefined) return argv
   if (program([], io).commands.some((command) => command.name() === second)) return argv
   const { guidePage } = await import('../guide/pages.ts')
   return guidePage(second) === undefined ? argv : ['guide', second]
+}
+
+/** Whether nothing but options of every command are given. */
+function hasNoCommand(argv: readonly string[]): boolean {
+  const rest = [...argv]
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '--config' || word === '--data-dir') rest.shift()
+    else if (word !== '--json' && !/^--(config|data-dir)=/.test(word)) return false
+  }
+  return true
 }
 
 /** Every command, its options and its help; for `weir serve` that one alone. */
@@ -364,6 +375,11 @@ found by their time; a clock that was set back by up to an hour hides none of th
 
 Exit code 1 when something does not hold.`
 
+const statusHelp = `
+Exit code 0 when a server runs, is ready, and what was booked today holds; 1 otherwise. --json has the same for monitors.
+Whoever may read the data directory may ask: as a service, that is its user (sudo -u weir weir status --data-dir
+/var/lib/weir).`
+
 function ledgerCommands(weir: Command, io: Io): void {
   const ledger = weir.command('ledger').description('prove the ledger')
   ledger
@@ -631,6 +647,24 @@ function upkeepCommands(weir: Command, io: Io): void {
 }
 
 function deploymentCommands(weir: Command, io: Io): void {
+  weir
+    .command('init')
+    .description('write a small weir.yaml with the providers that are found here; a file that is there stays')
+    .option('--yes', 'ask nothing: take what is found and the defaults')
+    .option('--host <address>', 'the address to listen on (127.0.0.1)')
+    .option('--port <number>', 'the port to listen on (8787)')
+    .option('--public-url <url>', 'the address that clients use, where a proxy stands in front')
+    .option('--print', 'print the file instead of writing it')
+    .action(async (...given: unknown[]) => (await import('./commands/init.ts')).init(io, invocationOf(given)))
+  weir
+    .command('status')
+    .description('one screen: is it running, its providers, credit, today, the audit of today')
+    .addHelpText('after', statusHelp)
+    .action(run(io, async () => (await import('./commands/status.ts')).status))
+  weir
+    .command('welcome', { hidden: true })
+    .description('what weir does without a command')
+    .action(run(io, async () => (await import('./commands/status.ts')).welcome))
   const service = weir.command('service').description('run the gateway as a system service')
   service
     .command('print')

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
+import { issueManagementKey } from '../accounts/management-key.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { OperatorActing } from '../http/console/route.ts'
 import type { Store } from '../store/store.ts'
@@ -66,6 +67,35 @@ export async function withNewStore<Result>(
 async function heardBy(dataDir: string): Promise<void> {
   const { servingProcess } = await import('../store/sqlite/database/serve-lock.ts')
   if (servingProcess(dataDir) !== null) await Bun.sleep(heardWithinMs)
+}
+
+/** How long the key of a command may be used. */
+const keyMs = 60_000
+
+/**
+ * Runs `work` with a management key of an operator's account, which works for a minute and is deleted afterwards: a
+ * command that runs every minute must not fill the list of keys.
+ */
+export function withOperatorKey<Result>(
+  context: Context,
+  name: string,
+  work: (key: string) => Promise<Result>,
+): Promise<Result> {
+  return withStore(context, async (store) => {
+    const operator = (await store.accounts.listAccounts()).find(
+      ({ role, suspended }) => role === 'operator' && !suspended,
+    )
+    if (operator === undefined)
+      throw new CommandFailure('no account is an operator (weir accounts role ACCOUNT operator makes one)')
+    const now = context.io.clock()
+    const wanted = { account: operator.id, name, expiresAt: now + keyMs, networks: null }
+    const { key, text } = await issueManagementKey(store.managementKeys, wanted, now)
+    try {
+      return await work(text)
+    } finally {
+      await store.managementKeys.remove(key.id)
+    }
+  })
 }
 
 function noticeText(message: string, facts: Readonly<Record<string, unknown>>): string {

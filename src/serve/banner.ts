@@ -5,7 +5,7 @@ import { isLoopback } from '../config/accounts.ts'
 import type { Config } from '../config/config.ts'
 import { providers as rows } from '../providers/registry.ts'
 import { plural } from '../text/csv.ts'
-import { version } from '../version.ts'
+import { commit, version } from '../version.ts'
 import { answering, type Live } from './gateway/catalog.ts'
 
 type ProviderStanding =
@@ -37,6 +37,8 @@ export interface OwnerKey {
 
 export interface StartFacts {
   readonly version: string
+  /** Null where it runs from its source. */
+  readonly commit: string | null
   /** `127.0.0.1:8787`, with the actual port. */
   readonly listen: string
   /** `http://127.0.0.1:8787/v1` */
@@ -98,7 +100,7 @@ export function renderBanner(facts: StartFacts): string {
     ['add more', additions(facts)],
   ])
   return [
-    `weir ${facts.version} is ready`,
+    `weir ${facts.version}${facts.commit === null ? '' : ` (${facts.commit.slice(0, 8)})`} is ready`,
     '',
     ...works,
     '',
@@ -184,6 +186,7 @@ function curlLine({ baseUrl, owner, tryModel }: StartFacts): string {
 export function startFactsJson(facts: StartFacts) {
   return {
     version: facts.version,
+    commit: facts.commit,
     listen: facts.listen,
     base_url: facts.baseUrl,
     console: facts.console,
@@ -220,6 +223,7 @@ export function startFacts(
   const local = localChats(live)
   return {
     version,
+    commit,
     listen: listenAddress(config.server.host, port),
     baseUrl,
     console: `${config.server.public_url ?? consoleOrigin(config.server.host, port)}/console`,

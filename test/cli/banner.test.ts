@@ -12,6 +12,7 @@ import {
 
 const facts: StartFacts = {
   version: '1.2.3',
+  commit: null,
   listen: '127.0.0.1:8787',
   baseUrl: 'http://127.0.0.1:8787/v1',
   console: 'http://localhost:8787/console',

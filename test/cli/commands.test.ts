@@ -554,7 +554,7 @@ describe('doctor', () => {
 
 describe('usage', () => {
   test.each([
-    [[], 2],
+    [[], 0],
     [['nonsense'], 2],
     [['keys'], 2],
     [['keys', 'nonsense'], 2],
@@ -595,7 +595,9 @@ describe('usage', () => {
   test('every command is in the help', async () => {
     const { out } = await run(machine, '--help')
     for (const name of [
+      'init',
       'serve',
+      'status',
       'accounts',
       'keys',
       'credits',

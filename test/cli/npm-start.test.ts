@@ -26,7 +26,7 @@ test('npm start serves, and SIGTERM to npm ends the gateway', async () => {
   const health = () => fetch(`http://127.0.0.1:${port}/healthz`)
   try {
     await readUntil(npm.stdout, `http://127.0.0.1:${port}/v1`)
-    expect(await (await health()).json()).toEqual({ status: 'ok' })
+    expect(await (await health()).json()).toMatchObject({ status: 'ok' })
   } finally {
     npm.kill('SIGTERM')
   }

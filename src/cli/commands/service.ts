@@ -3,7 +3,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { z } from 'zod'
-import { issueManagementKey } from '../../accounts/management-key.ts'
 import {
   loadConfig,
   printedOrigin,
@@ -21,7 +20,7 @@ import { runningServer } from '../../serve/running-server.ts'
 import { unsoldModels } from '../../serve/start.ts'
 import type { BackupReport } from '../../store/backup.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import { version as number } from '../../version.ts'
+import { commit, version as number, versionText } from '../../version.ts'
 import {
   CommandFailure,
   configFlags,
@@ -33,7 +32,7 @@ import {
   print,
   usageFault,
 } from '../context.ts'
-import { withStore } from '../with-store.ts'
+import { withOperatorKey } from '../with-store.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -201,7 +200,7 @@ function lineOf({ bytes, schema, journalEntries, headHash }: BackupReport): stri
 export function version(io: Io, invocation: Invocation): void {
   print(
     { io, json: invocation.flag('json') },
-    { json: { version: number, bun: Bun.version }, text: `weir ${number}` },
+    { json: { version: number, commit, bun: Bun.version }, text: `weir ${versionText}` },
   )
 }
 
@@ -374,9 +373,6 @@ export async function printGuide(io: Io, invocation: Invocation): Promise<void> 
   io.out('weir guide PAGE prints one. The same is at /docs of a running gateway.\n')
 }
 
-/** How long the key of a command may be used. */
-const keyMs = 60_000
-
 /**
  * Has the running server read its configuration again. Throws CommandFailure if none runs, and 78 with all faults; then
  * the configuration in force stays.
@@ -387,7 +383,7 @@ export async function reloadConfig(context: Context, invocation: Invocation): Pr
   if (url === undefined)
     throw new CommandFailure(`no server runs on ${data_dir}: the next start reads the configuration`)
   const body = JSON.stringify({ dry_run: invocation.flag('dryRun') })
-  const answer = await withOperatorKey(context, async (key) => {
+  const answer = await withOperatorKey(context, 'weir config reload', async (key) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const address = `${new URL(url).origin}/admin/v1/config/reload`
     const response = await fetchBounded(address, { method: 'POST', headers, body }, mostAnswerBytes)
@@ -412,25 +408,3 @@ const reloadAnswer = z.object({
   changes: z.array(z.object({ setting: z.string(), to: z.unknown(), restart: z.boolean() })).optional(),
   error: z.object({ message: z.string() }).optional(),
 })
-
-/** Runs `work` with a management key of an operator's account that works for a minute, and is revoked afterwards. */
-function withOperatorKey<Result>(context: Context, work: (key: string) => Promise<Result>): Promise<Result> {
-  return withStore(context, async (store) => {
-    const operator = (await store.accounts.listAccounts()).find(({ role }) => role === 'operator')
-    if (operator === undefined)
-      throw new CommandFailure('no account is an operator (weir accounts invite --operator)')
-    const now = context.io.clock()
-    const wanted = {
-      account: operator.id,
-      name: 'weir config reload',
-      expiresAt: now + keyMs,
-      networks: null,
-    }
-    const { key, text } = await issueManagementKey(store.managementKeys, wanted, now)
-    try {
-      return await work(text)
-    } finally {
-      await store.managementKeys.revoke(key.id, context.io.clock())
-    }
-  })
-}

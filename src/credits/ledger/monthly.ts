@@ -175,4 +175,15 @@ export interface LedgerReports {
   callsOf(provider: string): Awaitable<readonly ProviderCall[]>
   /** By provider, largest amount first; providers without any are left out. */
   unpaid(since: number): Awaitable<readonly Unpaid[]>
+  /** What all accounts have together, a row for each pool that any account has had. */
+  poolTotals(): Awaitable<readonly PoolTotal[]>
+}
+
+/** Picodollars of all accounts together. */
+export interface PoolTotal {
+  readonly pool: Pool
+  readonly credit: Pico
+  /** Of the credit, what calls in flight hold. */
+  readonly held: Pico
+  readonly owed: Pico
 }

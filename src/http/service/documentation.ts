@@ -57,7 +57,14 @@ export const errorListSchema = z.object({
   ),
 })
 
-export const aliveSchema = z.object({ status: z.literal('ok') })
+export const aliveSchema = z.object({
+  status: z.literal('ok'),
+  version: z.string(),
+  commit: z
+    .string()
+    .nullable()
+    .describe('What the program was built from; null where it runs from its source.'),
+})
 
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'not ready']),
@@ -115,7 +122,9 @@ export const health: Operation = {
   summary: 'Ask whether the process is alive',
   description: 'For liveness probes: restart the process when this fails.',
   security: 'none',
-  answers: { 200: { description: 'It is.', content: json('Alive', { status: 'ok' }) } },
+  answers: {
+    200: { description: 'It is.', content: json('Alive', { status: 'ok', version: '0.1.0', commit: null }) },
+  },
   errors: ofAnyRequest,
   schemas: { Alive: aliveSchema },
 }

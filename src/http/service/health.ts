@@ -1,12 +1,13 @@
 // GET /healthz, GET /readyz and GET /metrics for whatever monitors the process, and GET /v1/errors.
 
 import { errorReference } from '../../errors/errors.ts'
+import { commit, version } from '../../version.ts'
 import type { Route } from '../route.ts'
 
 export const getHealth: Route<unknown> = {
   method: 'GET',
   path: '/healthz',
-  handle: () => Response.json({ status: 'ok' }),
+  handle: () => Response.json({ status: 'ok', version, commit }),
   takesNoHost: true,
   skipsScheduler: true,
   operation: async () => (await import('./documentation.ts')).health,

@@ -13,6 +13,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
   readonly #find: Statement<Row<'managementKey'>, [string]>
   readonly #list: Statement<Row<'managementKey'>, [string | null]>
   readonly #revoke: Statement
+  readonly #remove: Statement
 
   constructor(database: Database) {
     this.#insert = database.prepare(
@@ -27,6 +28,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
     this.#revoke = database.prepare(
       'UPDATE management_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     )
+    this.#remove = database.prepare('DELETE FROM management_key WHERE id = ?')
   }
 
   insert(key: ManagementKey): boolean {
@@ -57,6 +59,10 @@ export class SqliteManagementKeys implements ManagementKeyStore {
 
   revoke(id: string, at: number): boolean {
     return Number(orUnavailable(() => this.#revoke.run(at, id)).changes) === 1
+  }
+
+  remove(id: string): void {
+    orUnavailable(() => this.#remove.run(id))
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type LedgerReports,
   nothing,
   plus,
+  type PoolTotal,
   type ProviderCall,
   type Span,
   type StatementBalance,
@@ -39,6 +40,17 @@ interface UnpaidRow {
   readonly high: bigint
   readonly low: bigint
   readonly overLimitCalls: bigint
+}
+
+/** Sums in two parts each, as above. */
+interface PoolTotalRow {
+  readonly pool: Pool
+  readonly creditHigh: bigint
+  readonly creditLow: bigint
+  readonly heldHigh: bigint
+  readonly heldLow: bigint
+  readonly owedHigh: bigint
+  readonly owedLow: bigint
 }
 
 export class SqliteReports implements LedgerReports {
@@ -84,6 +96,17 @@ export class SqliteReports implements LedgerReports {
       .toSorted((a, b) => (a.absorbed > b.absorbed ? -1 : 1))
   }
 
+  poolTotals(): readonly PoolTotal[] {
+    const rows = this.#read((database) => database.prepare<PoolTotalRow, []>(poolTotalsSql).all())
+    const whole = (high: bigint, low: bigint) => (high << 32n) + low
+    return rows.map((row) => ({
+      pool: row.pool,
+      credit: whole(row.creditHigh, row.creditLow),
+      held: whole(row.heldHigh, row.heldLow),
+      owed: whole(row.owedHigh, row.owedLow),
+    }))
+  }
+
   #read<T>(read: (database: Database) => T): T {
     return orUnavailable(() => readingFrom(this.#path, read))
   }
@@ -112,6 +135,13 @@ const unpaidSql = `
   FROM call WHERE state = 'settled' AND ended_at >= ?
     AND (absorbed > 0 OR json_extract(receipt, '$.overLimit') IS NOT NULL)
   GROUP BY 1`
+
+const inParts = (column: string, name: string) =>
+  `sum(${column} >> 32) AS ${name}High, sum(${column} & 4294967295) AS ${name}Low`
+
+const poolTotalsSql = `
+  SELECT pool, ${inParts('posted', 'credit')}, ${inParts('held', 'held')}, ${inParts('debt', 'owed')}
+  FROM wallet GROUP BY pool`
 
 // Pages of an account's statement, newest first. The journal is ordered by transaction only, so a page reads it
 // backwards in short steps and ends when it has read enough, even if it found nothing.
