@@ -185,6 +185,21 @@ providers: { openai: { base_url: '${known.url}', api_key: key, quirks: { dialect
       match(JSON.stringify(history.slice(2)), /Given: .*run by Codex/)
     })
   }
+  await check(
+    `${protocol}: a command runs over a WebSocket, and what it gave continues the answer by its id`,
+    async () => {
+      const cwd = join(at, 'socket')
+      mkdirSync(cwd, { recursive: true })
+      const { command } = models['openai/gpt-5.5']
+      const items = await codexAt({ home: at, key: served.key, cwd }, [
+        ...['-c', 'model_providers.weir.supports_websockets=true', '-m', 'openai/gpt-5.5'],
+        JSON.stringify({ call: [command] }),
+      ])
+      deepStrictEqual(typesOf(items), ['command_execution', 'agent_message'])
+      match(items.at(-1)!.text, /run by Codex/)
+    },
+  )
+
   await check(`${protocol} alone was spoken to`, async () => {
     const [completions, responses] = [known.requests.length, known.responses.length]
     deepStrictEqual(
