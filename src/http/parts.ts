@@ -28,6 +28,7 @@ import type { Payments } from '../payments/payments.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { BackgroundResponses } from '../responses/background.ts'
+import type { ItemConversationStore } from '../responses/item-conversations.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 import type { ParsedResponses } from '../responses/recall.ts'
 import type { FreeCredit } from './intake/free-credit.ts'
@@ -96,6 +97,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly sockets: OpenSockets
   /** Undefined in a process beside the ledger's. */
   readonly background: BackgroundResponses | undefined
+  /** Undefined where workers serve. */
+  readonly itemConversations: ItemConversationStore | undefined
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
   /** Whose calls run in this process. */

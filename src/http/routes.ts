@@ -60,6 +60,7 @@ import {
 import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   cancelResponse,
+  conversationRoutes,
   countInputTokens,
   createResponse,
   deleteResponse,
@@ -106,6 +107,7 @@ export const api: readonly Route[] = [
   cancelResponse,
   deleteResponse,
   listInputItems,
+  ...conversationRoutes,
   getInteraction,
   deleteInteraction,
   getInteractionV1,

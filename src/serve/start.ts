@@ -143,6 +143,7 @@ export async function startGateway(
         store.idempotency,
         store.responses,
         store.background,
+        store.itemConversations,
         store.deletedContents,
         store.retention,
         store.identities,

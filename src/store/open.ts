@@ -11,6 +11,7 @@ import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteActs, SqliteManagementKeys, SqliteMcpServers } from './sqlite/accounts/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
+import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
 import { SqliteConversations, SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
@@ -180,6 +181,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   })
   const responses = new SqliteResponses(database, ledger, clock)
   const background = new SqliteBackground(database, ledger, clock)
+  const itemConversations = new SqliteItemConversations(database, ledger, clock)
   const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
     ledger,
@@ -197,9 +199,11 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),
     responses,
     background,
+    itemConversations,
     deletedContents: new DeletedContents(database, ledger, {
       forgetAccount: async (account) => {
         await background.forgetAccount(account)
+        await itemConversations.forgetAccount(account)
         return responses.forgetAccount(account)
       },
     }),

@@ -391,6 +391,36 @@ function recordTables(c: typeof columns) {
     (t) => [c.primaryKey({ columns: [t.response, t.from] })],
   )
 
+  /** Conversations of the Responses protocol, and their items. */
+  const itemConversation = c.table(
+    'item_conversation',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      key: c.string('key'),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      /** Of all its items. */
+      bytes: c.whole('bytes').notNull(),
+      metadata: c.json('metadata').notNull(),
+    },
+    (t) => [
+      // Lets the bytes of an account be summed without reading the rows.
+      c.index('item_conversation_account').on(t.account, t.bytes),
+      c.index('item_conversation_expiry').on(t.expiresAt),
+    ],
+  )
+  const itemConversationItem = c.table(
+    'item_conversation_item',
+    {
+      conversation: c.string('conversation').notNull(),
+      seq: c.whole('seq').notNull(),
+      id: c.string('id').notNull(),
+      item: c.json('item').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.conversation, t.seq] })],
+  )
+
   /** The chat's list: a title, and the response that the conversation has reached. */
   const conversation = c.table(
     'conversation',
@@ -461,6 +491,8 @@ function recordTables(c: typeof columns) {
     responsePart,
     background,
     backgroundEvents,
+    itemConversation,
+    itemConversationItem,
     conversation,
     usageDay,
     usageTotal,
@@ -477,7 +509,7 @@ export type Row<Name extends keyof Tables, Column extends keyof Whole<Name> = ke
 >
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
-export const { background, backgroundEvents, creditLine } = tables
+export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const {
   managementKey,

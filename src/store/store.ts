@@ -15,6 +15,7 @@ import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type { RequestLogRow, RequestReader, UsageReader } from '../observe/call-log.ts'
 import type { BackgroundStore } from '../responses/background.ts'
+import type { ItemConversationStore } from '../responses/item-conversations.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
@@ -33,6 +34,7 @@ export interface Store {
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly background: BackgroundStore
+  readonly itemConversations: ItemConversationStore & Sweepable
   readonly conversations: ConversationStore
   readonly requestLog: RequestLogWriter
   readonly requests: RequestReader

@@ -1,5 +1,6 @@
 // What the API documentation says of responses: their routes, their fields, and requests that work as they stand.
 
+import type { z } from 'zod'
 import {
   deletedResponse,
   inputTokenCount,
@@ -8,6 +9,14 @@ import {
   responseObject,
   responsesRequest,
 } from '../../protocols/openai-responses/inbound/schema.ts'
+import {
+  conversationChanges,
+  conversationItem,
+  conversationObject,
+  deletedConversation,
+  newConversation,
+  newItems,
+} from './conversations.ts'
 import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
 import {
   type Content,
@@ -48,6 +57,8 @@ export const responseFields: Readonly<Record<string, string>> = {
   ...Object.fromEntries(shared.map((field) => [field, requestFields[field]!])),
   input: 'What the model is asked: a text, or items (messages, calls and their results, reasoning).',
   instructions: 'What the model is told before all input. A later response does not inherit it.',
+  conversation:
+    'The conversation (`/v1/conversations`) that the response belongs to, an id or `{id}`: its items come first, and input and output are added to it when the response is complete.',
   previous_response_id:
     'Continues the conversation that ends with this stored response: its input and output come first.',
   store: 'Whether the response is kept, to be asked for and continued; true unless it says otherwise.',
@@ -301,6 +312,27 @@ const include: Parameter = {
   schema: { type: 'array', items: { type: 'string' } },
 }
 
+const ofPage: readonly Parameter[] = [
+  {
+    name: 'limit',
+    in: 'query',
+    description: 'How many items at once.',
+    schema: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+  },
+  {
+    name: 'order',
+    in: 'query',
+    description: 'Latest first, or oldest first.',
+    schema: { enum: ['desc', 'asc'], default: 'desc' },
+  },
+  {
+    name: 'after',
+    in: 'query',
+    description: 'The id of the last item of the page before.',
+    schema: { type: 'string' },
+  },
+]
+
 const stored = {
   path: '/v1/responses/{id}',
   tag: 'Responses',
@@ -377,28 +409,7 @@ export const listInputItems: Operation = {
   path: '/v1/responses/{id}/input_items',
   summary: 'List the input of a stored response',
   description: 'All items that it was made from, those of the conversation it continues included.',
-  parameters: [
-    idInPath,
-    {
-      name: 'limit',
-      in: 'query',
-      description: 'How many items at once.',
-      schema: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-    },
-    {
-      name: 'order',
-      in: 'query',
-      description: 'Latest first, or oldest first.',
-      schema: { enum: ['desc', 'asc'], default: 'desc' },
-    },
-    {
-      name: 'after',
-      in: 'query',
-      description: 'The id of the last item of the page before.',
-      schema: { type: 'string' },
-    },
-    include,
-  ],
+  parameters: [idInPath, ...ofPage, include],
   answers: {
     200: {
       description: 'The items.',
@@ -413,4 +424,134 @@ export const listInputItems: Operation = {
   },
   errors: ofStored,
   schemas: { ResponseItemList: responseItemList },
+}
+
+// Conversations.
+
+const itemInPath: Parameter = {
+  name: 'item',
+  in: 'path',
+  required: true,
+  description: 'The id of the item.',
+  schema: { type: 'string' },
+}
+
+const conversation = {
+  id: 'conv_01998a6e5b0a7f53a1d9c4a2f1e0b3c4',
+  object: 'conversation',
+  created_at: 1786000000,
+  metadata: {},
+}
+const said = { type: 'message', role: 'user', content: 'Hello, river.' }
+const keptItem = {
+  ...said,
+  id: 'msg_01998a6e5b0a7f53a1d9c4a2f1e0b3c4_0',
+  status: 'completed',
+  content: [{ type: 'input_text', text: said.content }],
+}
+const keptItems = {
+  object: 'list',
+  data: [keptItem],
+  first_id: keptItem.id,
+  last_id: keptItem.id,
+  has_more: false,
+}
+
+const ofConversation = (
+  id: string,
+  path: string,
+  summary: string,
+  description: string,
+  answer: { readonly schema: string; readonly example: object; readonly of: z.ZodType },
+  body?: { readonly schema: string; readonly example: object; readonly of: z.ZodType },
+): Operation => ({
+  id,
+  path: `/v1/conversations${path}`,
+  tag: 'Responses',
+  summary,
+  description,
+  security: 'key',
+  parameters: [
+    ...(path.includes('{id}') ? [{ ...idInPath, description: 'The id of the conversation.' }] : []),
+    ...(path.includes('{item}') ? [itemInPath] : []),
+    ...(id === 'listConversationItems' ? [...ofPage, include] : []),
+  ],
+  ...(body && { body: json(body.schema, body.example) }),
+  answers: { 200: { description: summary, content: json(answer.schema, answer.example) } },
+  errors: body === undefined ? ofStored : [...ofStored, ...ofBody, 'unsupported_parameter'],
+  schemas: { [answer.schema]: answer.of, ...(body && { [body.schema]: body.of }) },
+})
+
+const one = { schema: 'Conversation', example: conversation, of: conversationObject }
+const many = { schema: 'ResponseItemList', example: keptItems, of: responseItemList }
+
+/** By the names of their handlers. */
+export const conversations = {
+  createConversation: ofConversation(
+    'createConversation',
+    '',
+    'Create a conversation',
+    'With up to 20 items to begin with. It is forgotten when no response has been added to it for 30 days.',
+    one,
+    {
+      schema: 'NewConversation',
+      example: { items: [said], metadata: { topic: 'rivers' } },
+      of: newConversation,
+    },
+  ),
+  showConversation: ofConversation(
+    'getConversation',
+    '/{id}',
+    'Get a conversation',
+    'Without its items.',
+    one,
+  ),
+  changeConversation: ofConversation(
+    'updateConversation',
+    '/{id}',
+    'Change the metadata of a conversation',
+    'They replace those it has.',
+    one,
+    { schema: 'ConversationChanges', example: { metadata: { topic: 'lakes' } }, of: conversationChanges },
+  ),
+  deleteConversation: ofConversation(
+    'deleteConversation',
+    '/{id}',
+    'Delete a conversation',
+    'With its items. The responses that were made in it stay.',
+    {
+      schema: 'DeletedConversation',
+      example: { id: conversation.id, object: 'conversation.deleted', deleted: true },
+      of: deletedConversation,
+    },
+  ),
+  listItems: ofConversation(
+    'listConversationItems',
+    '/{id}/items',
+    'List the items of a conversation',
+    'The last first, unless `order` says otherwise.',
+    many,
+  ),
+  addItems: ofConversation(
+    'addConversationItems',
+    '/{id}/items',
+    'Add items to a conversation',
+    'Up to 20 at once, behind those that it has.',
+    many,
+    { schema: 'NewConversationItems', example: { items: [said] }, of: newItems },
+  ),
+  showItem: ofConversation(
+    'getConversationItem',
+    '/{id}/items/{item}',
+    'Get an item of a conversation',
+    'As it is kept.',
+    { schema: 'ConversationItem', example: keptItem, of: conversationItem },
+  ),
+  deleteItem: ofConversation(
+    'deleteConversationItem',
+    '/{id}/items/{item}',
+    'Delete an item of a conversation',
+    'Later responses do not see it.',
+    one,
+  ),
 }

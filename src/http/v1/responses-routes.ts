@@ -62,3 +62,28 @@ export const listInputItems: Route<StoredResponses> = {
   ),
   operation: async () => (await import('./responses-documentation.ts')).listInputItems,
 }
+
+// Conversations of this protocol.
+
+const ofConversations = (name: ConversationRoute, method: Route['method'], path: string): Route => ({
+  method,
+  path: `/v1/conversations${path}`,
+  handle: asCaller(async (parts, caller, call) =>
+    (await import('./conversations.ts'))[name](parts, caller, call),
+  ),
+  operation: async () => (await import('./responses-documentation.ts')).conversations[name],
+})
+
+/** Named as their handlers. */
+type ConversationRoute = keyof typeof import('./responses-documentation.ts').conversations
+
+export const conversationRoutes: readonly Route[] = [
+  ofConversations('createConversation', 'POST', ''),
+  ofConversations('showConversation', 'GET', '/:id'),
+  ofConversations('changeConversation', 'POST', '/:id'),
+  ofConversations('deleteConversation', 'DELETE', '/:id'),
+  ofConversations('listItems', 'GET', '/:id/items'),
+  ofConversations('addItems', 'POST', '/:id/items'),
+  ofConversations('showItem', 'GET', '/:id/items/:item'),
+  ofConversations('deleteItem', 'DELETE', '/:id/items/:item'),
+]

@@ -18,6 +18,7 @@ import {
   type ResponsesCall,
 } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
+import { conversationIdOf } from '../../protocols/openai-responses/inbound/schema.ts'
 import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
 import { keepResponse } from '../../responses/keep.ts'
@@ -78,11 +79,13 @@ export async function createResponse(
     })
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
+  const thread = await threadOf(parts, caller, json)
   let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
     now: parts.now,
     keep: (answer) => {
       const input = listedItems(call.items, requestId)
+      if (thread !== undefined) addToThread(parts, thread, input, answer)
       queued = keepResponse(
         { ...parts, stored },
         { account: caller.account.id, requestId, conversation, input, answer, inputBytes: bodyBytes },
@@ -95,7 +98,7 @@ export async function createResponse(
   const permit = readPermit(parts, request, requestId, caller.account.id)
   const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
   parts.prefixes.keep(json)
-  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit })
+  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit, thread })
   const { request: read } = call
   const inbound = form.inbound(call.inbound)
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
@@ -130,6 +133,15 @@ interface AskedCall {
   readonly hooks: AnswerHooks
   /** Permission to read what the request continues, with its body. */
   readonly permit: ReadPermit
+  /** The conversation that the response belongs to. */
+  readonly thread?: Thread | undefined
+}
+
+/** The items of a conversation before a response. */
+interface Thread {
+  readonly id: string
+  readonly items: readonly JsonObject[]
+  readonly bytes: number
 }
 
 /**
@@ -139,20 +151,75 @@ interface AskedCall {
  */
 export async function callOf(
   parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler' | 'catalog'>,
-  { caller, json, bytes, hooks, permit }: AskedCall,
+  { caller, json, bytes, hooks, permit, thread }: AskedCall,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.scheduler.run(() => checkedRequest(json))
-  const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.scheduler, {
+  const before = thread?.bytes ?? 0
+  const { bytes: ownBytes, ...own } = await recall(parts.parsedResponses, parts.scheduler, {
     viewer: viewerOf(caller),
     mayUse: (model) => mayReach(parts.catalog, caller, model),
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
-    room: parts.body.maxBodyBytes - bytes,
+    room: parts.body.maxBodyBytes - bytes - before,
     maxBodyBytes: parts.body.maxBodyBytes,
     permit: (recalledBytes) => permit(bytes + recalledBytes),
   })
+  const recalled = thread === undefined ? own : { ...own, history: thread.items }
   const call = await parts.scheduler.run(() => responsesCall(request, recalled, hooks))
-  return { call, bodyBytes: bytes + recalledBytes }
+  return { call, bodyBytes: bytes + before + ownBytes }
+}
+
+/** The conversation that a request names. Throws `not_found`, `invalid_request`, and `payload_too_large` for one too long. */
+async function threadOf(parts: ServingParts, caller: Caller, json: JsonObject): Promise<Thread | undefined> {
+  const { conversation } = json
+  if (conversation === undefined || conversation === null) return undefined
+  const id = conversationIdOf(checkedRequest(json))!
+  const { itemConversations: store } = parts
+  if (store === undefined)
+    throw invalidParam(
+      'conversation',
+      'conversations are kept where one process serves alone (server.workers: 1).',
+    )
+  if ((await store.find(viewerOf(caller), id)) === undefined)
+    throw new GatewayError('not_found', {
+      message: 'There is no conversation with that id that this caller may see.',
+      param: 'conversation',
+    })
+  const bytes = await store.size(id)
+  if (bytes > parts.body.maxBodyBytes)
+    throw new GatewayError('payload_too_large', {
+      message: 'The conversation is larger than a body may be.',
+      metadata: { limit_bytes: parts.body.maxBodyBytes },
+    })
+  requireConversationRoom(await store.accountBytes(caller.account.id), parts.responseLimits.accountBytes)
+  const items = await store.items(id)
+  return { id, items: items.map(({ item }) => item), bytes }
+}
+
+/** Throws `payload_too_large`: what is made could not be kept. */
+export function requireConversationRoom(bytes: number, most: number): void {
+  if (bytes <= most) return
+  throw new GatewayError('payload_too_large', {
+    message:
+      'The conversations of this account hold as much as they may (responses.account_bytes): delete some.',
+    metadata: { limit_bytes: most },
+  })
+}
+
+/** Queued in front of the charge, as the response itself is. What failed, or was left, is no part of a conversation. */
+function addToThread(
+  parts: ServingParts,
+  { id }: Thread,
+  input: readonly JsonObject[],
+  answer: JsonObject,
+): void {
+  if (answer['status'] !== 'completed' && answer['status'] !== 'incomplete') return
+  const items = [...input, ...(answer['output'] as JsonObject[])]
+  parts.itemConversations
+    ?.add(id, items, parts.now() + parts.responseLimits.retentionMs)
+    .catch((error: unknown) =>
+      parts.log.warn('a conversation was not gone on with', { conversation: id, error }),
+    )
 }
 
 // POST /v1/responses/input_tokens
@@ -273,11 +340,15 @@ export async function listInputItems(
   caller: Caller,
   asked: Asked,
 ): Promise<JsonObject> {
-  const { searchParams } = new URL(asked.request.url)
+  return pageOfItems(await inputOf(parts, caller, asked), asked.request)
+}
+
+/** The page of items that a request asks for, the last first unless it says otherwise. Throws `invalid_request`. */
+export function pageOfItems(all: readonly JsonObject[], { url }: Request): JsonObject {
+  const { searchParams } = new URL(url)
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
-  const all = await inputOf(parts, caller, asked)
   const ordered = order === 'asc' ? all : all.toReversed()
   const after = searchParams.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1

@@ -81,6 +81,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
     background: parts.workers === undefined ? parts.store.background : undefined,
+    itemConversations: parts.workers === undefined ? parts.store.itemConversations : undefined,
   })
   store.whenAccountsChange(serving.accountsChanged)
   const http: HttpParts = {

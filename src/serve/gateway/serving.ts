@@ -92,6 +92,7 @@ export interface ServingSource extends GatewayProcess {
   readonly freeCredit: ServingParts['freeCredit']
   /** Undefined in a process beside the ledger's. */
   readonly background: BackgroundStore | undefined
+  readonly itemConversations: ServingParts['itemConversations']
 }
 
 /** What serves models, and how it ends. */
@@ -226,6 +227,7 @@ export function servingOf(source: ServingSource): Serving {
     freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
     callers,
+    itemConversations: source.itemConversations,
     calls,
     body: {
       maxBodyBytes: config.server.max_body_bytes,

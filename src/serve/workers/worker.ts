@@ -178,6 +178,7 @@ function createWorkerGateway(given: ServingProcess): WorkerGateway {
     freeCredit,
     mcp,
     background: undefined,
+    itemConversations: undefined,
   })
   const forwarding = {
     socket: given.forwardTo,

@@ -126,11 +126,9 @@ const rows = [
   }),
   row(
     'unsupported_parameter',
-    'a response belongs to a conversation',
-    () => responses({ conversation: 'conv_1' }),
-    {
-      param: 'conversation',
-    },
+    'a response is made of a template',
+    () => responses({ prompt: { id: 'pmpt_1' } }),
+    { param: 'prompt' },
   ),
   row('upstream_error', 'of responses', () => responses({ model: 'lab/broken-html' }), provider),
   row('not_found', 'there is no such response', () => get('/responses/resp_nothing')),

@@ -467,9 +467,9 @@ describe('what goes wrong', () => {
       { status: 400, code: 'invalid_request', param: 'background' },
     ],
     [
-      'a conversation',
+      'a conversation that there is not',
       { conversation: 'conv_1' },
-      { status: 400, code: 'unsupported_parameter', param: 'conversation' },
+      { status: 404, code: 'not_found', param: 'conversation' },
     ],
     ['a prompt template', { prompt: { id: 'pmpt_1' } }, { code: 'unsupported_parameter', param: 'prompt' }],
     ['no response before', { previous_response_id: 'resp_nothing' }, gone],

@@ -542,6 +542,7 @@ describe('what lets somebody into an account, or acts for it', () => {
       'idempotency',
       'response',
       'background',
+      'item_conversation',
     ])
     const kinds = new Set(Object.values(listed))
     expect(tables.filter((name) => !kinds.has(name) && !records.has(name))).toEqual([])

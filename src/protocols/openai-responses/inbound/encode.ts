@@ -35,7 +35,7 @@ import {
   RunItem,
   SearchItem,
 } from './output.ts'
-import { readMembers, type ResponsesRequest } from './schema.ts'
+import { conversationIdOf, readMembers, type ResponsesRequest } from './schema.ts'
 import { offeredTools, type PlacedTool } from './tools.ts'
 
 /** What encoding needs besides the events. */
@@ -478,6 +478,7 @@ function responseOf(
     previous_response_id: request.previous_response_id ?? null,
     store: standing.stored,
     background: request.background ?? false,
+    ...(request.conversation != null && { conversation: { id: conversationIdOf(request)! } }),
     service_tier: standing.tier,
     safety_identifier: request.safety_identifier ?? null,
     prompt_cache_key: request.prompt_cache_key ?? null,

@@ -58,8 +58,8 @@ export function responsesCall(
   const warnings = droppedOf(request, placed)
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
   const gatewayTools = readGatewayTools(request, placed, placedRuns(all, history.length))
-  // In the background or not: that is between the gateway and its client.
-  const { background: _, ...asked } = request as unknown as JsonObject
+  // In the background, or in a conversation: that is between the gateway and its client.
+  const { background: _background, conversation: _conversation, ...asked } = request as unknown as JsonObject
   const body: JsonObject = { ...asked, input: all as unknown as JsonObject[] }
   const settings: ResponseSettings = { request, placed, encrypted, hooks }
   return {

@@ -241,7 +241,7 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
   // The client's own object is used, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
   refuseUnserved(request)
-  if (request.input == null && request.previous_response_id == null)
+  if (request.input == null && request.previous_response_id == null && request.conversation == null)
     throw invalidParam('input', 'it is required where no previous_response_id is given.')
   return request
 }
@@ -249,11 +249,16 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
 const required = ['model']
 
 const unserved: Readonly<Record<string, string>> = {
-  conversation: 'conversations are not kept here; continue one with previous_response_id.',
   prompt: 'prompt templates are not kept here; send the prompt itself as input and instructions.',
 }
 
 function refuseUnserved(request: ResponsesRequest): void {
+  if (request.conversation != null) {
+    if (request.previous_response_id != null)
+      throw invalidParam('previous_response_id', 'it stands beside conversation: give one of them.')
+    if (request.store === false)
+      throw invalidParam('store', 'a response that belongs to a conversation is stored.')
+  }
   if (request.background === true && request.store === false)
     throw invalidParam('background', 'a response in the background is stored, so store cannot be false.')
   for (const [param, why] of Object.entries(unserved)) {

@@ -338,6 +338,7 @@ export const responsesRequest = z.looseObject({
   text: z.looseObject(textShape).nullish(),
   truncation: z.enum(['auto', 'disabled']).nullish(),
   background: flag.nullish(),
+  conversation: z.union([text, z.looseObject({ id: text })]).nullish(),
   metadata: z.record(z.string(), z.string()).nullish(),
   service_tier: text.nullish(),
   safety_identifier: text.nullish(),
@@ -448,3 +449,11 @@ export const responseItemList = z.object({
   last_id: text.nullable(),
   has_more: flag,
 })
+
+/** The conversation that a response belongs to; undefined for none. */
+export function conversationIdOf({
+  conversation,
+}: Pick<ResponsesRequest, 'conversation'>): string | undefined {
+  if (typeof conversation === 'string') return conversation
+  return conversation?.id
+}

@@ -234,7 +234,8 @@ function statements(database: Database) {
       'SELECT id, deleted_at AS at FROM account WHERE deleted_at IS NOT NULL',
     ),
     response: database.prepare<{ 1: bigint }, [string]>(
-      `SELECT 1 FROM response WHERE account = ?1 UNION ALL SELECT 1 FROM background WHERE account = ?1 LIMIT 1`,
+      `SELECT 1 FROM response WHERE account = ?1 UNION ALL SELECT 1 FROM background WHERE account = ?1
+       UNION ALL SELECT 1 FROM item_conversation WHERE account = ?1 LIMIT 1`,
     ),
     answer: database.prepare<{ 1: bigint }, [string]>(
       'SELECT 1 FROM idempotency WHERE account = ? AND answer IS NOT NULL LIMIT 1',
