@@ -192,7 +192,10 @@ providers: { openai: { base_url: '${known.url}', api_key: key, quirks: { dialect
       mkdirSync(cwd, { recursive: true })
       const { command } = models['openai/gpt-5.5']
       const items = await codexAt({ home: at, key: served.key, cwd }, [
-        ...['-c', 'model_providers.weir.supports_websockets=true', '-m', 'openai/gpt-5.5'],
+        '-c',
+        'model_providers.weir.supports_websockets=true',
+        '-m',
+        'openai/gpt-5.5',
         JSON.stringify({ call: [command] }),
       ])
       deepStrictEqual(typesOf(items), ['command_execution', 'agent_message'])
