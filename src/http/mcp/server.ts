@@ -14,7 +14,8 @@ const conversation = {
   model: z.string().describe('The id of a model, such as openai/gpt-5: list_models has them all.'),
   prompt: z.string().optional().describe('What to ask. Either this or messages.'),
   messages: z
-    .array(z.looseObject({ role: z.string() }))
+    // Some clients take no schema that is empty, which is how "anything" would be written.
+    .array(z.looseObject({ role: z.string() }).meta({ additionalProperties: true }))
     .optional()
     .describe('A whole conversation, in the shape of chat completions.'),
   system: z.string().optional().describe('Instructions that come before everything else.'),

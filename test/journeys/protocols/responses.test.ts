@@ -240,6 +240,27 @@ describe('a conversation', () => {
     ])
   })
 
+  test('takes a result that it has already, as some clients send each twice, once', async () => {
+    const tools = [{ type: 'function', name: 'depth', parameters: null, strict: null }] as const
+    const input = 'How deep is it?'
+    const first = await client.responses.create({ model: 'sim/tools', input, tools: [...tools] })
+    const call = first.output.find(({ type }) => type === 'function_call') as { call_id: string }
+    const result = { type: 'function_call_output', call_id: call.call_id, output: '3 m' } as const
+    const second = await client.responses.create({
+      model: 'sim/tools',
+      input: [result],
+      previous_response_id: first.id,
+      tools: [...tools],
+    })
+    const third = await client.responses.create({
+      model: 'sim/echo',
+      input: [result, { role: 'user', content: 'And the lake?' }],
+      previous_response_id: second.id,
+    })
+    const items = await Array.fromAsync(client.responses.inputItems.list(third.id))
+    expect(items.filter(({ type }) => type === 'function_call_output')).toHaveLength(1)
+  })
+
   test('refers to stored items by their ids', async () => {
     const first = await client.responses.create({ model: 'sim/echo', input: 'one' })
     const reference = { type: 'item_reference', id: first.output[0]!.id! } as const

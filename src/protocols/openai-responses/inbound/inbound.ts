@@ -14,6 +14,7 @@ import {
   chatRequest,
   checkedRequest,
   completeItems,
+  withoutRepeats,
   droppedOf,
   envelopeOf,
   fieldsOf,
@@ -50,8 +51,8 @@ export function responsesCall(
   recalled: Recalled,
   hooks: AnswerHooks,
 ): ResponsesCall {
-  const items = completeItems(request, recalled)
   const history = recalled.history as readonly InputItem[]
+  const items = withoutRepeats(completeItems(request, recalled), history)
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const placed = placedTools(request, all, history.length)

@@ -409,6 +409,31 @@ export function completeItems(
   })
 }
 
+/**
+ * The request's own items without results that the conversation before has already: some clients send a result with the
+ * request that continues the answer to it, too, and most providers refuse a second result of one call.
+ */
+export function withoutRepeats(
+  items: readonly InputItem[],
+  history: readonly InputItem[],
+): readonly InputItem[] {
+  if (history.length === 0) return items
+  const answered = new Set(history.filter(isResult).map(resultName))
+  return answered.size === 0
+    ? items
+    : items.filter((item) => !isResult(item) || !answered.has(resultName(item)))
+}
+
+function isResult(item: InputItem): boolean {
+  const type = kindOf(item)
+  return type === 'function_call_output' || kindOfResult(type) !== undefined
+}
+
+/** The call that it answers. */
+function resultName(item: InputItem): string {
+  return `${kindOf(item)} ${String(callIdIn(item as unknown as JsonObject))}`
+}
+
 /** Throws for empty input, results without a call before them, and choices of unknown tools. */
 export function refuseContradictions(
   request: ResponsesRequest,
@@ -425,8 +450,7 @@ export function refuseContradictions(
       // OpenAI's local shell answers under the id of the call's item.
       if (type === 'local_shell_call' && typeof item['id'] === 'string') calls.add(item['id'])
     }
-    const answers = type === 'function_call_output' || kindOfResult(type) !== undefined
-    if (answers && id !== undefined && !calls.has(id)) {
+    if (isResult(item) && id !== undefined && !calls.has(id)) {
       const field = item['call_id'] == null ? 'id' : 'call_id'
       throw invalidParam(`input[${at - history.length}].${field}`, 'no call before this item has that id.')
     }
