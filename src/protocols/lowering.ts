@@ -9,6 +9,7 @@ import type {
   JsonObject,
   Message,
   ReasoningDetail,
+  ToolMessage,
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { isObject, parseToolJson } from './lenient.ts'
@@ -208,6 +209,24 @@ function functionsNamed(tools: readonly FunctionTool[], names: readonly string[]
     message: 'tool_choice names no tool of this request.',
     param: 'tool_choice',
   })
+}
+
+/** A text that says by itself that the call has failed. */
+const saysItFailed = /^\W*(error|exception|the call failed|failed)\b/i
+
+/**
+ * The content of a result for a protocol that cannot say that its call has failed: a result that does not say so itself is
+ * told as an error, or the model would take it for what it asked for.
+ */
+export function resultContent({ content, isError }: ToolMessage): readonly ContentPart[] {
+  if (!isError) return content
+  const at = content.findIndex((part) => part.kind === 'text' && part.text !== '')
+  const first = content[at]
+  if (first?.kind !== 'text')
+    return [{ kind: 'text', text: 'Error: the call failed.', cache: undefined }, ...content]
+  return saysItFailed.test(first.text)
+    ? content
+    : content.with(at, { ...first, text: `Error: ${first.text}` })
 }
 
 /** Whether a text is blank: some APIs refuse such blocks. */

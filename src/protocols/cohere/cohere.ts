@@ -32,6 +32,7 @@ import {
   plainReasoning,
   refuse,
   refusePart,
+  resultContent,
   textOf,
   type ToolOffer,
   toolOffer,
@@ -203,7 +204,7 @@ function conversationOf(messages: readonly Message[], warn: Warn): Conversation 
           {
             role: 'tool',
             tool_call_id: message.toolCallId,
-            content: linesOf(message.content, `${param}.content`),
+            content: linesOf(resultContent(message), `${param}.content`),
           },
         ]
       default:

@@ -18,6 +18,7 @@ import {
   plainReasoning,
   refuse,
   refusePart,
+  resultContent,
   textOf,
   threeEfforts,
   toolOffer,
@@ -198,7 +199,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
         const name = names.get(message.toolCallId)
         return {
           role: 'tool',
-          content: linesOf(message.content, `${param}.content`),
+          content: linesOf(resultContent(message), `${param}.content`),
           ...(name === undefined ? {} : { tool_name: name }),
           tool_call_id: message.toolCallId,
         }

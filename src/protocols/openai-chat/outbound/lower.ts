@@ -22,6 +22,7 @@ import {
   joinWarnings,
   type LoweredRequest,
   type OwnSearch,
+  resultContent,
   type Warning,
   warnInto,
   warnOfName,
@@ -181,7 +182,7 @@ function reasoningEcho(
 }
 
 function lowerToolResult(message: ToolMessage): JsonObject {
-  const content = message.content
+  const content = resultContent(message)
     .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
     .filter((text) => text !== '')
     .join('\n')

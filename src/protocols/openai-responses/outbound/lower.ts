@@ -17,7 +17,7 @@ import type {
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject } from '../../lenient.ts'
-import { type LoweredRequest, type Warning, warnInto, warnOfName } from '../../lowering.ts'
+import { type LoweredRequest, resultContent, type Warning, warnInto, warnOfName } from '../../lowering.ts'
 import { freeName, FreeNames } from '../../names.ts'
 import { callItem, forOtherProtocols } from '../../openai/client-tools.ts'
 import {
@@ -236,9 +236,8 @@ function lowerResult(
   ids: CallIds,
   context: InputContext,
 ): JsonObject {
-  const content = apart
-    ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
-    : message.content
+  const all = resultContent(message)
+  const content = apart ? all.filter((part) => part.kind === 'text' || part.kind === 'refusal') : all
   const id = ids.answerCall(message.toolCallId)
   const own = context.quirks.clientTools === 'all' ? (message.item ?? ids.resultItem(message)) : undefined
   // Under this id OpenAI's local shell looks for its call.
