@@ -124,9 +124,11 @@ describe.each(clients)('from a client of %s', (client) => {
     },
   )
 
-  /** The gateway searches, and calls servers, itself. */
+  /** The gateway searches, calls servers, and makes what may wait, itself. */
   const isServed = (name: string) =>
-    (client === 'chat' && name === 'web_search_options') || (client === 'messages' && name === 'mcp_servers')
+    (client === 'chat' && name === 'web_search_options') ||
+    (client === 'messages' && name === 'mcp_servers') ||
+    (client === 'responses' && name === 'background')
 
   const bounded = (tokens: number): JsonObject => {
     if (client === 'gemini') return { generationConfig: { maxOutputTokens: tokens } }
