@@ -18,6 +18,8 @@ export interface Plan {
   readonly uses?: readonly ToolUse[]
   /** The client names the call by an Idempotency-Key, its nonce. */
   readonly keyed: boolean
+  /** How the client asks: a request for chat completions, a frame of a socket, or a response in the background; the first where it is absent. */
+  readonly over?: 'socket' | 'background'
   /** The client's `max_cost`, US dollars. */
   readonly maxCost?: string | undefined
 }

@@ -22,6 +22,8 @@ export interface KillOptions {
   readonly pauseMs: number
   /** Processes that serve, beside that of the ledger where there are several: then it is often one of them that dies. */
   readonly workers?: number
+  /** A third of the clients ask over sockets, a third in the background. */
+  readonly responses?: boolean
   readonly tell?: (line: string) => void
 }
 
@@ -83,11 +85,9 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   const late: string[] = []
   let weir = await start(plans[0]!.serving)
   const { key } = weir
-  const load = new Load(options.lanes, random, () => ({
-    baseUrl: weir.baseUrl,
-    key,
-    declare: tools.declare,
-  }))
+  const target = () => ({ baseUrl: weir.baseUrl, key, declare: tools.declare })
+  const kinds = options.responses ? (['chat', 'socket', 'background'] as const) : undefined
+  const load = new Load(options.lanes, random, target, kinds)
   let slowestRecoveryMs = 0
   try {
     load.run()

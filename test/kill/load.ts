@@ -12,9 +12,12 @@ export interface Noted extends Seen {
 
 const prompt = 'Tell me where the river runs, and do not leave out the weir. '.repeat(6)
 
+export type Asking = 'chat' | 'socket' | 'background'
+
 export class Load {
   readonly seen: Noted[] = []
   readonly #lanes: number
+  readonly #kinds: readonly Asking[]
   readonly #random: Random
   readonly #target: () => Target
   #working: Promise<void>[] = []
@@ -23,7 +26,9 @@ export class Load {
   #number = 0
   #process = 0
 
-  constructor(lanes: number, random: Random, target: () => Target) {
+  /** `kinds`: how clients ask; each is as frequent as it stands in it. */
+  constructor(lanes: number, random: Random, target: () => Target, kinds: readonly Asking[] = ['chat']) {
+    this.#kinds = kinds
     this.#lanes = lanes
     this.#random = random
     this.#target = target
@@ -74,6 +79,10 @@ export class Load {
     const uses = random.oneIn(3)
       ? Array.from({ length: 1 + random.below(2) }, () => random.pick<ToolUse>(['search', 'gauge']))
       : undefined
+    const keyed = random.oneIn(3)
+    // Without a key, and without tools of the gateway, a stream may be one of the Responses protocol as well.
+    const asked = random.pick(this.#kinds)
+    const over = asked !== 'chat' && stream && !keyed && uses === undefined ? asked : undefined
     return {
       nonce: String(this.#number++),
       stream,
@@ -83,7 +92,8 @@ export class Load {
       usage: random.pick(['plain', 'plain', 'cached', 'reasoning']),
       tool: random.oneIn(6),
       ...(uses && { uses }),
-      keyed: random.oneIn(3),
+      keyed,
+      ...(over && { over }),
     }
   }
 }

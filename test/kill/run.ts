@@ -1,4 +1,4 @@
-// The long run: `bun test/kill/run.ts --kills 1000 [--lanes 50] [--seed 1] [--pause 800] [--workers 2]`. Two of three kills are at a named
+// The long run: `bun test/kill/run.ts --kills 1000 [--lanes 50] [--seed 1] [--pause 800] [--workers 2] [--responses]`. Two of three kills are at a named
 // failpoint, each in its turn. Prints a row for each and the figures; exit 1 when a promise was broken or a point was
 // not reached.
 
@@ -12,6 +12,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     pause: { type: 'string', default: '800' },
     workers: { type: 'string', default: '1' },
+    responses: { type: 'boolean', default: false },
   },
 })
 const say = (line: string) => void process.stdout.write(`${line}\n`)
@@ -21,6 +22,7 @@ const report = await killAgainAndAgain({
   seed: Number(values.seed),
   pauseMs: Number(values.pause),
   workers: Number(values.workers),
+  responses: values.responses,
   tell: say,
 })
 for (const line of report.broken.slice(0, 50)) say(line)
