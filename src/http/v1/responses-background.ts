@@ -79,6 +79,8 @@ export async function startInBackground(
   const route: Route<ServingParts> = {
     method: 'POST',
     path: '/v1/responses',
+    // It was identified when it asked, perhaps by a session.
+    identify: () => caller,
     handle: create(() => held.resolve(undefined)),
   }
   const served = answerRoute(parts, route, own, {}, requestId)

@@ -165,3 +165,17 @@ test('connect has a text for each client, with the address of this gateway and n
     expect(texts).toContain('{{key}}')
   }
 })
+
+test('a response of the app can be made in the background', async () => {
+  const body = { model: 'sim/echo', input: 'Hello.', background: true }
+  const { id, status } = await jsonOf<{ id: string; status: string }>(
+    asked('POST', '/app/v1/responses', body),
+  )
+  expect(status).toBe('queued')
+  const events = await (await asked('GET', `/app/v1/responses/${id}?stream=true`)).text()
+  expect(events).toContain('event: response.completed')
+  expect(await jsonOf(asked('GET', `/app/v1/responses/${id}`))).toMatchObject({
+    status: 'completed',
+    background: true,
+  })
+})
