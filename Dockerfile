@@ -30,7 +30,7 @@ FROM scratch
 COPY --from=build /rootfs/ /
 USER 65532:65532
 WORKDIR /data
-ENV WEIR_HOST=0.0.0.0 WEIR_DATA_DIR=/data
+ENV WEIR_HOST=0.0.0.0 WEIR_DATA_DIR=/data WEIR_BOOTSTRAP_SHOW=file
 VOLUME /data
 EXPOSE 8787
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5s CMD ["/weir", "healthcheck"]

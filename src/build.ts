@@ -1,56 +1,22 @@
-// `bun run build`: the executable for this machine, dist/weir. With `--all`, one per platform. Compiles the console
-// first, whose files are embedded. Not part of the executable.
+// `bun run build`: the executable for this machine, dist/weir. With `--all`, one per platform; `--commit HASH` is what it
+// says it was built from. Compiles the console first, whose files are embedded. Not part of the executable.
 
+import { parseArgs } from 'node:util'
 import { buildConsole } from './console/build.ts'
+import { compile, type ReleaseTarget, targets } from './release/compile.ts'
 
-const targets = [
-  'linux-x64',
-  'linux-arm64',
-  'linux-x64-musl',
-  'linux-arm64-musl',
-  'darwin-x64',
-  'darwin-arm64',
-  'windows-x64',
-] as const
+const { values } = parseArgs({ options: { all: { type: 'boolean' }, commit: { type: 'string' } } })
+const files = await buildConsole()
 
-type Target = (typeof targets)[number]
-
-/** The program, and what runs in threads of its own. */
-const programs = [
-  'main.ts',
-  'chat/counting/count-worker.ts',
-  'store/beside-worker.ts',
-  'tools/search/page/page-worker.ts',
-]
-
-/** Compiles the executable for one platform; for this one without a target. */
-async function build(outfile: string, files: readonly string[], target?: Target): Promise<void> {
+async function build(outfile: string, target?: ReleaseTarget): Promise<void> {
   const startedAt = performance.now()
-  const result = await Bun.build({
-    entrypoints: [...programs.map((name) => `${import.meta.dir}/${name}`), ...files],
-    // Workers are found by their place below src, wherever the console's files lie.
-    root: import.meta.dir,
-    naming: { asset: '[name].[ext]' },
-    minify: true,
-    bytecode: true,
-    splitting: true,
-    format: 'esm',
-    compile: {
-      ...(target === undefined ? {} : { target: `bun-${target}` as const }),
-      outfile,
-      autoloadDotenv: false,
-      autoloadBunfig: false,
-    },
-  })
-  if (!result.success) throw new AggregateError(result.logs, `${outfile} could not be built`)
+  await compile(outfile, files, { commit: values.commit }, target)
   console.log(`${outfile} in ${Math.round(performance.now() - startedAt)} ms`)
 }
 
-const files = await buildConsole()
-if (process.argv.includes('--all')) {
-  for (const target of targets) {
-    await build(`dist/weir-${target}${target.startsWith('windows') ? '.exe' : ''}`, files, target)
-  }
+if (values.all) {
+  for (const target of targets)
+    await build(`dist/weir-${target}${target.startsWith('windows') ? '.exe' : ''}`, target)
 } else {
-  await build('dist/weir', files)
+  await build('dist/weir')
 }

@@ -4,6 +4,8 @@ import manifest from '../package.json' with { type: 'json' }
 
 /** Replaced when the executable is built. */
 declare const WEIR_COMMIT: string | undefined
+declare const WEIR_RELEASE_KEY: string | undefined
+declare const WEIR_TARGET: string | undefined
 
 export const { version } = manifest
 
@@ -13,3 +15,11 @@ export const commit: string | null =
 
 /** For people: `0.1.0 (1a2b3c4d)`. */
 export const versionText = commit === null ? version : `${version} (${commit.slice(0, 8)})`
+
+/** The public key of whoever released it, in minisign's form; null for a build of one's own. */
+export const releaseKey: string | null =
+  typeof WEIR_RELEASE_KEY === 'string' && WEIR_RELEASE_KEY !== '' ? WEIR_RELEASE_KEY : null
+
+/** The platform of a released executable, such as `linux-x64-musl`; null for a build for the machine it was made on. */
+export const builtFor: string | null =
+  typeof WEIR_TARGET === 'string' && WEIR_TARGET !== '' ? WEIR_TARGET : null

@@ -72,6 +72,7 @@ export function program(argv: readonly string[], io: Io): Command {
   workerCommand(weir, io)
   upkeepCommands(weir, io)
   deploymentCommands(weir, io)
+  upgradeCommand(weir, io)
   guideCommand(weir, io)
   accountCommands(weir, io)
   keyCommands(weir, io)
@@ -644,6 +645,30 @@ function upkeepCommands(weir: Command, io: Io): void {
     .action(async (...given: unknown[]) =>
       (await import('./commands/service.ts')).version(io, invocationOf(given)),
     )
+}
+
+const upgradeHelp = `
+--from is the folder of a release, its address, or one of its files. SHA256SUMS must be signed (SHA256SUMS.minisig) with
+the key that this program was released with, or with that of --key: a text or a file, as minisign writes public keys.
+
+Before anything is replaced, the database is copied beside itself, and the new program has said its version. The former
+program stays as weir.previous; --rollback puts it back, unless the database has become too new for it. A running server
+goes on with what it began with: restart it.
+
+Exit code 0 when done, or when there is nothing newer; 1 otherwise.`
+
+function upgradeCommand(weir: Command, io: Io): void {
+  weir
+    .command('upgrade')
+    .description('replace this program by that of a signed release')
+    .option('--from <place>', 'the folder or address of a release')
+    .option('--key <key>', 'the public key of whoever released it (the one built in)')
+    .option('--check', 'only say what is there')
+    .option('--downgrade', 'also to an older version')
+    .option('--rollback', 'put the former program back')
+    .option('--force', 'also in a container, and where a package manager put the program')
+    .addHelpText('after', upgradeHelp)
+    .action(run(io, async () => (await import('./commands/upgrade.ts')).upgrade))
 }
 
 function deploymentCommands(weir: Command, io: Io): void {

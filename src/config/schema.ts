@@ -87,6 +87,11 @@ export const configSchema = z.strictObject({
       grantedUsd.default('100'),
       'Purchased credit that the first run grants to the owner account, US dollars',
     ),
+    show: note(
+      z.enum(['auto', 'print', 'file']).default('auto'),
+      'Where the first run shows the key and the sign-in link: printed, or in first-key.txt of the data folder, for its user ' +
+        'alone, so that no journal keeps them. auto: a file where systemd reads the output',
+    ),
   }),
   accounts: accountSettings,
   mail: mailSettings,

@@ -20,6 +20,7 @@ import payments from './payments.md' with { type: 'text' }
 import people from './people.md' with { type: 'text' }
 import providers from './providers.md' with { type: 'text' }
 import proxy from './proxy.md' with { type: 'text' }
+import releases from './releases.md' with { type: 'text' }
 import secrets from './secrets.md' with { type: 'text' }
 import security from './security.md' with { type: 'text' }
 import selling from './selling.md' with { type: 'text' }
@@ -71,6 +72,7 @@ export const guideParts: readonly GuidePart[] = [
     title: 'Operator',
     about: 'You run Weir for yourself or for others.',
     pages: pagesOf({
+      releases,
       service,
       proxy,
       providers,

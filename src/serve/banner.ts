@@ -57,6 +57,8 @@ export interface StartFacts {
   /** A model for the first try that needs no provider key: of a local server if there is one. */
   readonly tryModel: string
   readonly owner: OwnerKey | undefined
+  /** The file that has the owner's key, where it is not to be printed. */
+  readonly ownerFile: string | undefined
 }
 
 /** The address for clients: a wildcard host becomes loopback, an IPv6 host gets brackets. */
@@ -83,7 +85,7 @@ export function consoleOrigin(host: string, port: number): string {
 export function renderBanner(facts: StartFacts): string {
   const works = rowsOf([
     ['base URL', facts.baseUrl],
-    ['key', facts.owner?.key ?? `yours; weir keys create --account ${ownerEmail} makes another`],
+    ['key', facts.owner?.key ?? keyElsewhere(facts)],
     ['models', `${facts.available} can be called now: ${able(facts)}`],
     ['local', localModels(facts.local)],
   ])
@@ -109,6 +111,12 @@ export function renderBanner(facts: StartFacts): string {
     '',
     ...places,
   ].join('\n')
+}
+
+function keyElsewhere({ ownerFile }: StartFacts): string {
+  return ownerFile === undefined
+    ? `yours; weir keys create --account ${ownerEmail} makes another`
+    : `of ${ownerEmail}, with its sign-in link: in ${ownerFile}, which its user alone can read`
 }
 
 function firstRunLine({ email, creditUsd }: OwnerKey): string {
@@ -207,6 +215,7 @@ export function startFactsJson(facts: StartFacts) {
           sign_in: facts.owner.signIn,
         }
       : null,
+    owner_file: facts.ownerFile ?? null,
   }
 }
 
@@ -218,7 +227,7 @@ export function startFacts(
   port: number,
   live: Live,
   owner: OwnerKey | undefined,
-): Omit<StartFacts, 'dataDir' | 'configFile'> {
+): Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'> {
   const baseUrl = baseUrlOf(config.server.host, port)
   const local = localChats(live)
   return {

@@ -25,7 +25,7 @@ import { workerCount } from './relaunch.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 
 interface RunningGateway {
-  readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
+  readonly facts: Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'>
   /** Reads the configuration again. Throws GatewayError with its faults; then the one in force stays. */
   reloadConfig(): void
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */

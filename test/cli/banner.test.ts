@@ -31,6 +31,7 @@ const facts: StartFacts = {
   catalog: { date: '2026-10-21', models: 1000 },
   tryModel: 'ollama/a',
   owner: undefined,
+  ownerFile: undefined,
 }
 const owner = {
   account: 'acct_1',

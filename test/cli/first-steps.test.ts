@@ -6,7 +6,8 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { runCli } from '../../src/cli/program.ts'
 import { post } from '../support/call-gateway.ts'
 import { serveWeir } from '../support/serve-weir.ts'
-import { tempDir } from '../support/tmp.ts'
+import { weirCommand } from '../support/run-weir.ts'
+import { tempDir, type TempDir } from '../support/tmp.ts'
 import { json, run } from './run.ts'
 
 /** No server of the machine that runs the tests is found. */
@@ -185,4 +186,56 @@ describe('weir status', () => {
     // The key with which it has asked is gone.
     expect((await weir.command('keys', 'list', '--management', '--json')).stdout).toBe('[]\n')
   })
+})
+
+describe('the first key', () => {
+  /** Starts the program with its output in a file, until the banner is there, and gives what was printed. */
+  async function firstOutput(
+    home: TempDir,
+    env: (output: string) => Record<string, string>,
+  ): Promise<string> {
+    const output = home.join('output')
+    writeFileSync(output, '')
+    const child = Bun.spawn([...weirCommand, 'serve', '--port', '0', '--data-dir', home.join('data')], {
+      cwd: home.path,
+      env: { PATH: process.env['PATH'] ?? '', HOME: home.path, BUN_OPTIONS: '--no-orphans', ...env(output) },
+      stdin: 'ignore',
+      stdout: Bun.file(output),
+      stderr: Bun.file(output),
+    })
+    try {
+      const deadline = performance.now() + 20_000
+      for (;;) {
+        const text = readFileSync(output, 'utf8')
+        if (text.includes('  catalog ')) return text
+        if (child.exitCode !== null || performance.now() > deadline)
+          throw new Error(`it did not start:\n${text}`)
+        await Bun.sleep(10)
+      }
+    } finally {
+      child.kill('SIGTERM')
+      await child.exited
+    }
+  }
+
+  test('goes into a file that others cannot read where a journal keeps the output', async () => {
+    using home = tempDir()
+    const journal = (output: string) => {
+      const { dev, ino } = statSync(output)
+      return { JOURNAL_STREAM: `${dev}:${ino}` }
+    }
+    const text = await firstOutput(home, journal)
+    expect(text).not.toMatch(/sk-weir-|wt-weir-/)
+    const file = home.join('data', 'first-key.txt')
+    expect(text).toContain(file)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readFileSync(file, 'utf8')).toMatch(/sk-weir-live-[^]*\/console\/link#wt-weir-/)
+  }, 30_000)
+
+  test('is printed elsewhere, also where another stream of the session is a journal', async () => {
+    using home = tempDir()
+    const text = await firstOutput(home, () => ({ JOURNAL_STREAM: '1:1' }))
+    expect(text).toMatch(/sk-weir-live-/)
+    expect(existsSync(home.join('data', 'first-key.txt'))).toBe(false)
+  }, 30_000)
 })

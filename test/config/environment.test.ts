@@ -60,6 +60,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     ],
     'providers.*.data_policy': ['no_training', 'no_training'],
     'secrets.master_key': ['0123456789abcdef0123456789abcdef', ['0123456789abcdef0123456789abcdef']],
+    'bootstrap.show': ['file', 'file'],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }
   const found = special[path.join('.')]

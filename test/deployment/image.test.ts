@@ -91,7 +91,8 @@ describe.if(asRoot)('the image', () => {
     }
     const server = Bun.spawn(inside('/weir', 'serve'), { env, stdout: 'pipe', stderr: 'pipe' })
     try {
-      const key = await keyPrintedBy(server.stdout)
+      // A container's log is kept and read by others: the key is in a file of the volume.
+      const key = await keyBehind(server.stdout, files.join('data', 'first-key.txt'))
       const check = JSON.parse(/^HEALTHCHECK .* CMD (\[.*\])$/m.exec(image)![1]!) as string[]
       const healthy = await run(inside(...check), env)
       expect(healthy).toEqual({ out: 'ready\n', err: '', code: 0 })
@@ -119,13 +120,15 @@ describe.if(asRoot)('the image', () => {
   }, 60_000)
 })
 
-/** The owner's key, which the first run prints. */
-async function keyPrintedBy(output: ReadableStream<Uint8Array>): Promise<string> {
+/** The owner's key, which the first run has written by the time that it prints its banner, which has none. */
+async function keyBehind(output: ReadableStream<Uint8Array>, file: string): Promise<string> {
   let text = ''
   for await (const bytes of output) {
     text += Buffer.from(bytes).toString()
-    const key = /sk-weir-live-[\w-]+/.exec(text)?.[0]
-    if (key !== undefined && text.includes('\n', text.indexOf(key))) return key
+    if (!text.includes('configuration')) continue
+    expect(text).not.toMatch(/sk-weir-|wt-weir-/)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    return /sk-weir-live-[\w-]+/.exec(readFileSync(file, 'utf8'))![0]
   }
-  throw new Error(`no key was printed:\n${text}`)
+  throw new Error(`no banner was printed:\n${text}`)
 }

@@ -1,8 +1,10 @@
 // `weir serve`: configuration, log, gateway, banner, shutdown.
 
+import { fstatSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { reasonOf } from '../../config/config.ts'
 import { createLog, type Log, type ProcessLog, standardErrorSink } from '../../observe/log.ts'
-import { baseUrlOf, renderBanner, startFactsJson } from '../../serve/banner.ts'
+import { baseUrlOf, renderBanner, type StartFacts, startFactsJson } from '../../serve/banner.ts'
 import { endSoon, outliveRejections } from '../../serve/listen.ts'
 import { runningServer } from '../../serve/running-server.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
@@ -43,12 +45,52 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   )
   const gateway = await startGateway(context.config, log, read, context.env)
   reload.resolve(() => reloadOnSignal(gateway, log))
-  const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
+  const facts = shownFacts(context, log, {
+    ...gateway.facts,
+    dataDir: context.config.data_dir,
+    configFile: context.loaded.file,
+    ownerFile: undefined,
+  })
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
   await stopped
   await gateway.stop()
   log.info('stopped')
   endSoon()
+}
+
+/** The facts without the owner's key where it belongs into a file: a journal keeps what is printed, and others read it. */
+function shownFacts({ config, env }: Context, log: Log, facts: StartFacts): StartFacts {
+  const { show } = config.bootstrap
+  const { owner } = facts
+  if (owner === undefined || show === 'print' || (show === 'auto' && !isJournal(env))) return facts
+  const file = join(config.data_dir, 'first-key.txt')
+  const text = `The first API key of ${owner.email}:\n${owner.key}\n\nThis link signs in to the console, once:\n${owner.signIn}\n`
+  try {
+    // One that lies there, if a first run was interrupted, may have other rights.
+    rmSync(file, { force: true })
+    writeFileSync(file, text, { flag: 'wx', mode: 0o600 })
+    log.info('the first API key and sign-in link were written', { file })
+    return { ...facts, owner: undefined, ownerFile: file }
+  } catch (error) {
+    log.warn('the first API key could not be written; weir keys create and weir accounts link make others', {
+      file,
+      error,
+    })
+    return { ...facts, owner: undefined }
+  }
+}
+
+/** Whether standard output or standard error goes to systemd's journal, which says which file that is. */
+function isJournal({ JOURNAL_STREAM: stream }: Context['env']): boolean {
+  if (!stream) return false
+  return [1, 2].some((descriptor) => {
+    try {
+      const { dev, ino } = fstatSync(descriptor)
+      return stream === `${dev}:${ino}`
+    } catch {
+      return false
+    }
+  })
 }
 
 /** A signal has nobody to tell of a fault but the log. */

@@ -78,7 +78,7 @@ interface Unit {
   readonly shutdownSeconds: number
 }
 
-function unitOf({ executable, user, config, dataDir, lowPort, shutdownSeconds }: Unit): string {
+export function unitOf({ executable, user, config, dataDir, lowPort, shutdownSeconds }: Unit): string {
   const named = config === undefined ? '' : ` --config ${quoteWord(config)}`
   const data =
     dataDir === undefined
@@ -152,7 +152,7 @@ function installHelp(user: string, dataDir: string | undefined): string {
 # useradd --system --no-create-home ${user}
 ${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 # systemctl daemon-reload && systemctl enable --now weir
-# journalctl -u weir        the first start prints the owner's API key there, once
+# cat '${(dataDir ?? '/var/lib/weir').replaceAll("'", "'\\''")}/first-key.txt'        the owner's API key, of the first start
 `
 }
 
@@ -196,11 +196,15 @@ function lineOf({ bytes, schema, journalEntries, headHash }: BackupReport): stri
 
 // `weir version`
 
-/** Prints the version of Weir and of the runtime inside it. */
-export function version(io: Io, invocation: Invocation): void {
+/** Prints the version of Weir; as JSON also those of the runtime inside it and of the database that it writes. */
+export async function version(io: Io, invocation: Invocation): Promise<void> {
+  const { schemaVersion } = await import('../../store/sqlite/database/sqlite.ts')
   print(
     { io, json: invocation.flag('json') },
-    { json: { version: number, commit, bun: Bun.version }, text: `weir ${versionText}` },
+    {
+      json: { version: number, commit, schema: schemaVersion, bun: Bun.version },
+      text: `weir ${versionText}`,
+    },
   )
 }
 
