@@ -709,4 +709,16 @@ CREATE INDEX \`item_conversation_account\` ON \`item_conversation\` (\`account\`
 ) STRICT;
 `,
   },
+  {
+    name: '0026_console_settings',
+    sql: `CREATE TABLE \`console_settings\` (
+	\`revision\` integer PRIMARY KEY NOT NULL,
+	\`at\` integer NOT NULL,
+	\`operator\` text NOT NULL,
+	\`before\` integer NOT NULL,
+	\`settings\` text NOT NULL,
+	\`sealed\` blob
+) STRICT;
+`,
+  },
 ]

@@ -616,6 +616,10 @@ function upkeepCommands(weir: Command, io: Io): void {
     .description('have the running server read its configuration again; what needs a restart is named')
     .option('--dry-run', 'only say what would change')
     .action(run(io, async () => (await import('./commands/service.ts')).reloadConfig))
+  config
+    .command('undo')
+    .description('take back the latest change that was made by the API or in the console')
+    .action(run(io, async () => (await import('./commands/service.ts')).undoConfig))
   weir
     .command('connect')
     .description('what points a client at this gateway; without a name, the list of clients')

@@ -5,18 +5,28 @@ import { providers } from '../providers/registry.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './load.ts'
 
 export { signUpPolicy } from './accounts.ts'
-export { printedOrigin } from './read/draft.ts'
+export { type ConfigFault, type Origin, printedOrigin } from './read/draft.ts'
+export {
+  byId,
+  changeable,
+  changeTree,
+  fixed,
+  isChangeable,
+  isKeepable,
+  isSecretLeaf,
+  type KeptSettings,
+  leavesOf,
+} from './read/kept.ts'
 export type { Environment } from './read/environment.ts'
-import { renderFaults } from './check/faults.ts'
-import { type ShownSetting, shownSettings } from './show.ts'
-import type { Config } from './schema.ts'
+import type { ConfigFault } from './read/draft.ts'
+import type { KeptSettings } from './read/kept.ts'
 
 export { renderFaults } from './check/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
 export type { Config } from './schema.ts'
-export { type Setting, settingAt, settings } from './settings.ts'
-export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './show.ts'
+export { environmentName, type Setting, settingAt, settings } from './settings.ts'
+export { renderSettings, secretsOf, type ShownSetting, shownSettings, showValue } from './show.ts'
 
 /** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */
 export function readTextFile(path: string): string | undefined {
@@ -30,7 +40,7 @@ export function readTextFile(path: string): string | undefined {
 }
 
 /**
- * The configuration: flags over environment over weir.yaml over defaults, with the origin of every value, or all
+ * The configuration: flags over environment over weir.yaml over kept settings over defaults, with the origin of every value, or all
  * faults at once. Pure but for `readFile` and `exists`. `providers` are the rows of the registry unless a test says
  * otherwise, and `exists` asks the file system.
  */
@@ -40,34 +50,41 @@ export function loadConfig(
   return loadFrom({ providers, exists: existsSync, ...inputs })
 }
 
-/** A configuration that is read again: what it says for display, and what it says now. */
+type LoadedWhole = LoadedConfig & { readonly kind: 'loaded' }
+
+/** A configuration that is read again, and what of it is in force. */
 export interface RereadConfig {
-  /** Of what is in force. */
-  readonly settings: () => { readonly file: string | null; readonly settings: ShownSetting[] }
-  readonly source: () =>
-    | {
-        readonly kind: 'loaded'
-        readonly config: Config
-        readonly settings: readonly ShownSetting[]
-        /** To be called when it is in force: it is what is shown from then on. */
-        readonly accept: () => void
-      }
-    | { readonly kind: 'faulty'; readonly faults: string }
+  /** What is in force. */
+  readonly inForce: () => LoadedWhole
+  /**
+   * Reads it with these kept settings: `files` as they are now, or as they were read for what is in force. `accept` is to
+   * be called when it is in force.
+   */
+  readonly read: (
+    kept: KeptSettings,
+    files: 'now' | 'as_before',
+  ) =>
+    | { readonly kind: 'loaded'; readonly loaded: LoadedWhole; readonly accept: () => void }
+    | { readonly kind: 'faulty'; readonly faults: readonly ConfigFault[] }
 }
 
-/** Reads again what `first` was read from: the same flags and environment, and the file as it is then. */
+/** Reads again what `first` was read from: the same flags and environment. */
 export function rereadConfig(
-  first: LoadedConfig & { kind: 'loaded' },
+  first: LoadedWhole,
   inputs: Pick<ConfigInputs, 'flags' | 'env' | 'cwd'>,
 ): RereadConfig {
   let last = first
   return {
-    settings: () => ({ file: last.file ?? null, settings: shownSettings(last) }),
-    source() {
-      const read = loadConfig({ ...inputs, readFile: readTextFile })
-      if (read.kind === 'faulty') return { kind: 'faulty', faults: renderFaults(read.faults) }
-      const accept = () => void (last = read)
-      return { kind: 'loaded', config: read.config, settings: shownSettings(read), accept }
+    inForce: () => last,
+    read(kept, files) {
+      const readFile = (path: string) => (last.files.has(path) ? last.files.get(path) : readTextFile(path))
+      const loaded = loadConfig({
+        ...inputs,
+        kept,
+        readFile: files === 'now' ? readTextFile : readFile,
+      })
+      if (loaded.kind === 'faulty') return { kind: 'faulty', faults: loaded.faults }
+      return { kind: 'loaded', loaded, accept: () => void (last = loaded) }
     },
   }
 }

@@ -2,7 +2,14 @@
 
 import { basename, resolve } from 'node:path'
 import { checkTogether } from './check/checks.ts'
-import { type ConfigFault, type ConfigWarning, Draft, type Origin, takeOldNames } from './read/draft.ts'
+import {
+  type ConfigFault,
+  type ConfigWarning,
+  Draft,
+  type Origin,
+  type Path,
+  takeOldNames,
+} from './read/draft.ts'
 import {
   coerceText,
   type Environment,
@@ -13,6 +20,7 @@ import {
   writtenPath,
 } from './read/environment.ts'
 import { noteIssues } from './check/faults.ts'
+import { checkKept, type KeptSettings, readKept, withIdsOfKept } from './read/kept.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'
 import { settingAt } from './settings.ts'
@@ -27,6 +35,8 @@ export interface ConfigInputs {
   readonly readFile: ReadFile
   readonly exists: (path: string) => boolean
   readonly providers: readonly KnownProvider[]
+  /** What operators have changed by the API or in the console. */
+  readonly kept?: KeptSettings | undefined
 }
 
 export type LoadedConfig =
@@ -37,6 +47,8 @@ export type LoadedConfig =
       readonly warnings: readonly ConfigWarning[]
       /** The absolute path of the configuration file; undefined without one. */
       readonly file: string | undefined
+      /** The texts that were read, by path; undefined for a file that was not there. */
+      readonly files: ReadonlyMap<string, string | undefined>
     }
   | {
       readonly kind: 'faulty'
@@ -45,30 +57,39 @@ export type LoadedConfig =
     }
 
 /** Tells where the value of a setting came from. */
-export type Origins = (path: readonly string[]) => Origin
+export type Origins = (path: Path) => Origin
 
 /**
- * Loads the configuration: flags over environment over file over defaults. Pure but for `readFile` and `exists`.
+ * Loads the configuration: flags over environment over file over what is kept over defaults. Pure but for `readFile` and
+ * `exists`.
  * Every fault of every source is in the answer, not only the first.
  */
-export function loadFrom(inputs: ConfigInputs): LoadedConfig {
-  const { flags, env, providers } = inputs
+export function loadFrom(given: ConfigInputs): LoadedConfig {
+  const files = new Map<string, string | undefined>()
+  const inputs = { ...given, readFile: readAndNote(given.readFile, files) }
+  const { flags, env, providers, kept } = inputs
   const draft = new Draft()
   const file = readConfigFile(draft, inputs)
   takeOldNames(draft)
   const readFile: ReadFile = (path) => inputs.readFile(writtenPath(path, inputs))
   readVariables(draft, env, providers, readFile)
   readFlags(draft, flags)
+  if (kept !== undefined) readKept(draft, kept)
   readProviderKeys(draft, env, providers, readFile)
   readRegions(draft, env, providers)
   resolveSecrets(draft, readFile)
   expandDataDir(draft, inputs)
   checkTogether(draft, providers)
+  if (kept !== undefined) checkKept(draft)
   // Compiling the schema takes longer than checking one configuration with it.
   const parsed = configSchema.safeParse(draft.tree, { jitless: true })
   if (!parsed.success) noteIssues(draft, parsed.error.issues)
   if (!parsed.success || draft.faults.length > 0) {
-    return { kind: 'faulty', faults: withoutRepeats(draft.faults), warnings: draft.warnings }
+    return {
+      kind: 'faulty',
+      faults: withIdsOfKept(draft, withoutRepeats(draft.faults)),
+      warnings: draft.warnings,
+    }
   }
   return {
     kind: 'loaded',
@@ -76,6 +97,16 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
     origins: (path) => draft.valueOrigin(path),
     warnings: draft.warnings,
     file,
+    files,
+  }
+}
+
+/** A reader that notes the texts it has read. */
+function readAndNote(readFile: ReadFile, files: Map<string, string | undefined>): ReadFile {
+  return (path) => {
+    const text = readFile(path)
+    files.set(path, text)
+    return text
   }
 }
 

@@ -157,7 +157,7 @@ export const configSchema = z.strictObject({
           error: 'must be text, or a list of it',
         })
         .default([]),
-      'Encrypts what accounts entrust to the gateway (tokens of MCP servers): at least 32 random characters, as from ' +
+      'Encrypts what is entrusted to the gateway (tokens of MCP servers, keys of providers that are entered while it runs): at least 32 random characters, as from ' +
         '`openssl rand -base64 32`; of a list the first encrypts and all decrypt. Without it nothing secret is taken',
       { secret: true },
     ),

@@ -46,7 +46,7 @@ function showSetting(
   const value = valueAt(config, path)
   return {
     path: printPath(path),
-    value: value === undefined ? null : setting.secret ? hideSecret(value) : value,
+    value: value === undefined ? null : showValue(setting, value),
     origin: printedOrigin(origins(path)),
     env: environmentName(path),
   }
@@ -94,6 +94,11 @@ function valueAt(config: Config, path: readonly string[]): unknown {
   let at: unknown = config
   for (const part of path) at = typeof at === 'object' && at !== null ? Reflect.get(at, part) : undefined
   return at
+}
+
+/** The value of a setting as it may be shown: a secret is masked. */
+export function showValue({ secret }: Pick<Setting, 'secret'>, value: unknown): unknown {
+  return secret ? hideSecret(value) : value
 }
 
 function hideSecret(value: unknown): unknown {

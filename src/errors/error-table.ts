@@ -311,6 +311,13 @@ export const rows = {
     remedy:
       'Read the receipt at GET /v1/generation with the id in `metadata.generation`; use a new key to ask again.',
   },
+  configuration_changed: {
+    status: 409,
+    type: 'conflict_error',
+    retryable: false,
+    means: 'The settings were changed since they were read, by somebody else or in another window.',
+    remedy: 'Read them again (GET /admin/v1/config), and repeat the change with their `revision`.',
+  },
   key_replaced: {
     status: 409,
     type: 'conflict_error',

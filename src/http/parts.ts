@@ -48,18 +48,82 @@ export interface CatalogFileState {
   readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
 }
 
+/** A setting that has changed, or would. */
+export interface ConfigChange {
+  /** Its path, such as `providers.openai.base_url`. */
+  readonly setting: string
+  /** The values, secrets masked; null where it is shown only as a whole, or is not set. */
+  readonly from: unknown
+  readonly to: unknown
+  /** It takes effect at the next start only. */
+  readonly restart: boolean
+}
+
 /** What reading the configuration again has changed, or would change. */
 export interface ConfigReload {
   /** False if nothing changed, or it was only asked what would. */
   readonly applied: boolean
-  readonly changes: readonly {
-    /** Its path, such as `providers.openai.base_url`. */
-    readonly setting: string
-    /** The new value, secrets masked; null where a setting is shown only as a whole, or is gone. */
-    readonly to: unknown
-    /** It takes effect at the next start only. */
-    readonly restart: boolean
+  readonly changes: readonly ConfigChange[]
+}
+
+/** A change of the settings that are kept in the database. */
+export interface WantedSettings {
+  /** Of the settings that the change was made for; undefined for whatever they are. */
+  readonly revision?: number | undefined
+  /** As in weir.yaml, models by their id; null takes one back. */
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
+export interface ChangedSettings {
+  readonly revision: number
+  readonly changes: readonly ConfigChange[]
+  readonly warnings: readonly { readonly setting: string; readonly problem: string }[]
+}
+
+export type SettingSource = 'flag' | 'environment' | 'file' | 'console' | 'default'
+
+interface Sourced {
+  readonly source: SettingSource
+  /** The flag, the variable, or the line of the file. */
+  readonly origin: string
+}
+
+/** The settings that can be changed while the gateway runs, as they are in force. Secrets are masked. */
+export interface KeptConfiguration {
+  readonly revision: number
+  readonly changed: { readonly at: number; readonly operator: string } | null
+  readonly can_undo: boolean
+  /** Whether keys can be kept: there is a master key. */
+  readonly takes_keys: boolean
+  /** Settings whose keys cannot be read any more, since the master key has changed. */
+  readonly unreadable: readonly string[]
+  readonly file: string | null
+  readonly settings: readonly ({ readonly setting: string; readonly value: unknown } & Sourced)[]
+  readonly providers: readonly {
+    readonly id: string
+    readonly name: string
+    /** Whether the program knows its address and protocol. */
+    readonly known: boolean
+    readonly local: boolean
+    readonly protocol: string
+    readonly base_url: string
+    readonly state: 'in_service' | 'disabled' | 'no_key' | 'no_address' | 'not_found'
+    readonly settings: readonly ({ readonly setting: string; readonly value: unknown } & Sourced)[]
   }[]
+  readonly models: readonly ({ readonly id: string; readonly entry: object } & Sourced)[]
+  readonly aliases: readonly ({ readonly name: string; readonly to: string } & Sourced)[]
+}
+
+/** Reads the configuration again, and changes it. Everything rejects with GatewayError, and then nothing has changed. */
+export interface ConfigurationService {
+  show(): Promise<KeptConfiguration>
+  reload(dryRun: boolean): Promise<ConfigReload>
+  /** What a change would do. */
+  preview(wanted: WantedSettings): Promise<ChangedSettings>
+  /** Changes the settings, and logs the act of `operator`. */
+  change(wanted: WantedSettings, operator: string): Promise<ChangedSettings>
+  /** Takes the latest change back. */
+  undo(revision: number | undefined, operator: string): Promise<ChangedSettings>
 }
 
 /** The configuration that the gateway has read last. */
@@ -207,8 +271,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
-  /** Reads the configuration again. Throws `invalid_request` with all of its faults; then the one in force stays. */
-  readonly reloadConfig: (dryRun: boolean) => ConfigReload
+  readonly configuration: ConfigurationService
   readonly mcpServers: McpServers
   /** Calls of tools at /mcp that can be cancelled. */
   readonly mcpCalls: RunningCalls

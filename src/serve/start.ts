@@ -1,13 +1,10 @@
 // Starts the gateway: opens the store, listens, finds local servers, and stops.
 
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Config } from '../config/config.ts'
-import type { ConfigWarning } from '../config/read/draft.ts'
+import type { Config, RereadConfig } from '../config/config.ts'
 import type { Environment } from '../config/read/environment.ts'
 import { formatUsd } from '../credits/money.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
-import { GatewayError } from '../errors/errors.ts'
 import type { Log, ProcessLog } from '../observe/log.ts'
 import { openTraces } from '../observe/traces.ts'
 import { endInterrupted } from '../responses/background.ts'
@@ -15,8 +12,9 @@ import { openStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
-import { Discovery, type Live, liveOf, watchServers } from './gateway/catalog.ts'
-import type { LedgerProcess, ListeningServer } from './gateway/process.ts'
+import { Discovery, type Live, liveOf, unsoldModels, watchServers } from './gateway/catalog.ts'
+import { configAtStart, consoleSettingsOf } from './gateway/configuration.ts'
+import type { ListeningServer } from './gateway/process.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import { sweepPayments } from './gateway/payments.ts'
 import { type Front, serveAlone } from './listen.ts'
@@ -26,34 +24,36 @@ import { announceServer, withdrawServer } from './running-server.ts'
 
 interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'>
-  /** Reads the configuration again. Throws GatewayError with its faults; then the one in force stays. */
-  reloadConfig(): void
+  /** Reads the configuration again. Rejects with GatewayError and its faults; then the one in force stays. */
+  reloadConfig(): Promise<unknown>
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
   stop(): Promise<void>
 }
 
-/** Opens the store, serves, and resolves with the facts for the banner. `settings`: for
- * display; `source`: to read them again; `env`: for workers. */
+/**
+ * Opens the store, serves, and resolves with the facts for the banner. `reread` has the configuration, and reads it
+ * again; `env` is for workers. Rejects with ConfigurationFaulty where what is kept of it does not fit.
+ */
 export async function startGateway(
-  config: Config,
+  reread: RereadConfig,
   log: ProcessLog,
-  { settings, source }: Pick<LedgerProcess, 'settings' | 'source'>,
   env: Environment = {},
 ): Promise<RunningGateway> {
-  const count = workerCount(config)
+  const { config: read } = reread.inForce()
+  const count = workerCount(read)
   const workers = count === 1 ? undefined : new (await import('./workers/pool.ts')).WorkerPool()
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   let inFlight: Gateway['inFlight'] | undefined
-  const store = await openStore(config.data_dir, {
+  const store = await openStore(read.data_dir, {
     retention: {
-      requestsMs: config.retention.requests,
-      signaturesMs: config.retention.signatures,
-      paymentEventsMs: config.retention.payment_events,
+      requestsMs: read.retention.requests,
+      signaturesMs: read.retention.signatures,
+      paymentEventsMs: read.retention.payment_events,
     },
     clock: Date.now,
     serveAs: owner,
-    group: groupLimits(config),
-    clockBackMs: config.ledger.clock_back_ms,
+    group: groupLimits(read),
+    clockBackMs: read.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),
     anchored: (head) => log.info('head of the ledger', head),
     lost: (error) => {
@@ -63,6 +63,14 @@ export async function startGateway(
     lives: (name) => workers?.isAlive(name) ?? false,
     isRunning: (call) => inFlight?.has(call) ?? false,
   })
+  const kept = consoleSettingsOf(store.settings, read)
+  let config: Config
+  try {
+    config = await configAtStart(reread, kept, log)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
   if (workers) store.whenAccountsChange(() => workers.accountsChanged())
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
@@ -81,8 +89,8 @@ export async function startGateway(
   const gateway = createGateway({
     // Workers handle CORS themselves.
     config: workers ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
-    settings,
-    source,
+    reread,
+    kept,
     store,
     live,
     log,
@@ -162,7 +170,7 @@ export async function startGateway(
     announce(config, log, facts.baseUrl)
     return {
       facts,
-      reloadConfig: () => void gateway.reloadConfig(false),
+      reloadConfig: () => gateway.configuration.reload(false),
       stop: async () => {
         withdraw(config, log)
         watch.stop()
@@ -213,26 +221,4 @@ function withdraw({ data_dir }: Config, log: Log): void {
 
 function groupLimits({ ledger }: Config) {
   return { max: ledger.group_max, waitMs: ledger.group_wait_ms, queue: ledger.queue_max }
-}
-
-// Entries under `models` that cannot be called, with the reason.
-
-/** A warning for each entry that is not sold: it has no price, or its provider does not exist. */
-export function unsoldModels(config: Config, catalog: Catalog): ConfigWarning[] {
-  const ids = [...new Set(config.models.map(({ id }) => id))]
-  return ids.flatMap((id) => {
-    try {
-      catalog.resolve(id)
-      return []
-    } catch (thrown) {
-      if (!(thrown instanceof GatewayError)) throw thrown
-      return [{ name: `models: ${id}`, problem: `cannot be called: ${reasonIn(thrown)}` }]
-    }
-  })
-}
-
-function reasonIn({ message, details }: GatewayError): string {
-  const reason = details.metadata?.['reason']
-  if (reason === 'it has no price') return 'it has no price (price: free gives it away)'
-  return typeof reason === 'string' ? reason : message
 }

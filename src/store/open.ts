@@ -8,7 +8,12 @@ import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/aud
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
-import { SqliteActs, SqliteManagementKeys, SqliteMcpServers } from './sqlite/accounts/records.ts'
+import {
+  SqliteActs,
+  SqliteManagementKeys,
+  SqliteMcpServers,
+  SqliteSettings,
+} from './sqlite/accounts/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
@@ -190,6 +195,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     managementKeys: new SqliteManagementKeys(database),
     mcpServers: new SqliteMcpServers(database),
     acts: new SqliteActs(database),
+    settings: new SqliteSettings(database),
     reports: new SqliteReports(path),
     statements: new SqliteStatements(database),
     payments: new SqlitePayments(database),

@@ -225,5 +225,17 @@ function signInTables(c: typeof columns) {
     (t) => [c.index('act_subject').on(t.subject, t.seq), c.index('act_operator').on(t.operator, t.seq)],
   )
 
-  return { ticket, identity, passkey, welcome, allowance, act }
+  /** What operators have changed of the configuration by the API or in the console, revision by revision. */
+  const consoleSettings = c.table('console_settings', {
+    revision: c.whole('revision').primaryKey(),
+    at: c.time('at').notNull(),
+    operator: c.string('operator').notNull(),
+    /** The revision that taking it back leads to; 0 for none. */
+    before: c.whole('before').notNull(),
+    settings: c.json('settings').notNull(),
+    /** Keys of providers, encrypted with the operator's master key; null if there are none. */
+    sealed: c.bytes('sealed'),
+  })
+
+  return { ticket, identity, passkey, welcome, allowance, act, consoleSettings }
 }

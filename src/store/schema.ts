@@ -524,7 +524,7 @@ export const {
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
-export const { allowance, usageDay, usageTotal, wallet, welcome } = tables
+export const { allowance, consoleSettings, usageDay, usageTotal, wallet, welcome } = tables
 
 // The tables of webhooks and their pending deliveries.
 

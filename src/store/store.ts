@@ -3,6 +3,7 @@
 import type { Awaitable } from '../async/async.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServerStore } from '../accounts/mcp-server.ts'
 import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
@@ -25,6 +26,7 @@ export interface Store {
   readonly managementKeys: ManagementKeyStore
   readonly mcpServers: McpServerStore
   readonly acts: ActLog
+  readonly settings: SettingsStore
   readonly reports: LedgerReports
   readonly statements: StatementReader
   readonly payments: PaymentStore

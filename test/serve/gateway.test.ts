@@ -2,10 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { issueKey, type KeyRights, unlimited } from '../../src/accounts/account.ts'
-import { loadConfig } from '../../src/config/config.ts'
+import { loadConfig, rereadConfig } from '../../src/config/config.ts'
 import { usd } from '../../src/credits/money.ts'
 import { createGateway, type Gateway } from '../../src/serve/gateway/gateway.ts'
 import { liveOf } from '../../src/serve/gateway/catalog.ts'
+import { consoleSettingsOf } from '../../src/serve/gateway/configuration.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 
@@ -51,7 +52,8 @@ beforeAll(async () => {
     config,
     store,
     live: liveOf(config, []),
-    settings: () => ({ file: null, settings: [] }),
+    reread: rereadConfig(loaded, { flags: {}, env: {}, cwd: home.path }),
+    kept: consoleSettingsOf(store.settings, config),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet, hide: quiet },
     clock: () => now,
     owner: 'gateway_test',

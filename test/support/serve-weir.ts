@@ -34,7 +34,7 @@ export async function serveWeir({
     clock: Date.now,
     secrets: secretsOf(config),
   })
-  const gateway = await startGateway(config, log, rereadConfig(loaded, inputs))
+  const gateway = await startGateway(rereadConfig(loaded, inputs), log)
   const { baseUrl, owner } = gateway.facts
   const stop = async () => {
     await gateway.stop()

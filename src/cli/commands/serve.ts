@@ -13,6 +13,7 @@ import {
   configFlags,
   type Context,
   contextFor,
+  exitCodes,
   type Invocation,
   type Io,
   print,
@@ -25,9 +26,10 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const log = await logOf(context)
   outliveRejections(log)
   // A closed terminal sends SIGHUP, which must not end running calls: only SIGTERM and SIGINT stop the gateway.
-  const reload = Promise.withResolvers<() => void>()
+  const reload = Promise.withResolvers<() => Promise<void>>()
   process.on('SIGHUP', () => void reload.promise.then((act) => act()))
   const { startGateway } = await import('../../serve/start.ts')
+  const { ConfigurationFaulty } = await import('../../serve/gateway/configuration.ts')
   const { rereadConfig } = await import('../../config/config.ts')
   const read = rereadConfig(context.loaded, {
     flags: configFlags(invocation),
@@ -43,7 +45,10 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
       error,
     }),
   )
-  const gateway = await startGateway(context.config, log, read, context.env)
+  const gateway = await startGateway(read, log, context.env).catch((error: unknown) => {
+    if (!(error instanceof ConfigurationFaulty)) throw error
+    throw new CommandFailure(error.message, exitCodes.badConfiguration)
+  })
   reload.resolve(() => reloadOnSignal(gateway, log))
   const facts = shownFacts(context, log, {
     ...gateway.facts,
@@ -94,9 +99,9 @@ function isJournal({ JOURNAL_STREAM: stream }: Context['env']): boolean {
 }
 
 /** A signal has nobody to tell of a fault but the log. */
-function reloadOnSignal(gateway: { reloadConfig(): void }, log: Log): void {
+async function reloadOnSignal(gateway: { reloadConfig(): Promise<unknown> }, log: Log): Promise<void> {
   try {
-    gateway.reloadConfig()
+    await gateway.reloadConfig()
   } catch (error) {
     log.error('the configuration was not read again; the one in force stays', {
       reason: error instanceof Error ? error.message : String(error),

@@ -15,9 +15,8 @@ import {
   shownSettings,
 } from '../../config/config.ts'
 import { NearIds } from '../../catalog/near-ids.ts'
-import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { catalogInUse, unsoldModels } from '../../serve/gateway/catalog.ts'
 import { runningServer } from '../../serve/running-server.ts'
-import { unsoldModels } from '../../serve/start.ts'
 import type { BackupReport } from '../../store/backup.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { commit, version as number, versionText } from '../../version.ts'
@@ -32,7 +31,7 @@ import {
   print,
   usageFault,
 } from '../context.ts'
-import { withOperatorKey } from '../with-store.ts'
+import { commandLineOperator, withOperatorKey, withStore } from '../with-store.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -383,32 +382,70 @@ export async function printGuide(io: Io, invocation: Invocation): Promise<void> 
  */
 export async function reloadConfig(context: Context, invocation: Invocation): Promise<void> {
   const { data_dir } = context.config
-  const url = runningServer(data_dir)
-  if (url === undefined)
+  if (runningServer(data_dir) === undefined)
     throw new CommandFailure(`no server runs on ${data_dir}: the next start reads the configuration`)
-  const body = JSON.stringify({ dry_run: invocation.flag('dryRun') })
-  const answer = await withOperatorKey(context, 'weir config reload', async (key) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const address = `${new URL(url).origin}/admin/v1/config/reload`
-    const response = await fetchBounded(address, { method: 'POST', headers, body }, mostAnswerBytes)
-    return { status: response.status, json: reloadAnswer.parse(await response.json()) }
+  const { applied = false, changes } = await askServer(context, 'reload', {
+    dry_run: invocation.flag('dryRun'),
   })
-  const { error, applied = false, changes = [] } = answer.json
-  if (error !== undefined)
-    throw new CommandFailure(
-      error.message,
-      answer.status === 400 ? exitCodes.badConfiguration : exitCodes.failed,
-    )
-  const lines = changes.map(({ setting, restart }) => `${setting}${restart ? '  (at the next start)' : ''}`)
   const head = changes.length === 0 ? 'nothing has changed' : applied ? 'in force now:' : 'would change:'
-  print(context, { json: { applied, changes }, text: [head, ...lines].join('\n') })
+  print(context, { json: { applied, changes }, text: [head, ...linesOf(changes)].join('\n') })
+}
+
+/**
+ * Takes back the latest change that was made by the API or in the console: by the running server, which has it in force
+ * at once, else in the database, where the next start finds it. Throws GatewayError, or CommandFailure of the server's
+ * words, where there is nothing to take back.
+ */
+export async function undoConfig(context: Context): Promise<void> {
+  if (runningServer(context.config.data_dir) !== undefined) {
+    const { revision = 0, changes } = await askServer(context, 'undo', {})
+    const head = `revision ${revision}, in force now:`
+    return print(context, { json: { revision, changes }, text: [head, ...linesOf(changes)].join('\n') })
+  }
+  const { consoleSettingsOf } = await import('../../serve/gateway/configuration.ts')
+  await withStore(context, async (store) => {
+    const kept = consoleSettingsOf(store.settings, context.config)
+    const [present, previous] = [await kept.latest(), await kept.previous()]
+    const revision = await kept.restore(present, previous, {
+      at: context.io.clock(),
+      operator: commandLineOperator(),
+      what: 'config.undo',
+      subject: `revision ${present.revision + 1}`,
+      before: null,
+      after: null,
+    })
+    const text = `revision ${revision}, in force at the next start`
+    print(context, { json: { revision, changes: [] }, text })
+  })
+}
+
+/** Has the running server do something with its configuration. Throws CommandFailure, 78 for one with faults. */
+async function askServer(context: Context, what: 'reload' | 'undo', body: object) {
+  const origin = new URL(runningServer(context.config.data_dir) ?? '').origin
+  const { status, json } = await withOperatorKey(context, `weir config ${what}`, async (key) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const address = `${origin}/admin/v1/config/${what}`
+    const asked = { method: 'POST', headers, body: JSON.stringify(body) }
+    const response = await fetchBounded(address, asked, mostAnswerBytes)
+    return { status: response.status, json: configAnswer.parse(await response.json()) }
+  })
+  const { error, ...answer } = json
+  if (error === undefined) return answer
+  throw new CommandFailure(error.message, status === 400 ? exitCodes.badConfiguration : exitCodes.failed)
+}
+
+function linesOf(changes: z.infer<typeof configAnswer>['changes']): string[] {
+  return changes.map(({ setting, restart }) => `${setting}${restart ? '  (at the next start)' : ''}`)
 }
 
 /** Of an answer that names every setting. */
 const mostAnswerBytes = 16 * 1024 * 1024
 
-const reloadAnswer = z.object({
+const configAnswer = z.object({
   applied: z.boolean().optional(),
-  changes: z.array(z.object({ setting: z.string(), to: z.unknown(), restart: z.boolean() })).optional(),
+  revision: z.number().optional(),
+  changes: z
+    .array(z.object({ setting: z.string(), from: z.unknown(), to: z.unknown(), restart: z.boolean() }))
+    .default([]),
   error: z.object({ message: z.string() }).optional(),
 })

@@ -5,6 +5,8 @@ export type Origin =
   | { readonly kind: 'flag'; readonly name: string }
   | { readonly kind: 'environment'; readonly name: string }
   | { readonly kind: 'file'; readonly file: string; readonly line: number | undefined }
+  /** Changed by the API or in the console, and kept in the database. */
+  | { readonly kind: 'console' }
   | { readonly kind: 'default' }
 
 /** One fault. `path` is a setting's path, or the name of the variable or file. */
@@ -23,7 +25,7 @@ export interface ConfigWarning {
 
 export type Path = readonly (string | number)[]
 
-type Tree = { [key: string]: unknown }
+export type Tree = { [key: string]: unknown }
 
 export class Draft {
   readonly tree: Tree = {}
@@ -77,6 +79,11 @@ export class Draft {
     this.faults.push({ path: printPath(path), problem, nearest, origin: this.#placeOf(path) })
   }
 
+  /** The same for a value that is not taken over. */
+  faultOf(origin: Origin, path: Path, problem: string): void {
+    this.faults.push({ path: printPath(path), problem, nearest: undefined, origin })
+  }
+
   warn(name: string, problem: string): void {
     this.warnings.push({ name, problem })
   }
@@ -101,8 +108,9 @@ export function printedOrigin(origin: Origin): string {
       return origin.name
     case 'file':
       return origin.line === undefined ? origin.file : `${origin.file}:${origin.line}`
+    case 'console':
     case 'default':
-      return 'default'
+      return origin.kind
   }
 }
 

@@ -79,7 +79,7 @@ export function secretProblem(text: string): string | undefined {
 const placeholder =
   /^(change[-_ ]?(me|this|it)|replace[-_ ]?(me|this|it)|(your|insert)[-_ ].*|(sk-)?your[a-z_-]*key.*|placeholder|todo|(sk-)?[x*.…]{3,})$/i
 
-function placeholderProblem(text: string): string | undefined {
+export function placeholderProblem(text: string): string | undefined {
   const unfilled =
     placeholder.test(text) || text.includes('...') || text.includes('…') || /^<[^>]*>$/.test(text)
   return unfilled ? 'is a placeholder, not a secret: put the real one in, or leave it out' : undefined

@@ -99,18 +99,61 @@ const settings = z.strictObject({
 })
 export type ConfigurationView = Wire<typeof settings>
 
+const configChange = z.strictObject({
+  setting: z.string().describe('Its path, such as providers.openai.base_url; models and aliases by name.'),
+  from: z.unknown(),
+  to: z
+    .unknown()
+    .describe('The values, secrets masked; null where it is shown only as a whole, or is not set.'),
+  restart: z.boolean().describe('It takes effect at the next start only.'),
+})
+
 const configReload = z.strictObject({
   applied: z.boolean().describe('False if nothing changed, or it was only asked what would.'),
-  changes: z.array(
+  changes: z.array(configChange),
+})
+
+const changedSettings = z.strictObject({
+  revision: z.int().describe('Of the settings afterwards.'),
+  changes: z.array(configChange),
+  warnings: z.array(z.strictObject({ setting: z.string(), problem: z.string() })),
+})
+export type ChangedSettingsView = Wire<typeof changedSettings>
+
+const source = {
+  source: z
+    .enum(['flag', 'environment', 'file', 'console', 'default'])
+    .describe('`console` is what was changed here.'),
+  origin: z.string().describe('The flag, the variable, or the line of the file.'),
+}
+const sourcedSetting = z.strictObject({ setting: z.string(), value: z.unknown(), ...source })
+
+const keptConfiguration = z.strictObject({
+  revision: z.int().describe('Counts the changes.'),
+  changed: z.strictObject({ at: time, operator: z.string() }).nullable(),
+  can_undo: z.boolean(),
+  takes_keys: z.boolean().describe('Whether keys can be kept: there is a master key.'),
+  unreadable: z
+    .array(z.string())
+    .describe('Settings whose keys cannot be read any more: the master key has changed.'),
+  file: z.string().nullable(),
+  settings: z.array(sourcedSetting),
+  providers: z.array(
     z.strictObject({
-      setting: z.string().describe('Its path, such as providers.openai.base_url.'),
-      to: z
-        .unknown()
-        .describe('The new value, secrets masked; null where it is shown only as a whole, or gone.'),
-      restart: z.boolean().describe('It takes effect at the next start only.'),
+      id: z.string(),
+      name: z.string(),
+      known: z.boolean().describe('Whether the program knows its address and protocol.'),
+      local: z.boolean(),
+      protocol: z.string(),
+      base_url: z.string(),
+      state: z.enum(['in_service', 'disabled', 'no_key', 'no_address', 'not_found']),
+      settings: z.array(sourcedSetting).describe('What is set of it.'),
     }),
   ),
+  models: z.array(z.strictObject({ id: z.string(), entry: z.looseObject({}), ...source })),
+  aliases: z.array(z.strictObject({ name: z.string(), to: z.string(), ...source })),
 })
+export type KeptConfigurationView = Wire<typeof keptConfiguration>
 
 const act = z.strictObject({
   id: z.int(),
@@ -164,6 +207,10 @@ export const adminAnswers: Answers = {
   'GET providers': z.strictObject(providersSchema.shape),
   'GET catalog': catalog,
   'GET settings': settings,
+  'GET config': keptConfiguration,
+  'PATCH config': changedSettings,
+  'POST config/preview': changedSettings,
+  'POST config/undo': changedSettings,
   'POST config/reload': configReload,
   'GET acts': pageOf(act),
   'POST audit': data(audit),

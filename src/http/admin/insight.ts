@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { type AdminRoute, adminRoute, iso, recordAct } from '../console/route.ts'
+import { type AdminRoute, adminRoute, iso } from '../console/route.ts'
 import { requestDetail, requestPage, requestParameters } from '../console/requests.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
@@ -104,32 +104,9 @@ export const insightRoutes: readonly AdminRoute[] = [
       path: 'settings',
       id: 'getSettings',
       summary: 'Get every setting, its value and where it came from',
-      description:
-        'Secrets are masked. Settings change in weir.yaml, the environment or flags; then reload the configuration.',
+      description: 'Secrets are masked. Some can be changed while the gateway runs: see `/admin/v1/config`.',
     },
     ({ parts }): Promise<ConfigurationView> | ConfigurationView => parts.settings(),
-  ),
-  adminRoute(
-    {
-      method: 'POST',
-      path: 'config/reload',
-      id: 'reloadConfig',
-      summary: 'Read the configuration again, without a restart',
-      description:
-        'Everything is checked first: with any fault the configuration in force stays, and the error names all of them. ' +
-        'Providers, models, routes, limits, search and mail change at once; calls in flight go on with what they began ' +
-        'with. What needs a restart is named and keeps its value. With `dry_run` nothing changes.',
-      body: z.strictObject({ dry_run: z.boolean().optional() }),
-    },
-    async (asked) => {
-      const { parts, body } = asked
-      const reloaded = parts.reloadConfig(body.dry_run === true)
-      if (reloaded.applied) {
-        const names = reloaded.changes.map(({ setting }) => setting)
-        await recordAct(asked, 'config.reload', parts.settings().file ?? '', null, { changed: names })
-      }
-      return { ...reloaded, changes: [...reloaded.changes] }
-    },
   ),
   adminRoute(
     {

@@ -13,6 +13,7 @@ import {
   accountRoutes,
   accountWebhookRoutes,
 } from '../admin/accounts.ts'
+import { configurationRoutes } from '../admin/configuration.ts'
 import { insightRoutes } from '../admin/insight.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { type RouteCall, stillUsed } from '../route.ts'
@@ -45,6 +46,7 @@ import { emptyBody } from './bodies.ts'
 /** Under `/admin/v1/`. */
 export const adminRoutes: readonly AdminRoute[] = [
   ...insightRoutes,
+  ...configurationRoutes,
   ...accountRoutes,
   ...accountKeyRoutes,
   ...managementKeyRoutes,

@@ -12,7 +12,9 @@ import {
   type ModelOverride,
 } from '../../catalog/row.ts'
 import { type Config, readTextFile } from '../../config/config.ts'
+import type { ConfigWarning } from '../../config/read/draft.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { CatalogFileState } from '../../http/parts.ts'
 import {
   type ConfiguredProvider,
@@ -159,6 +161,28 @@ export function catalogInUse(
     today: utcDay(now),
     date: file.date,
   })
+}
+
+// Entries under `models` that cannot be called, with the reason.
+
+/** A warning for each entry that is not sold: it has no price, or its provider does not exist. */
+export function unsoldModels(config: Config, catalog: Catalog): ConfigWarning[] {
+  const ids = [...new Set(config.models.map(({ id }) => id))]
+  return ids.flatMap((id) => {
+    try {
+      catalog.resolve(id)
+      return []
+    } catch (thrown) {
+      if (!(thrown instanceof GatewayError)) throw thrown
+      return [{ name: `models: ${id}`, problem: `cannot be called: ${reasonIn(thrown)}` }]
+    }
+  })
+}
+
+function reasonIn({ message, details }: GatewayError): string {
+  const reason = details.metadata?.['reason']
+  if (reason === 'it has no price') return 'it has no price (price: free gives it away)'
+  return typeof reason === 'string' ? reason : message
 }
 
 // Where the prices come from, for operators.

@@ -2,6 +2,7 @@
 
 import { InFlight } from '../../chat/in-flight.ts'
 import { Probes } from '../../chat/routing/health.ts'
+import { shownSettings } from '../../config/config.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import { crossOrigin } from '../../http/intake/caller.ts'
@@ -17,7 +18,7 @@ import { identityParts } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
-import { reloadConfig } from './reload.ts'
+import { Configuration } from './configuration.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
 /** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
@@ -35,7 +36,7 @@ export interface Gateway extends GatewayCore {
   readonly publicUrl: () => string
   /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
-  readonly reloadConfig: HttpParts['reloadConfig']
+  readonly configuration: HttpParts['configuration']
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
   /** The parts that workers use through this process. */
@@ -104,7 +105,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     fetch: crossOrigin(config.server.cors_origins, fetch),
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
-    reloadConfig: http.reloadConfig,
+    configuration: http.configuration,
     inFlight,
     payments: sweepable(http),
     shared,
@@ -145,7 +146,7 @@ function endedCalls(
 
 /** What the routes read, in addition to what serving needs. */
 function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
-  const { live, store, settings, workers, clock } = source
+  const { live, store, reread, workers, clock } = source
   const { inFlight, health } = chat
   return {
     accounts: store.accounts,
@@ -154,8 +155,11 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     eraseContents: (account: string) => store.deletedContents.erase(account, clock()),
     conversations: store.conversations,
     catalogFile: () => catalogFileState(live.config),
-    settings,
-    reloadConfig: (dryRun: boolean) => reloadConfig(source, dryRun),
+    settings: () => {
+      const loaded = reread.inForce()
+      return { file: loaded.file ?? null, settings: shownSettings(loaded) }
+    },
+    configuration: new Configuration(source),
     requests: store.requests,
     usage: store.usage,
     statements: store.statements,

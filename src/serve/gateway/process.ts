@@ -1,5 +1,6 @@
 // The processes of a gateway, and what each of them has.
 
+import type { ConsoleSettings } from '../../accounts/console-settings.ts'
 import type { Config, RereadConfig } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import type { Log, ProcessLog } from '../../observe/log.ts'
@@ -26,10 +27,10 @@ export interface GatewayProcess {
 export interface LedgerProcess extends GatewayProcess {
   readonly log: ProcessLog
   readonly store: Store
-  /** The configuration for display: with origins, secrets masked. */
-  readonly settings: HttpParts['settings']
-  /** What the configuration says now; undefined where it is not read again. */
-  readonly source?: RereadConfig['source'] | undefined
+  /** The configuration, where each setting came from, and how it is read again. */
+  readonly reread: RereadConfig
+  /** What operators have changed of it. */
+  readonly kept: ConsoleSettings
   /** What the processes beside this one see; undefined where there are none. */
   readonly workers?: WorkerViews | undefined
 }
@@ -38,6 +39,8 @@ export interface LedgerProcess extends GatewayProcess {
 export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'everyoneHeard'> {
   /** Tells all workers that an offer with an open breaker has answered. */
   offerRecovered(offer: string): void
+  /** Puts a configuration in force. Resolves when all workers have it, or soon: one that hangs is not waited for. */
+  reconfigure(config: Config): Promise<void>
 }
 
 /** The part of the server that the gateway uses. */

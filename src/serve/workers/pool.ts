@@ -52,6 +52,9 @@ export class WorkerPool {
   /** By their owner name in holds. */
   readonly #alive = new Map<string, WorkerProcess>()
   #servers: readonly LocalServer[] = []
+  /** In force; undefined where it is still that of the start. */
+  #config: Config | undefined
+  #count = 1
   #stopping = false
   readonly #running: Promise<void>[] = []
   /** Notices of changed accounts that workers have not confirmed yet. */
@@ -77,6 +80,12 @@ export class WorkerPool {
     for (const { link } of this.#alive.values()) link.notify('setLocalServers', servers)
   }
 
+  /** Workers that start from now on have it, too. */
+  async #reconfigure(config: Config): Promise<void> {
+    this.#config = config
+    await this.#askAll((worker) => worker.link.request('reconfigure', workerConfig(config, this.#count)))
+  }
+
   /** The state of all workers, merged. Never rejects: a worker that does not answer is left out. */
   readonly views: WorkerViews = {
     callsOf: async (account) => {
@@ -92,6 +101,7 @@ export class WorkerPool {
     offerRecovered: (offer) => {
       for (const { link } of this.#alive.values()) link.notify('offerRecovered', offer)
     },
+    reconfigure: (config) => this.#reconfigure(config),
   }
 
   /**
@@ -100,6 +110,7 @@ export class WorkerPool {
    */
   async start(service: RunningService, servers: readonly LocalServer[], count: number): Promise<void> {
     this.#servers = servers
+    this.#count = count
     const starts = Array.from({ length: count }, () => {
       const started = Promise.withResolvers<StartResult>()
       this.#running.push(this.#keepRunning(service, count, started.resolve))
@@ -138,7 +149,7 @@ export class WorkerPool {
 
   /** Runs one worker process until it has exited and is cleaned up. Never rejects. */
   async #run(service: RunningService, count: number, started: (how: StartResult) => void): Promise<void> {
-    const { config, log, env, store, gateway, port, forwardTo, catalog } = service
+    const { log, env, store, gateway, port, forwardTo, catalog } = service
     const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
     const holdDurable = (number: number) => this.#alive.get(owner)?.link.notify('holdDurable', number)
     const ledger = ledgerHandlers(store, gateway.shared, holdDurable)
@@ -155,6 +166,7 @@ export class WorkerPool {
     this.#alive.set(owner, worker)
     try {
       const servers = this.#servers
+      const config = this.#config ?? service.config
       await worker.link.request('start', {
         config: workerConfig(config, count),
         owner,
@@ -164,6 +176,8 @@ export class WorkerPool {
         catalog,
       })
       // Changes while it started were not sent to it.
+      if (this.#config !== undefined && config !== this.#config)
+        await worker.link.request('reconfigure', workerConfig(this.#config, count))
       if (servers !== this.#servers) worker.link.notify('setLocalServers', this.#servers)
       if (this.#stopping) worker.link.notify('drain')
       log.info('a worker serves', { pid: worker.pid })

@@ -87,6 +87,8 @@ export interface WorkerRequests {
   start(start: WorkerStart): Promise<void>
   /** Cached accounts, keys and sessions may be out of date: answered when none of them is used any more. */
   accountsChanged(): void
+  /** Puts a configuration in force: answered when calls that begin from now on have it. */
+  reconfigure(config: Config): void
   /** The account's calls in flight. */
   callsOf(account: string): Promise<readonly LiveCall[]>
   /** The health of a provider; undefined if the provider is unknown. */

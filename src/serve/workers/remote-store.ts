@@ -38,7 +38,7 @@ const rememberedPrices = { ...atMost(10_000), ttl: 60_000 }
 export function remoteOf(
   link: LedgerLink,
   inFlight: InFlight,
-  limits: RequestLimits,
+  limits: () => RequestLimits,
   clock: () => number,
 ): Remote {
   const accounts = new AccountCache(
@@ -160,7 +160,7 @@ function remoteResponses(link: LedgerLink): CallStore['responses'] {
   }
 }
 
-function remoteLimiter(link: LedgerLink, inFlight: InFlight, limits: RequestLimits): CountingLimiter {
+function remoteLimiter(link: LedgerLink, inFlight: InFlight, limits: () => RequestLimits): CountingLimiter {
   return {
     async enter(caller, requestId, kind) {
       if (link.congested) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
@@ -170,7 +170,7 @@ function remoteLimiter(link: LedgerLink, inFlight: InFlight, limits: RequestLimi
     },
     leave: (requestId) => inFlight.leave(requestId),
     headers: (caller) =>
-      isRateLimited(limits, caller) ? link.request('limitHeaders', limitedBy(caller)) : {},
+      isRateLimited(limits(), caller) ? link.request('limitHeaders', limitedBy(caller)) : {},
     spentTokens: (key, tokens) => link.notify('spentTokens', key, tokens),
   }
 }

@@ -10,11 +10,11 @@ import { GatewayError } from '../../errors/errors.ts'
 import { brokenOff, closedWhenIdle, tooLarge } from '../../http/intake/read-body.ts'
 import { crossOrigin } from '../../http/intake/caller.ts'
 import { createServingRoutes } from '../../http/routes.ts'
-import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
+import { createLog, type ProcessLog, standardErrorSink } from '../../observe/log.ts'
 import { openTraces } from '../../observe/traces.ts'
 import { version } from '../../version.ts'
 import { direct } from '../../transport/bounded-body.ts'
-import { liveOf } from '../gateway/catalog.ts'
+import { liveOf, perConfig } from '../gateway/catalog.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from '../gateway/process.ts'
 import type { GatewayCore } from '../gateway/gateway.ts'
@@ -52,7 +52,7 @@ export async function runWorker(clock: () => number): Promise<void> {
   let starting: Promise<RunningWorker> | undefined
   let running: RunningWorker | undefined
   let stopping = false
-  let log: Log | undefined
+  let log: ProcessLog | undefined
   const ended = Promise.withResolvers<void>()
   const stop = async () => {
     if (stopping) return
@@ -69,6 +69,10 @@ export async function runWorker(clock: () => number): Promise<void> {
       outliveRejections(log)
       starting = startWorker(start, link, log, clock)
       running = await starting
+    },
+    reconfigure(config) {
+      log?.hide(secretsOf(config))
+      running?.reconfigure(config)
     },
     callsOf: async (account) => running?.gateway.inFlight.callsOf(account) ?? [],
     healthOf: async (provider, account) => running?.gateway.healthOf(provider, account),
@@ -97,6 +101,7 @@ interface RunningWorker {
   readonly gateway: WorkerGateway
   readonly remote: Remote
   setLocalServers(servers: WorkerStart['servers']): void
+  reconfigure(config: Config): void
   stop(): Promise<void>
 }
 
@@ -104,7 +109,7 @@ interface RunningWorker {
 async function startWorker(
   { config, owner, port, forwardTo, servers, catalog }: WorkerStart,
   link: LedgerLink,
-  log: Log,
+  log: ProcessLog,
   clock: () => number,
 ): Promise<RunningWorker> {
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
@@ -112,7 +117,7 @@ async function startWorker(
   const live = liveOf(config, servers, catalog)
   const traces = await openTraces(readEnvironment(), { version, log, usd: formatUsd })
   const inFlight = new InFlight(clock, (requestId) => link.notify('requestEnded', requestId))
-  const limits = requestLimits(config)
+  const limits = perConfig(live, requestLimits)
   const remote = remoteOf(link, inFlight, limits, steadyClock(clock))
   let listening: Server | undefined
   const server = () => listening
@@ -139,7 +144,8 @@ async function startWorker(
   return {
     gateway,
     remote,
-    setLocalServers: (now) => void Object.assign(live, liveOf(config, now, catalog)),
+    setLocalServers: (now) => void Object.assign(live, liveOf(live.config, now, catalog)),
+    reconfigure: (now) => void Object.assign(live, liveOf(now, live.servers, catalog)),
     async stop() {
       leaveMemory()
       await stopServing({ config, log, gateway, store: { close: async () => {} } }, stops)

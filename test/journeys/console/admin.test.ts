@@ -575,6 +575,7 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
   /** The routes of operators that change something and need no proof, each with its reason. */
   const withoutProof: Readonly<Record<string, string>> = {
     'POST admin/audit': 'it reads the ledger',
+    'POST admin/config/preview': 'it changes nothing, and shows no secret',
     'POST admin/config/reload':
       'it reads what the machine says, and whoever writes that file has the machine',
     'POST admin/accounts/:account/suspend': closes,

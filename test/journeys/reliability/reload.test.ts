@@ -128,7 +128,12 @@ describe('what would change', () => {
     })
     const { json } = await reload({ dry_run: true })
     expect(json).toMatchObject({ applied: false })
-    expect(json['changes']).toContainEqual({ setting: 'server.max_body_bytes', to: 2_000_000, restart: true })
+    expect(json['changes']).toContainEqual({
+      setting: 'server.max_body_bytes',
+      from: 10_485_760,
+      to: 2_000_000,
+      restart: true,
+    })
     expect(json['changes']).toContainEqual(
       expect.objectContaining({ setting: 'providers.lab.api_key', restart: false }),
     )

@@ -30,7 +30,12 @@ function workerOf(owner: string, limits = noLimits): Worker {
   const holdDurable = (number: number) => remote.holdDurable(number)
   const ledger = ledgerHandlers(store, sharedOf(limits, inFlight), holdDurable)
   const link = joined(ledger.handlers, {})
-  const remote = remoteOf(link.ours, own, limits, () => performance.now())
+  const remote = remoteOf(
+    link.ours,
+    own,
+    () => limits,
+    () => performance.now(),
+  )
   return { remote, ledger, inFlight: own }
 }
 

@@ -26,7 +26,7 @@ ledgerStoreConformance('across the link', async (clock) => {
         {},
         1_000,
       )
-      const remote = remoteOf(ours, new InFlight(), noLimits, clock)
+      const remote = remoteOf(ours, new InFlight(), () => noLimits, clock)
       return {
         ...remote.store.ledger,
         async hold(command) {

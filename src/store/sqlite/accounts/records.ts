@@ -1,11 +1,13 @@
-// What accounts have besides keys of calls, on SQLite: keys of the admin API, MCP servers, and the log of operators' acts.
+// What accounts have besides keys of calls, on SQLite: keys of the admin API, MCP servers, the log of operators' acts, and
+// settings that operators have changed.
 // Keys of the admin API are few and rarely used: nothing is cached, and a revocation holds at once.
 
 import type { Database, Statement } from 'bun:sqlite'
+import type { SettingsRow, SettingsStore } from '../../../accounts/console-settings.ts'
 import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
 import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
-import { numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
+import { inTransaction, numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 export class SqliteManagementKeys implements ManagementKeyStore {
@@ -145,3 +147,49 @@ function jsonOf(state: unknown): string | null {
 const stateOf = (json: string | null) => (json === null ? null : (JSON.parse(json) as unknown))
 
 const actOf = recordReader<Row<'act'>>()({ seq: Number, at: Number, before: stateOf, after: stateOf })
+
+// Settings that operators have changed, on SQLite.
+
+export class SqliteSettings implements SettingsStore {
+  readonly #latest: Statement<Row<'consoleSettings'>, []>
+  readonly #find: Statement<Row<'consoleSettings'>, [number]>
+  readonly #append: (row: SettingsRow, act: Act, most: number) => boolean
+
+  constructor(database: Database) {
+    this.#latest = database.prepare('SELECT * FROM console_settings ORDER BY revision DESC LIMIT 1')
+    this.#find = database.prepare('SELECT * FROM console_settings WHERE revision = ?')
+    const insert = database.prepare(
+      `INSERT INTO console_settings (revision, at, operator, before, settings, sealed) VALUES (?,?,?,?,?,?)
+       ON CONFLICT (revision) DO NOTHING`,
+    )
+    const forget = database.prepare('DELETE FROM console_settings WHERE revision <= ?')
+    const acts = new SqliteActs(database)
+    this.#append = ({ revision, at, operator, before, settings, sealed }, act, most) =>
+      inTransaction(database, () => {
+        if (Number(insert.run(revision, at, operator, before, settings, sealed).changes) === 0) return false
+        acts.record(act)
+        forget.run(revision - most)
+        return true
+      })
+  }
+
+  latest(): SettingsRow | undefined {
+    const row = orUnavailable(() => this.#latest.get())
+    return row ? settingsOf(row) : undefined
+  }
+
+  find(revision: number): SettingsRow | undefined {
+    const row = orUnavailable(() => this.#find.get(revision))
+    return row ? settingsOf(row) : undefined
+  }
+
+  append(row: SettingsRow, act: Act, most: number): boolean {
+    return this.#append(row, act, most)
+  }
+}
+
+const settingsOf = recordReader<Row<'consoleSettings'>>()({
+  revision: Number,
+  at: Number,
+  before: Number,
+})

@@ -1,0 +1,106 @@
+// The configuration of the running gateway for operators: shown, changed, taken back, read again from its files.
+
+import { z } from 'zod'
+import { type AdminRoute, adminRoute, iso, recordAct } from '../console/route.ts'
+import type { KeptConfiguration } from '../parts.ts'
+import type { ChangedSettingsView, KeptConfigurationView } from './answers.ts'
+
+const revision = z
+  .int()
+  .nonnegative()
+  .optional()
+  .describe('Of the settings that the change was made for; others answer 409 `configuration_changed`.')
+
+const changeBody = z.strictObject({
+  revision,
+  settings: z
+    .record(z.string(), z.unknown())
+    .describe(
+      'As in weir.yaml: providers, models (a mapping by id, or a list), aliases, catalog, premium, limits, rate_limits, ' +
+        'timeouts, stream. What is not named stays; null takes a setting back. In a list of keys `{"keep": 1}` is the ' +
+        'first one of before.',
+    ),
+})
+
+export const configurationRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'config',
+      id: 'getConfig',
+      summary: 'Get the settings that can be changed here: their values, and where each came from',
+      description:
+        'Providers, models and routes, aliases, the catalog and limits as they are in force. Secrets are masked. What a ' +
+        'file, a variable or a flag says wins over what is changed here.',
+    },
+    async ({ parts }) => configurationView(await parts.configuration.show()),
+  ),
+  adminRoute(
+    {
+      method: 'PATCH',
+      path: 'config',
+      id: 'changeConfig',
+      summary: 'Change settings, at once and without a restart',
+      description:
+        'Checked like weir.yaml, all faults at once (`metadata.faults`): with any, nothing changes. Kept in the database, ' +
+        'keys of providers encrypted with `secrets.master_key`. Calls in flight go on with what they began with. What ' +
+        'is set in a file, a variable or a flag is changed there.',
+      body: changeBody,
+      errors: ['configuration_changed', 'unsupported_parameter', 'store_unavailable'],
+      elevated: true,
+    },
+    async ({ parts, body, operator }): Promise<ChangedSettingsView> =>
+      parts.configuration.change(body, operator.id),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'config/preview',
+      id: 'previewConfig',
+      summary: 'See what a change of settings would do, without it',
+      body: changeBody,
+      errors: ['configuration_changed'],
+    },
+    async ({ parts, body }): Promise<ChangedSettingsView> => parts.configuration.preview(body),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'config/undo',
+      id: 'undoConfig',
+      summary: 'Take the latest change of settings back',
+      description: 'Once more takes the one before back, and so on. Keys come back with their settings.',
+      body: z.strictObject({ revision }),
+      errors: ['configuration_changed', 'not_found', 'store_unavailable'],
+      elevated: true,
+    },
+    async ({ parts, body, operator }): Promise<ChangedSettingsView> =>
+      parts.configuration.undo(body.revision, operator.id),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'config/reload',
+      id: 'reloadConfig',
+      summary: 'Read the configuration again, without a restart',
+      description:
+        'Everything is checked first: with any fault the configuration in force stays, and the error names all of them. ' +
+        'Providers, models, routes, limits, search and mail change at once; calls in flight go on with what they began ' +
+        'with. What needs a restart is named and keeps its value. With `dry_run` nothing changes.',
+      body: z.strictObject({ dry_run: z.boolean().optional() }),
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const { applied, changes } = await parts.configuration.reload(body.dry_run === true)
+      if (applied) {
+        const names = changes.map(({ setting }) => setting)
+        await recordAct(asked, 'config.reload', parts.settings().file ?? '', null, { changed: names })
+      }
+      return { applied, changes }
+    },
+  ),
+]
+
+function configurationView({ changed, ...shown }: KeptConfiguration): KeptConfigurationView {
+  return { ...shown, changed: changed && { ...changed, at: iso(changed.at) } } as KeptConfigurationView
+}
