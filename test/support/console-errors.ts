@@ -4,6 +4,7 @@ import type { ErrorCode } from '../../src/errors/errors.ts'
 
 export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   bad_signature: 'a message that somebody else has signed: payment-hooks.test.ts',
+  configuration_changed: 'two changes of the settings at once: kept-settings.test.ts',
   elevation_required: 'an act that wants a fresh proof: admin.test.ts',
   identity_not_linked: 'single sign-on of somebody unknown: single-sign-on.test.ts',
   invalid_ticket: 'a link that was used or is too old: sign-in.test.ts',
