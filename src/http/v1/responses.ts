@@ -240,6 +240,7 @@ export async function countInputTokens(parts: ServingParts, asked: RouteCall): P
     // Nothing is answered, so there is nothing to keep.
     hooks: { now: parts.now, keep: () => false, kept: () => undefined },
     permit: readPermit(parts, request, requestId, caller.account.id),
+    thread: await threadOf(parts, caller, json),
   })
   const { envelope, promptParts } = call.request
   const countNow = async () => {

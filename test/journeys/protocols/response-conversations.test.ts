@@ -85,6 +85,15 @@ describe('a conversation', () => {
     expect(await itemsOf(id)).toHaveLength(5)
   })
 
+  test('is counted with a request that names it', async () => {
+    const { id } = await openai.conversations.create({ items: [said('water '.repeat(100))] })
+    const count = async (more: object) => {
+      const asked = { model: 'sim/echo', input: 'Hello.', ...more }
+      return (await openai.responses.inputTokens.count(asked)).input_tokens
+    }
+    expect(await count({ conversation: id })).toBeGreaterThan((await count({})) + 90)
+  })
+
   test('is gone on with in the background as well', async () => {
     const { id } = await openai.conversations.create({})
     const queued = await openai.responses.create({

@@ -66,7 +66,7 @@ test.each([
   [400, 'invalid_request', { model }],
   [400, 'invalid_request', { input: 'x' }],
   [400, 'wrong_endpoint', { model: 'sim/embed', input: 'x' }],
-  [400, 'unsupported_parameter', { model, input: 'x', conversation: 'conv_1' }],
+  [404, 'not_found', { model, input: 'x', conversation: 'conv_1' }],
   [400, notFound, { model, input: 'x', previous_response_id: 'resp_nothing' }],
   [404, 'model_not_found', { model: 'sim/ecko', input: 'x' }],
 ])('it is refused with %d %s for %j', async (status, code, body) => {
