@@ -128,11 +128,13 @@ export function unansweredIds(
   answered: { has(id: string): boolean },
   warn: Warn,
 ): string[] {
-  return [...pending].flatMap(([given, id]) => {
-    if (answered.has(id)) return []
+  const unanswered: string[] = []
+  for (const [given, id] of pending) {
+    if (answered.has(id)) continue
     warn('messages', `The tool call ${JSON.stringify(given)} has no result; the model is told so.`)
-    return [id]
-  })
+    unanswered.push(id)
+  }
+  return unanswered
 }
 
 /** The stop sequences that the API accepts: it refuses those of white space. */

@@ -37,13 +37,15 @@ export class ToolIds {
 
   /** The ids of a turn's calls: client id to wire id. Throws if two calls share one. */
   rename(calls: readonly ToolCall[], param: string): Map<string, string> {
-    if (new Set(calls.map((call) => call.id)).size < calls.length) {
+    if (calls.length > 1 && new Set(calls.map((call) => call.id)).size < calls.length) {
       throw new GatewayError('invalid_request', {
         message: 'Two tool calls of one message have the same id.',
         param,
       })
     }
-    return new Map(calls.map((call) => [call.id, this.#fresh(call.id)]))
+    const fresh = new Map<string, string>()
+    for (const { id } of calls) fresh.set(id, this.#fresh(id))
+    return fresh
   }
 
   #fresh(id: string): string {

@@ -323,7 +323,6 @@ describe('a destination (S2)', () => {
       api_key: 'mine',
       url: evil,
       endpoint: evil,
-      provider: { base_url: evil, url: evil },
       proxy: evil,
     }
     const headers = {
@@ -339,6 +338,11 @@ describe('a destination (S2)', () => {
     for (const stream of [false, true]) {
       const answer = await post(weir, { ...ok, ...fields, model: 'lab/model', stream }, { headers })
       expect(answer.content).toBe('Here.')
+    }
+    // What is said of the provider is kept or refused, so these are.
+    for (const field of ['base_url', 'url']) {
+      const refused = await post(weir, { ...ok, model: 'lab/model', provider: { [field]: evil } })
+      expect(refused.status).toBe(400)
     }
     expect(attacker.connections).toBe(0)
     for (const arrival of provider.arrivals.slice(seen)) {

@@ -569,6 +569,7 @@ function resultBlock(
 }
 
 function unmarkBlock(block: JsonObject): JsonObject {
+  if (!('cache_control' in block)) return block
   const copy = { ...block }
   delete copy.cache_control
   return copy
@@ -598,6 +599,7 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
       ...cacheControl(call.cache),
     })),
   ]
+  if (message.reasoning.length === 0) return said
   const thought = reasoningBlocks(
     message.reasoning.filter((detail) => !isWork(detail)),
     context,
