@@ -71,7 +71,7 @@ export class CommitQueue {
       () => void this.#commitGathered(),
     )
     const sync = transactions.sync && (() => transactions.sync!())
-    this.#durability = new Durability(sync, {
+    this.#durability = new Durability(sync, limits.soonMs, {
       hasEnded: () => {
         this.#clearSpill()
         this.#goOn()

@@ -42,8 +42,6 @@ interface DurabilityEvents {
 const already = Promise.resolve()
 /** A disk that is only busy has been seen to take a few hundred milliseconds. */
 const longestSyncMs = 5_000
-/** The longest that a commit without anybody waiting for it is left to the operating system before its sync begins. */
-const soonMs = 2
 /** How much of the usual time the last sync makes. */
 const lastSyncPart = 1 / 8
 
@@ -55,6 +53,7 @@ const lastSyncPart = 1 / 8
  */
 export class Durability {
   readonly #sync: Sync | undefined
+  readonly #soonMs: number
   readonly #events: DurabilityEvents
   /** Committed, and not covered by the sync under way. */
   #next: Batch | undefined
@@ -64,9 +63,13 @@ export class Durability {
   #usualMs = 0
   #lost = false
 
-  /** Without a `sync` commits are durable by themselves. */
-  constructor(sync: Sync | undefined, events: DurabilityEvents) {
+  /**
+   * Without a `sync` commits are durable by themselves. A commit that nobody waits for is left to the operating system
+   * for `soonMs` milliseconds at most before its sync begins.
+   */
+  constructor(sync: Sync | undefined, soonMs: number, events: DurabilityEvents) {
     this.#sync = sync
+    this.#soonMs = soonMs
     this.#events = events
   }
 
@@ -134,7 +137,7 @@ export class Durability {
   #join(haste: Haste): Batch {
     const batch = (this.#next ??= { answers: [], durable: undefined, awaited: false })
     if (haste === 'at-once') this.#wantSync(batch)
-    else if (!batch.awaited) this.#soon ??= setTimeout(() => this.#wantSync(this.#next), soonMs)
+    else if (!batch.awaited) this.#soon ??= setTimeout(() => this.#wantSync(this.#next), this.#soonMs)
     return batch
   }
 
@@ -248,9 +251,11 @@ export interface GroupLimits {
   readonly queue: number
   /** How quick the disk must have been for the queue's thread to wait for it with a lone command, milliseconds; 0: never. */
   readonly loneSyncMs: number
+  /** The longest that a commit nobody waits for stays without a sync, milliseconds. */
+  readonly soonMs: number
 }
 
-export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096, loneSyncMs: 1 }
+export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096, loneSyncMs: 1, soonMs: 2 }
 
 /**
  * The rows that a command will need, named before it runs. A database in this process loads it when the command asks; one

@@ -67,8 +67,8 @@ interface Bench {
 }
 
 /** A ledger with ten dollars for anna, all of it durable; each sync is another thread's. */
-export async function bench(): Promise<Bench> {
-  const made = benchWith({ loneSyncMs: 0 })
+export async function bench(limits: Partial<GroupLimits> = {}): Promise<Bench> {
+  const made = benchWith({ loneSyncMs: 0, ...limits })
   const granted = made.ledger.grant(grantOf('g', usd(10)))
   await made.disk.end()
   await granted
