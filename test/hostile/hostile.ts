@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { linesOf, startChild, startControl } from '../support/slowness.ts'
 import { attacks } from './attacks.ts'
 
 /** What the watch has seen since the last time. */
@@ -96,16 +97,6 @@ const modelNames =
   'paced small stalled deep-event deep-objects wide-event full-event long-event tiny-events ' +
   'tiny-odd-events tiny-calls many-calls comments blank-lines deep-whole wide-whole logprobs-whole long-whole calls-whole deep-arguments'
 
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const bytes of stream) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-}
-
 /** Runs the attacks, each by itself and then all at once, until the time is over. */
 export async function besiege(options: HostileOptions): Promise<Report> {
   const { seconds, scale, say } = options
@@ -181,27 +172,14 @@ export function residentMbOf({ pid }: RunningWeir): number {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
 }
 
-/** A process beside that answers line by line. */
-function startChild(script: string, args: readonly unknown[] = []) {
-  const command = [process.execPath, `${import.meta.dir}/${script}`, ...args.map(String)]
-  const child = Bun.spawn(command, { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' })
-  return { child, lines: linesOf(child.stdout) }
-}
-
-function startControl() {
-  const { child, lines } = startChild('control-child.ts')
-  return {
-    /** How much slower than at its best the machine has been since the last time. */
-    async slowness(): Promise<number> {
-      await child.stdin.write('\n')
-      return Number((await lines.next()).value)
-    },
-    stop: () => void child.stdin.end(),
-  }
-}
-
 async function startWatch(weir: RunningWeir, streams: number, seconds: number) {
-  const { child, lines } = startChild('watch-child.ts', [weir.origin, weir.pid, weir.key, streams, seconds])
+  const { child, lines } = startChild(`${import.meta.dir}/watch-child.ts`, [
+    weir.origin,
+    weir.pid,
+    weir.key,
+    streams,
+    seconds,
+  ])
   return {
     async figures(): Promise<Figures> {
       await child.stdin.write('\n')
