@@ -482,9 +482,9 @@ export function* stringifySteps(value: unknown, most = charactersAtOnce()): Step
   return pieces
 }
 
-/** The whole text. To join the pieces of megabytes is one step more. */
+/** The whole text of what is known to be long. To join the pieces of megabytes is one step more. */
 export function* textSteps(value: unknown): Steps<string> {
-  const pieces = yield* stringifySteps(value)
+  const pieces = yield* stringifySteps(value, 0)
   if (pieces.length === 1) return pieces[0]!
   yield
   return pieces.join('')

@@ -33,6 +33,9 @@ export interface LoweredRequest {
   readonly toolNames?: Readonly<Record<string, string>>
 }
 
+/** How many messages of a long conversation are lowered between two pauses. */
+export const messagesInStep = 256
+
 /** The warnings of both; no copy where one has none, as most have. */
 export function joinWarnings(a: readonly Warning[], b: readonly Warning[]): readonly Warning[] {
   if (b.length === 0) return a

@@ -3,6 +3,8 @@
 import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../conversation/event.ts'
 import type { ChatRequest, Message, ToolChoice } from '../conversation/request.ts'
+import { atOnce, isSteps, type Steps } from '../json/json.ts'
+import type { LoweredRequest } from './lowering.ts'
 import type { Outbound, ProtocolId, StreamParser, Target } from './protocol.ts'
 
 export class FreeNames {
@@ -241,28 +243,40 @@ export function withinLimits<Quirks>(
   outbound: Outbound<Quirks>,
   limitsFor: (target: Target<Quirks>, usual: WireLimits) => WireLimits = (_, usual) => usual,
 ): Outbound<Quirks> {
+  function* lowerSteps(request: ChatRequest, target: Target<Quirks>): Steps<LoweredRequest> {
+    const limited = limitedRequest(request, limitsFor(target, wireLimits[outbound.id]))
+    if (limited === undefined) return yield* inSteps(outbound, request, target)
+    yield
+    const { tools, calls } = limited
+    const lowered = yield* inSteps(outbound, limited.request, {
+      ...target,
+      rememberedSignature: ({ id, name }) =>
+        target.rememberedSignature({ id: calls.clientNameOf(id), name: tools.clientNameOf(name) }),
+    })
+    if (tools.unchanged) return lowered
+    // What the protocol itself has renamed, it has renamed from names within the limits.
+    const renamed = Object.entries(lowered.toolNames ?? {}).map(([wire, name]) => [
+      wire,
+      tools.clientNameOf(name),
+    ])
+    return { ...lowered, toolNames: { ...tools.clientNames(), ...Object.fromEntries(renamed) } }
+  }
   return {
     ...outbound,
-    lower(request, target) {
-      const limited = limitedRequest(request, limitsFor(target, wireLimits[outbound.id]))
-      if (limited === undefined) return outbound.lower(request, target)
-      const { tools, calls } = limited
-      const lowered = outbound.lower(limited.request, {
-        ...target,
-        rememberedSignature: ({ id, name }) =>
-          target.rememberedSignature({ id: calls.clientNameOf(id), name: tools.clientNameOf(name) }),
-      })
-      if (tools.unchanged) return lowered
-      // What the protocol itself has renamed, it has renamed from names within the limits.
-      const renamed = Object.entries(lowered.toolNames ?? {}).map(([wire, name]) => [
-        wire,
-        tools.clientNameOf(name),
-      ])
-      return { ...lowered, toolNames: { ...tools.clientNames(), ...Object.fromEntries(renamed) } }
-    },
+    lower: (request, target) => atOnce(lowerSteps(request, target)),
+    lowerSteps,
     whole: (body, target) => withClientNames(outbound.whole(body, target), target),
     parser: (target, choices) => parserWithClientNames(outbound.parser(target, choices), target),
   }
+}
+
+function* inSteps<Quirks>(
+  outbound: Outbound<Quirks>,
+  request: ChatRequest,
+  target: Target<Quirks>,
+): Steps<LoweredRequest> {
+  const made = outbound.lowerSteps?.(request, target) ?? outbound.lower(request, target)
+  return isSteps(made) ? yield* made : made
 }
 
 /** The events with the client's own names of the tools that are called. */

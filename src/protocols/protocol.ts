@@ -6,7 +6,7 @@ import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject, ToolCall } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors/errors.ts'
-import type { DoneOrSteps } from '../json/json.ts'
+import type { DoneOrSteps, Steps } from '../json/json.ts'
 import type { ClientFields } from './request/fields.ts'
 import type { Parts, PromptParts } from './request/prompt-parts.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
@@ -103,6 +103,8 @@ export interface Outbound<Quirks = unknown> {
    * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.
    */
   lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest
+  /** The same in steps, for long conversations, where `lower` may take milliseconds. */
+  lowerSteps?(request: ChatRequest, target: Target<Quirks>): Steps<LoweredRequest>
   /**
    * The lowest output token limit that such a provider takes: `lower` raises one below it, so it is what has to be held
    * for. None where the protocol has none.

@@ -112,18 +112,23 @@ async function lower(lowering: Lowering): Promise<ProviderRequest> {
   if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
   const asked = askedOf(lowering)
   if (outbound.inlinesUrls && urlsIn(asked.request).length > 0) return lowerInSteps(lowering)
-  return translateRequest(lowering, asked.request, asked.warnings)
+  refuseUnserved(lowering, asked.request)
+  return writeLowered(lowering, outbound.lower(asked.request, lowering.target), asked.warnings)
 }
 
 async function lowerInSteps(lowering: Lowering): Promise<ProviderRequest> {
-  const { parts, call, candidate } = lowering
+  const { parts, call, candidate, outbound, target } = lowering
   const { media, scheduler } = parts
   const isPrivate = namesAddresses(call) && (await media.isPrivate(candidate.provider.baseUrl))
   const forwarded = isPrivate ? undefined : forwardedBody(lowering)
   if (forwarded) return writeBody(lowering, forwarded, forwarded.warnings, true)
   const asked = await scheduler.run(() => askedOf(lowering))
   const request = await withMedia(lowering, asked.request, isPrivate)
-  return scheduler.run(() => translateRequest(lowering, request, asked.warnings))
+  refuseUnserved(lowering, request)
+  const lowered = await scheduler.runDivisible(
+    () => outbound.lowerSteps?.(request, target) ?? outbound.lower(request, target),
+  )
+  return writeLowered(lowering, lowered, asked.warnings)
 }
 
 function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
@@ -142,16 +147,18 @@ function askedOf({ call, candidate, outbound, outputBound }: Lowering): Outgoing
   return isBounded ? asked : { request: { ...request, maxOutputTokens: outputBound }, warnings }
 }
 
-/** The request in the provider's protocol. */
-async function translateRequest(
-  lowering: Lowering,
-  request: ChatRequest,
-  warnings: readonly Warning[],
-): Promise<ProviderRequest> {
-  const { call, candidate, outbound, target, mayPass } = lowering
+function refuseUnserved({ candidate, outbound }: Lowering, request: ChatRequest): void {
   refuseUnpricedMedia(request, candidate)
   if (request.maxOutputTokens === 0 && outbound.warmsCache !== true) throw noWarming(candidate)
-  const lowered = outbound.lower(request, target)
+}
+
+/** The request as it goes out: `warnings` are those of what was asked, before the protocol's own. */
+function writeLowered(
+  lowering: Lowering,
+  lowered: LoweredRequest,
+  warnings: readonly Warning[],
+): Promise<ProviderRequest> {
+  const { call, outbound, mayPass } = lowering
   const { isAdded } = call.request
   const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
   return writeBody(

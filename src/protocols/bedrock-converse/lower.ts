@@ -11,6 +11,7 @@ import type {
   Message,
   ReasoningDetail,
 } from '../../conversation/request.ts'
+import { atOnce, type Steps } from '../../json/json.ts'
 import {
   answeredCallId,
   type BlockWriter,
@@ -99,6 +100,11 @@ const modelFields = new Set([
  * Bedrock cannot take, `invalid_request` for a conversation it would refuse. What is dropped is named in `warnings`.
  */
 export function lower(request: ChatRequest, target: Target<BedrockQuirks>): LoweredRequest {
+  return atOnce(lowerSteps(request, target))
+}
+
+/** The same in steps. */
+export function* lowerSteps(request: ChatRequest, target: Target<BedrockQuirks>): Steps<LoweredRequest> {
   const { sampling } = request
   refuse({
     n: (sampling.n ?? 1) > 1,
@@ -109,7 +115,8 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }
   const family = familyOf(target.model)
-  const { system, turns } = conversationOf(request, target.model, warn)
+  const { system, turns } = yield* conversationOf(request, target.model, warn)
+  yield
   const tooling = toolingOf(request, turns, target.model, family, warn)
   const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)
   const {
@@ -285,7 +292,7 @@ interface Context {
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
  * `unsupported_parameter` for parts that Bedrock cannot take.
  */
-function conversationOf(request: ChatRequest, model: string, warn: Warn): ReturnType<typeof turnsOf> {
+function* conversationOf(request: ChatRequest, model: string, warn: Warn): ReturnType<typeof turnsOf> {
   const context: Context = { documents: new DocumentNames(), model, warn }
   const writer: BlockWriter = {
     system: (parts, param) => systemBlocks(parts, param, context),
@@ -293,7 +300,7 @@ function conversationOf(request: ChatRequest, model: string, warn: Warn): Return
     assistant: (message, ids, param) => assistantContent(message, ids, param, context),
   }
   const ids = new ToolIds(request.messages, longestName)
-  const { system, turns } = turnsOf(request.messages, ids, writer, warn)
+  const { system, turns } = yield* turnsOf(request.messages, ids, writer, warn)
   if (turns[0]!.role === 'assistant') {
     warn(
       'messages',

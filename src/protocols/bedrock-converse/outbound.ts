@@ -1,7 +1,7 @@
 // Bedrock's Converse protocol, spoken to a provider.
 
 import { ignoredByClaude } from '../claude/models.ts'
-import { type BedrockQuirks, defaultQuirks, familyOf, lower } from './lower.ts'
+import { type BedrockQuirks, defaultQuirks, familyOf, lower, lowerSteps } from './lower.ts'
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from '../faults.ts'
 import { withinLimits } from '../names.ts'
@@ -14,6 +14,7 @@ export const outbound: Outbound<BedrockQuirks> = withinLimits<BedrockQuirks>({
   defaultQuirks,
   inlinesUrls: true,
   lower,
+  lowerSteps,
   whole: (body, target) => parseWhole(body, target.model),
   parser: (target) => parserOf(target.model),
   fault: faultOf,

@@ -10,8 +10,9 @@ import type {
   ToolMessage,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import type { Steps } from '../../json/json.ts'
 import { parseJson } from '../lenient.ts'
-import { isBlank, type Warn, warnOfName } from '../lowering.ts'
+import { isBlank, messagesInStep, type Warn, warnOfName } from '../lowering.ts'
 import { compactionId, continuation, reasoningFormat } from './models.ts'
 import type { ToolIds } from './tools.ts'
 
@@ -43,12 +44,12 @@ export interface BlockWriter {
  * The messages as turns, and the blocks of the system prompt. A system prompt alone becomes the user's. Throws
  * GatewayError `invalid_request` for a conversation without content.
  */
-export function turnsOf(
+export function* turnsOf(
   messages: readonly Message[],
   ids: ToolIds,
   writer: BlockWriter,
   warn: Warn,
-): { system: JsonObject[]; turns: Turn[] } {
+): Steps<{ system: JsonObject[]; turns: Turn[] }> {
   const system: JsonObject[] = []
   const turns: Turn[] = []
   let pending: Pending = new Map()
@@ -65,6 +66,7 @@ export function turnsOf(
     pending = new Map()
   }
   for (const [index, message] of messages.entries()) {
+    if (index % messagesInStep === messagesInStep - 1) yield
     const param = `messages[${index}]`
     warnOfName(message, param, warn)
     if (message.role === 'system' || message.role === 'developer') {

@@ -104,7 +104,7 @@ export function isPlainField(name: string, value: unknown): boolean {
 }
 
 /** A text, and who says it. */
-function isPlainMessage(message: unknown): boolean {
+export function isPlainMessage(message: unknown): boolean {
   if (!isObject(message) || typeof message['content'] !== 'string') return false
   const { role } = message
   if (role !== 'user' && role !== 'assistant' && role !== 'system') return false

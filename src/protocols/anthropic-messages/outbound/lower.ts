@@ -14,6 +14,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
+import { atOnce, type Steps } from '../../../json/json.ts'
 import {
   answeredCallId,
   type BlockWriter,
@@ -67,6 +68,11 @@ import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
  * changed.
  */
 export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): LoweredRequest {
+  return atOnce(lowerSteps(request, target))
+}
+
+/** The same in steps. */
+export function* lowerSteps(request: ChatRequest, target: Target<AnthropicQuirks>): Steps<LoweredRequest> {
   const { rest, sampling } = request
   refuse({
     n: (sampling.n ?? 1) > 1,
@@ -80,7 +86,8 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
 
   warnOfCitations(request, warn)
   const carried = { compaction: 'context_management' in rest, searches: request.webSearch !== undefined }
-  const { system, turns } = conversationOf(request.messages, carried, traits, warn)
+  const { system, turns } = yield* conversationOf(request.messages, carried, traits, warn)
+  yield
   const tooling = toolingOf(request, turns, traits, warn)
   const maxTokens = maxTokensOf(request, target, quirks, warn)
   const thinking = thinkingOf({
@@ -496,19 +503,19 @@ interface Conversation {
  * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back;
  * `searches`: whether what Anthropic's search has found may.
  */
-function conversationOf(
+function* conversationOf(
   messages: readonly Message[],
   { compaction, searches }: Pick<AssistantContext, 'compaction' | 'searches'>,
   { prefill }: Pick<ModelTraits, 'prefill'>,
   warn: Warn,
-): Conversation {
+): Steps<Conversation> {
   const writer: BlockWriter = {
     system: textBlocksOf,
     user: (said, pending) => userContent(said, pending, warn),
     assistant: (message, ids, param) => assistantContent(message, ids, { param, compaction, searches, warn }),
   }
   const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
-  const { system, turns } = turnsOf(messages, ids, writer, warn)
+  const { system, turns } = yield* turnsOf(messages, ids, writer, warn)
   const last = messages.at(-1)
   const paused = last?.role === 'assistant' && last.paused === true
   endTurns(turns, prefill || paused ? 'continues' : 'must-be-asked', (text) => ({ type: 'text', text }), warn)

@@ -5,7 +5,7 @@ import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough.ts'
 import { faultOf, parseWhole, streamParser } from './parse.ts'
-import { lower } from './lower.ts'
+import { lower, lowerSteps } from './lower.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 import { ownSearch } from '../../claude/tools.ts'
 
@@ -19,6 +19,7 @@ export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>
   inlinesUrls: true,
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
   lower,
+  lowerSteps,
   ownSearch,
   whole: parseWhole,
   parser: ({ quirks }) => streamParser(quirks.framing),

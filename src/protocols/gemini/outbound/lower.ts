@@ -16,12 +16,14 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
+import { atOnce, type Steps } from '../../../json/json.ts'
 import { rootObjectOf } from '../../claude/tool-schemas.ts'
 import { entryOf, isObject, parseToolJson, present } from '../../lenient.ts'
 import {
   ableTo,
   argumentsObject,
   type LoweredRequest,
+  messagesInStep,
   outputBoundOf,
   type OwnSearch,
   unable,
@@ -51,12 +53,17 @@ import {
 import { type GeminiQuirks, type ThinkingLevel, type Traits, traitsFor, traitsOf } from './quirks.ts'
 
 export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
+  return atOnce(lowerSteps(asked, target))
+}
+
+/** The same in steps. */
+export function* lowerSteps(asked: ChatRequest, target: Target<GeminiQuirks>): Steps<LoweredRequest> {
   const warnings: Warning[] = []
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target
   const warn = warnInto(warnings)
   const request = { ...asked, maxOutputTokens: outputBoundOf(asked, target, warn) }
-  const { systemInstruction, contents } = turnsOf(withFormatInWords(request, traits), {
+  const { systemInstruction, contents } = yield* turnsOf(withFormatInWords(request, traits), {
     traits,
     quirks,
     rememberedSignature,
@@ -400,12 +407,13 @@ interface Turn {
 }
 
 /** All messages as turns. Throws `invalid_request` for a tool result without a call, and for an empty conversation. */
-function turnsOf(messages: readonly Message[], context: TurnContext): Turns {
+function* turnsOf(messages: readonly Message[], context: TurnContext): Steps<Turns> {
   const system: JsonObject[] = []
   const turns: Turn[] = []
   /** The calls of the assistant message before. */
   let open: ReadonlySet<string> = new Set()
   for (const [index, message] of messages.entries()) {
+    if (index % messagesInStep === messagesInStep - 1) yield
     const param = `messages[${index}]`
     warnOfName(message, param, context.warn)
     switch (message.role) {

@@ -13,7 +13,7 @@ import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.
 import { withinLimits } from '../../names.ts'
 import type { Outbound, Target } from '../../protocol.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
-import { lower, ownSearch, readsUrl } from './lower.ts'
+import { lower, lowerSteps, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
 
@@ -78,6 +78,7 @@ export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   readsGoogleFields: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
+  lowerSteps,
   ownSearch,
   whole: (body, target) => wholeAnswer(body, readingFor(target)),
   parser: (target, choices = 1) => parserOf(readingFor(target), choices),

@@ -26,13 +26,14 @@ import {
   invalidParam,
   invalidRequest,
   isPlainField,
+  isPlainMessage,
   safeParsed,
   unsupportedParam,
 } from '../../request/fields.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { ChunkEncoder, wholeAnswer } from './encode.ts'
-import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
+import { chatCompletionRequest, type ChatCompletionRequest, chatMessage, longestName } from './schema.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',
@@ -91,9 +92,55 @@ function checkFields(body: JsonObject): void {
 
 function checkField(name: string, value: Json | undefined): void {
   if (isPlainField(name, value)) return
+  if (name === 'messages' && Array.isArray(value) && value.length > 0) return checkMessages(value)
   const field = fields.get(name)
   const error = field && safeParsed(field, value).error
   if (error) throw invalidRequest(error, [name])
+}
+
+/** Agents send thousands of calls and results, nearly all of the plain shape: the schema is asked about the others. */
+function checkMessages(messages: readonly Json[]): void {
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at]
+    if (isPlainMessage(message) || isPlainCalls(message) || isPlainResult(message)) continue
+    const { error } = safeParsed(chatMessage, message)
+    if (error) throw invalidRequest(error, ['messages', at])
+  }
+}
+
+/** Calls of functions, and what was said before them. */
+function isPlainCalls(message: unknown): boolean {
+  if (!isObject(message) || message['role'] !== 'assistant' || !hasOnly(message, callsKeys)) return false
+  const { content, tool_calls: calls } = message
+  if (content != null && typeof content !== 'string') return false
+  return Array.isArray(calls) && calls.every(isPlainCall)
+}
+
+function isPlainCall(call: unknown): boolean {
+  if (!isObject(call) || !hasOnly(call, callKeys) || !isNonEmpty(call['id'])) return false
+  const { type, function: called } = call
+  if (type != null && type !== 'function') return false
+  if (!isObject(called) || typeof called['arguments'] !== 'string') return false
+  return isNonEmpty(called['name']) && called['name'].length <= longestName
+}
+
+/** The text that a function gave. */
+function isPlainResult(message: unknown): boolean {
+  if (!isObject(message) || message['role'] !== 'tool' || !hasOnly(message, resultKeys)) return false
+  return typeof message['content'] === 'string' && isNonEmpty(message['tool_call_id'])
+}
+
+const callsKeys: ReadonlySet<string> = new Set(['role', 'content', 'tool_calls'])
+const callKeys: ReadonlySet<string> = new Set(['id', 'type', 'function'])
+const resultKeys: ReadonlySet<string> = new Set(['role', 'content', 'tool_call_id'])
+
+function hasOnly(fields: object, names: ReadonlySet<string>): boolean {
+  for (const name in fields) if (!names.has(name)) return false
+  return true
+}
+
+function isNonEmpty(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
 }
 
 /** JSON may contain `__proto__`; assigning fields one by one must not change a prototype. */

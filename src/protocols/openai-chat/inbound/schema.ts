@@ -11,7 +11,8 @@ import { gatewayShape } from '../../request/gateway-tools.ts'
 
 const text = z.string()
 const flag = z.boolean()
-const name = z.string().min(1).max(256)
+export const longestName = 256
+const name = z.string().min(1).max(longestName)
 const countFrom = (least: number) => z.int().min(least)
 const json = z.looseObject({})
 
@@ -99,7 +100,8 @@ const reasoningDetail = () =>
 
 const image = () =>
   z.looseObject({ type: z.literal('image_url'), image_url: z.looseObject({ url: text.min(1) }) })
-const message = z.lazy(() => {
+/** One message of a conversation. */
+export const chatMessage = z.lazy(() => {
   const content = z.union([text, z.array(contentPart())])
   const plainMessage = { content, name: maybe.text, cache_control: cacheControl }
   return z.discriminatedUnion('role', [
@@ -231,7 +233,7 @@ const reasoning = z.lazy(() =>
 
 export const chatCompletionRequest = z.looseObject({
   model: text.min(1).max(512),
-  messages: z.array(message).min(1),
+  messages: z.array(chatMessage).min(1),
   stream: maybe.flag,
   stream_options: z.looseObject({ include_usage: maybe.flag }).nullish(),
   max_tokens: countFrom(1).nullish(),
