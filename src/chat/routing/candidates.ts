@@ -115,8 +115,7 @@ function emptyingRule(
   const isLeftBy = (permits: typeof isPermitted) =>
     offers.some((offer) => permits(offer, routing, providers.get(offer.provider)))
   const rule = Object.entries(rules).find(([, permits]) => !isLeftBy(permits))
-  if (rule)
-    return `provider.${rule[0] === 'zdr' && routing.dataPolicy === 'no_training' ? 'data_collection' : rule[0]}`
+  if (rule) return `provider.${rule[0]}`
   return isLeftBy(isPermitted) ? undefined : 'provider'
 }
 
@@ -171,9 +170,10 @@ const rules: Readonly<
     )
   },
   zdr: (_, { dataPolicy }, provider) =>
-    dataPolicy === undefined ||
-    provider?.dataPolicy === 'zero_retention' ||
-    (provider?.dataPolicy !== undefined && provider.dataPolicy === dataPolicy),
+    dataPolicy !== 'zero_retention' || provider?.dataPolicy === 'zero_retention',
+  // Who keeps nothing does not train on it either.
+  data_collection: (_, { dataPolicy }, provider) =>
+    dataPolicy !== 'no_training' || provider?.dataPolicy !== undefined,
   // Without fallbacks only the named providers may serve.
   order: ({ provider }, { order, allowFallbacks }) =>
     allowFallbacks || order.length === 0 || order.includes(provider),
