@@ -1,12 +1,13 @@
 // GET /v1/responses as a WebSocket (platform.openai.com/docs/guides/websocket-mode): each `response.create` is a request
 // of the same pipeline as POST /v1/responses, and its frames are the events of that stream.
 
-import type { Caller } from '../../accounts/account.ts'
 import type { RunningCaller } from '../../chat/in-flight.ts'
 import { shuttingDown } from '../../chat/routing/fault-error.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { asGatewayError, GatewayError, renderError } from '../../errors/errors.ts'
 import { isObject } from '../../protocols/lenient.ts'
+import { encodeFrame } from '../../protocols/framing/sse.ts'
+import { queuedResponse } from '../../protocols/openai-responses/inbound/encode.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, unsupportedParam } from '../../protocols/request/fields.ts'
 import { framesOf, ownRequest } from '../intake/own-request.ts'
@@ -37,7 +38,7 @@ export async function openResponseSocket(
   if (!parts.ready()) throw shuttingDown()
   const running = await parts.callers.enter(caller)
   try {
-    const socket = new ResponseSocket(parts, { request, caller, running })
+    const socket = new ResponseSocket(parts, { request, running })
     sockets.open(request, socket, caller.account.id)
   } catch (error) {
     running.leave()
@@ -49,7 +50,6 @@ export async function openResponseSocket(
 
 interface Opened {
   readonly request: Request
-  readonly caller: Caller
   /** Says when the caller's access ends. */
   readonly running: RunningCaller
 }
@@ -255,17 +255,9 @@ export class ResponseSocket implements OpenSocket {
 
   /** `generate: false`: the request is checked and remembered, no model is asked, and nothing is charged. */
   #warmUp(asked: JsonObject): Response {
-    const { model } = checkedRequest(asked)
-    this.#parts.catalog.resolve(model)
-    const response = {
-      id: newRequestId().replace('req_', 'resp_'),
-      object: 'response',
-      created_at: Math.floor(this.#parts.now() / 1000),
-      model,
-      error: null,
-      incomplete_details: null,
-      output: [],
-    }
+    const request = checkedRequest(asked)
+    this.#parts.catalog.resolve(request.model)
+    const response = queuedResponse(request, newRequestId(), Math.floor(this.#parts.now() / 1000))
     const zero = {
       input_tokens: 0,
       input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
@@ -273,19 +265,14 @@ export class ResponseSocket implements OpenSocket {
       output_tokens_details: { reasoning_tokens: 0 },
       total_tokens: 0,
     }
-    const events = [
-      {
-        type: 'response.created',
-        sequence_number: 0,
-        response: { ...response, status: 'in_progress', usage: null },
-      },
-      {
-        type: 'response.completed',
-        sequence_number: 1,
-        response: { ...response, status: 'completed', usage: zero },
-      },
+    const states = [
+      { type: 'response.created', response: { ...response, status: 'in_progress' } },
+      { type: 'response.completed', response: { ...response, status: 'completed', usage: zero } },
     ]
-    const text = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+    const text = states
+      .map(({ type, ...rest }, at) => ({ type, sequence_number: at, ...rest }))
+      .map((event) => encodeFrame({ event: event.type, data: JSON.stringify(event) }))
+      .join('')
     return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
   }
 
