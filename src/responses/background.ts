@@ -104,7 +104,7 @@ export function failedEvent(response: JsonObject, sequence: number): string {
   return JSON.stringify({ type: 'response.failed', sequence_number: sequence, response })
 }
 
-/** One response under way: its events, in memory and on their way to the store. */
+/** One response under way, whose row is in the store: its events, in memory and on their way there. */
 export class Running {
   readonly id: string
   readonly account: string
@@ -113,10 +113,10 @@ export class Running {
   readonly events: string[] = []
   #bytes = 0
   #written = 0
-  #isKept = false
   #isCut = false
   #isOver = false
-  #isCancelled = false
+  #isUnwanted = false
+  #keeping: Promise<void> | undefined
   #timer: Timer | undefined
   readonly #store: BackgroundStore
   readonly #mostBytes: number
@@ -142,13 +142,7 @@ export class Running {
   }
 
   get isCancelled(): boolean {
-    return this.#isCancelled
-  }
-
-  /** Its row is in the store: its events may follow. */
-  onKept(): void {
-    this.#isKept = true
-    this.#write()
+    return this.#left.signal.aborted
   }
 
   onEvent(data: string): void {
@@ -161,8 +155,25 @@ export class Running {
     this.#tell()
   }
 
+  /** The response is being stored. */
+  onKeeping(queued: Promise<void> | undefined): void {
+    this.#keeping = queued
+  }
+
+  /** Whether it was deleted while it was made: it must not be stored after that. */
+  get isUnwanted(): boolean {
+    return this.#isUnwanted
+  }
+
+  /** Resolves when it has ended and nothing more of it comes to the store. */
+  async drop(): Promise<void> {
+    this.#isUnwanted = true
+    this.cancel()
+    await this.ended
+    await this.#keeping
+  }
+
   cancel(): void {
-    this.#isCancelled = true
     this.#left.abort()
   }
 
@@ -170,7 +181,7 @@ export class Running {
     this.#isOver = true
     this.#write()
     this.#tell()
-    await this.#store.end(this.id, this.#isCancelled ? 'cancelled' : 'ended').catch(() => undefined)
+    await this.#store.end(this.id, this.isCancelled ? 'cancelled' : 'ended').catch(() => undefined)
     this.#end.resolve()
   }
 
@@ -187,7 +198,7 @@ export class Running {
   #write(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    if (!this.#isKept || this.#written === this.events.length) return
+    if (this.#written === this.events.length) return
     this.#store.append(this.id, this.#written, this.events.slice(this.#written))
     this.#written = this.events.length
   }

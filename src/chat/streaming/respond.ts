@@ -139,7 +139,8 @@ function bodyOf(
   })
 }
 
-const streamHeaders = {
+/** Of every stream of events: nothing on the way may hold it back. */
+export const streamHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',
   'x-accel-buffering': 'no',

@@ -181,7 +181,9 @@ async function read(
   { request, requestId }: RouteCall,
   { caller, json, bytes }: ReadBody & { readonly caller: Caller },
 ): Promise<{ request: InboundRequest; bodyBytes: number }> {
-  const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
+  const ofResponses = ['input', 'previous_response_id', 'conversation'].some(
+    (name) => json[name] !== undefined,
+  )
   if (!ofResponses || json['messages'] !== undefined)
     return { request: await parts.scheduler.run(() => chat.parse(json)), bodyBytes: bytes }
   const { callOf } = await import('./responses.ts')

@@ -7,12 +7,12 @@ import { GatewayError } from '../../errors/errors.ts'
 import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
 import { listedItems } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest, droppedOf } from '../../protocols/openai-responses/inbound/read.ts'
-import { invalidParam } from '../../protocols/request/fields.ts'
+import { invalidParam, invalidRequest, safeParsed } from '../../protocols/request/fields.ts'
+import { conversationIdOf, type ResponsesRequest } from '../../protocols/openai-responses/inbound/schema.ts'
 import type { ItemConversation, ItemConversationStore } from '../../responses/item-conversations.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
-import { pageOfItems, requireConversationRoom } from './responses.ts'
 
 /** As many as OpenAI takes at once. */
 const mostItems = 20
@@ -126,11 +126,17 @@ export async function deleteItem(parts: HttpParts, caller: Caller, asked: RouteC
 }
 
 /** Throws `payload_too_large` where an account has kept as much as it may. */
-async function requireRoom(parts: HttpParts, account: string): Promise<void> {
-  requireConversationRoom(await storeOf(parts).accountBytes(account), parts.responseLimits.accountBytes)
+async function requireRoom(parts: ThreadParts, account: string): Promise<void> {
+  const { accountBytes } = parts.responseLimits
+  if ((await storeOf(parts).accountBytes(account)) <= accountBytes) return
+  throw new GatewayError('payload_too_large', {
+    message:
+      'The conversations of this account hold as much as they may (responses.account_bytes): delete some.',
+    metadata: { limit_bytes: accountBytes },
+  })
 }
 
-function storeOf({ itemConversations }: HttpParts): ItemConversationStore {
+function storeOf({ itemConversations }: ThreadParts): ItemConversationStore {
   if (itemConversations !== undefined) return itemConversations
   throw invalidParam(
     'conversation',
@@ -138,11 +144,18 @@ function storeOf({ itemConversations }: HttpParts): ItemConversationStore {
   )
 }
 
-async function conversationOf(parts: HttpParts, caller: Caller, id: string): Promise<ItemConversation> {
+/** Throws `not_found`, of `param` where a field of the body names it. */
+async function conversationOf(
+  parts: ThreadParts,
+  caller: Caller,
+  id: string,
+  param?: 'conversation',
+): Promise<ItemConversation> {
   const found = await storeOf(parts).find(viewerOf(caller), id)
   if (found) return found
   throw new GatewayError('not_found', {
     message: 'There is no conversation with that id that this caller may see.',
+    ...(param && { param }),
   })
 }
 
@@ -153,10 +166,9 @@ function noSuchItem(): GatewayError {
 async function bodyOf<Body>(parts: HttpParts, asked: RouteCall, schema: z.ZodType<Body>): Promise<Body> {
   refuseByHeaders(asked.request.headers, parts.body)
   const { json } = await readJson(asked.request, parts)
-  const { data, error } = schema.safeParse(json)
-  if (!error) return data
-  const [issue] = error.issues
-  throw invalidParam(issue!.path.join('.') || 'body', issue!.message)
+  const { data, error } = safeParsed(schema, json)
+  if (error) throw invalidRequest(error)
+  return data
 }
 
 /** Items as a request may send them, with an id each. Throws what a request with them would. */
@@ -167,10 +179,97 @@ function checkedItems(sent: readonly object[], { requestId }: RouteCall): JsonOb
   return listedItems(request.input as unknown as Parameters<typeof listedItems>[0], requestId)
 }
 
-function expiryOf({ now, responseLimits }: HttpParts): number {
+function expiryOf({ now, responseLimits }: ThreadParts): number {
   return now() + responseLimits.retentionMs
 }
 
 function conversationView({ id, createdAt, metadata: pairs }: ItemConversation): JsonObject {
   return { id, object: 'conversation', created_at: Math.floor(createdAt / 1000), metadata: pairs }
+}
+
+// Responses that are made in a conversation.
+
+export type ThreadParts = Pick<HttpParts, 'itemConversations' | 'body' | 'responseLimits' | 'now' | 'log'>
+
+/** The items of a conversation before a response. */
+export interface Thread {
+  readonly id: string
+  readonly items: readonly JsonObject[]
+  readonly bytes: number
+}
+
+/** The conversation that a request names. Throws `not_found`, `invalid_request`, and `payload_too_large` for one too long. */
+export async function threadOf(
+  parts: ThreadParts,
+  caller: Caller,
+  request: ResponsesRequest,
+): Promise<Thread | undefined> {
+  const named = conversationIdOf(request)
+  if (named === undefined) return undefined
+  const { id } = await conversationOf(parts, caller, named, 'conversation')
+  const store = storeOf(parts)
+  const bytes = await store.size(id)
+  if (bytes > parts.body.maxBodyBytes)
+    throw new GatewayError('payload_too_large', {
+      message: 'The conversation is larger than a body may be.',
+      metadata: { limit_bytes: parts.body.maxBodyBytes },
+    })
+  // What is made must have a place to be kept.
+  await requireRoom(parts, caller.account.id)
+  const items = await store.items(id)
+  return { id, items: items.map(({ item }) => item), bytes }
+}
+
+/** Queued in front of the charge, as the response itself is. What failed, or was left, is no part of a conversation. */
+export function addToThread(
+  parts: ThreadParts,
+  { id }: Thread,
+  input: readonly JsonObject[],
+  answer: JsonObject,
+): void {
+  if (answer['status'] !== 'completed' && answer['status'] !== 'incomplete') return
+  const items = [...input, ...(answer['output'] as JsonObject[])]
+  parts.itemConversations
+    ?.add(id, items, expiryOf(parts))
+    .catch((error: unknown) =>
+      parts.log.warn('a conversation was not gone on with', { conversation: id, error }),
+    )
+}
+
+// Lists of items, page by page.
+
+const defaultLimit = 20
+const mostAtOnce = 100
+
+/** The page of items that a request asks for, the last first unless it says otherwise. Throws `invalid_request`. */
+export function pageOfItems(all: readonly JsonObject[], { url }: Request): JsonObject {
+  const { searchParams } = new URL(url)
+  const limit = limitOf(searchParams.get('limit'))
+  const order = searchParams.get('order') ?? 'desc'
+  if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
+  const ordered = order === 'asc' ? all : all.toReversed()
+  const after = searchParams.get('after')
+  const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
+  if (after !== null && from === 0) throw invalidParam('after', 'no item has that id.')
+  const page = ordered.slice(from, from + limit)
+  const encrypted = wantsEncrypted(searchParams)
+  return {
+    object: 'list',
+    data: encrypted ? page : page.map(withoutEncrypted),
+    first_id: page[0]?.['id'] ?? null,
+    last_id: page.at(-1)?.['id'] ?? null,
+    has_more: from + page.length < ordered.length,
+  }
+}
+
+function limitOf(text: string | null): number {
+  const limit = text === null ? defaultLimit : Number(text)
+  if (!Number.isInteger(limit) || limit < 1 || limit > mostAtOnce)
+    throw invalidParam('limit', `it is a whole number from 1 to ${mostAtOnce}.`)
+  return limit
+}
+
+/** Lists travel in a query as `include=` or `include[]=`. */
+export function wantsEncrypted(query: URLSearchParams): boolean {
+  return ['include', 'include[]'].some((name) => query.getAll(name).includes('reasoning.encrypted_content'))
 }

@@ -1,9 +1,11 @@
 // Responses that are made in the background: streams of which the gateway itself is the client. Their events are kept, so
 // that whoever asked can look, follow them from any point, and cancel.
 
-import { type Caller, viewerOf } from '../../accounts/account.ts'
+import { type Caller, lineOf, viewerOf } from '../../accounts/account.ts'
+import { streamHeaders } from '../../chat/streaming/respond.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError, renderError } from '../../errors/errors.ts'
+import { bytesOf, type Frame, keepaliveComment } from '../../protocols/framing/sse.ts'
 import { queuedResponse, requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
@@ -14,10 +16,16 @@ import {
   Running,
 } from '../../responses/background.ts'
 import { framesOf, ownRequest } from '../intake/own-request.ts'
+import { commandOf, idempotencyHeader, replayedHeader, requireAsker } from '../intake/paid/idempotency.ts'
 import type { ServingParts } from '../parts.ts'
 import { answerRoute, type Route, type RouteCall } from '../route.ts'
 
-type BackgroundParts = ServingParts & { readonly background: BackgroundResponses }
+/** A response as its own route makes it, whose client is the gateway. */
+export interface MadeInBackground {
+  readonly running: Running
+  /** To be called when the credit for it is held. */
+  readonly onHeld: () => void
+}
 
 /**
  * Accepts a response and makes it behind its client's back. Resolves with the queued response, or with its events where
@@ -31,49 +39,48 @@ export async function startInBackground(
     caller,
     json,
     create,
-  }: { caller: Caller; json: JsonObject; create: (held: () => void) => Route<ServingParts>['handle'] },
+  }: { caller: Caller; json: JsonObject; create: (made: MadeInBackground) => Route<ServingParts>['handle'] },
 ): Promise<Response> {
-  if (!hasBackground(parts))
-    throw invalidParam('background', 'it is served where one process serves alone (server.workers: 1).')
   const { background } = parts
+  if (background === undefined)
+    throw invalidParam('background', 'it is served where one process serves alone (server.workers: 1).')
   const request = checkedRequest(json)
   const { requestId } = asked
   const wantsStream = json['stream'] === true
   const id = requestId.replace(/^req_/, 'resp_')
   const account = caller.account.id
+  const key = asked.request.headers.get(idempotencyHeader)
+  const claim =
+    key === null
+      ? undefined
+      : await commandOf(parts, { request: asked.request, caller, json, requestId }, key)
   const response = queuedResponse(request, requestId, Math.floor(parts.now() / 1000))
-  const text = JSON.stringify({ ...json, stream: true })
   const record: BackgroundRecord = {
     id,
     account,
     key: caller.key?.id ?? null,
-    idempotency: asked.request.headers.get('idempotency-key'),
-    bodyHash: Bun.hash(text).toString(16),
+    idempotency: key,
+    bodyHash: claim === undefined ? '' : Buffer.from(claim.bodyHash).toString('hex'),
     status: 'running',
     expiresAt: parts.now() + background.limits.retentionMs,
     response,
   }
   const running = new Running(id, account, background)
-  background.add(running)
   // What is begun twice with one Idempotency-Key must not run twice: the row comes first, and goes where it is refused.
-  const known = await background.store.begin(record).catch(async (error: unknown) => {
-    await running.onEnd()
+  const known = await background.store.begin(record)
+  if (known !== undefined) return replay(parts, caller, { background, record: known }, record, wantsStream)
+  try {
+    background.add(running)
+  } catch (error) {
+    await background.store.delete(id)
     throw error
-  })
-  if (known !== undefined) {
-    await running.onEnd()
-    if (known.bodyHash !== record.bodyHash) throw new GatewayError('idempotency_conflict')
-    return wantsStream
-      ? eventStream(parts, known, -1)
-      : Response.json(await shownInBackground(parts, known), { headers: { 'idempotency-replayed': 'true' } })
   }
-  running.onKept()
   const held = Promise.withResolvers<undefined>()
   const own = ownRequest({
     url: asked.request.url,
     headers: asked.request.headers,
     address: parts.site.addressOf(asked.request),
-    body: text,
+    body: JSON.stringify({ ...json, stream: true }),
     signal: running.signal,
   })
   const route: Route<ServingParts> = {
@@ -81,7 +88,7 @@ export async function startInBackground(
     path: '/v1/responses',
     // It was identified when it asked, perhaps by a session.
     identify: () => caller,
-    handle: create(() => held.resolve(undefined)),
+    handle: create({ running, onHeld: () => held.resolve(undefined) }),
   }
   const served = answerRoute(parts, route, own, {}, requestId)
   const refused = await Promise.race([held.promise, served.then((early) => (early.ok ? undefined : early))])
@@ -92,12 +99,31 @@ export async function startInBackground(
   }
   void follow(parts, running, served, response)
   return wantsStream
-    ? eventStream(parts, record, -1)
+    ? eventStream({ background, record }, -1, parts.chat.limits.keepaliveMs)
     : Response.json(response, { headers: { 'x-request-id': requestId } })
 }
 
-function hasBackground(parts: ServingParts): parts is BackgroundParts {
-  return parts.background !== undefined
+/** What the first request with this Idempotency-Key has begun, as it stands. Throws what `idempotent` would. */
+async function replay(
+  parts: ServingParts,
+  caller: Caller,
+  found: InBackground,
+  asked: BackgroundRecord,
+  wantsStream: boolean,
+): Promise<Response> {
+  const { background, record } = found
+  if (record.bodyHash !== asked.bodyHash)
+    throw new GatewayError('idempotency_conflict', {
+      message: 'The Idempotency-Key was used before with another body.',
+    })
+  const isOwn = (await background.store.find(viewerOf(caller), record.id)) !== undefined
+  const line = isOwn && caller.key !== null ? lineOf(caller.key) : null
+  await requireAsker(parts, caller, { model: String(record.response['model']), line })
+  const answer = wantsStream
+    ? eventStream(found, -1, parts.chat.limits.keepaliveMs)
+    : Response.json(await shownInBackground(found))
+  answer.headers.set(replayedHeader, 'true')
+  return answer
 }
 
 /** Reads the response to its end. Never rejects. */
@@ -107,93 +133,98 @@ async function follow(
   served: Promise<Response>,
   queued: JsonObject,
 ): Promise<void> {
+  const fail = ({ code, message }: { readonly code: string; readonly message: string }) =>
+    running.onEvent(
+      failedEvent({ ...queued, status: 'failed', error: { code, message } }, running.events.length),
+    )
   try {
     const response = await served
     if (response.ok) {
       for await (const { data } of framesOf(response, running.signal, parts.chat.limits.eventBytes))
         running.onEvent(data)
-    } else {
-      const { error } = (await response.json()) as { error: { code: string; message: string } }
-      const failed = { ...queued, status: 'failed', error: { code: error.code, message: error.message } }
-      running.onEvent(failedEvent(failed, running.events.length))
-    }
+    } else fail(((await response.json()) as { error: { code: string; message: string } }).error)
   } catch (error) {
     if (!running.isCancelled) {
       parts.log.error('a response in the background broke off', { response: running.id, error })
-      const { error: said } = renderError(new GatewayError('internal_error'), running.id, parts.publicUrl())
-      const failed = { ...queued, status: 'failed', error: { code: said.code, message: said.message } }
-      running.onEvent(failedEvent(failed, running.events.length))
+      fail(renderError(new GatewayError('internal_error'), running.id, parts.publicUrl()).error)
     }
   } finally {
     await running.onEnd()
   }
 }
 
+/** A response of the background, and those of this process. */
+export interface InBackground {
+  readonly background: BackgroundResponses
+  readonly record: BackgroundRecord
+}
+
 /** What is known of a response that is not, or not yet, among the stored ones; undefined for one of the foreground. */
 export async function backgroundOf(
-  parts: ServingParts,
+  { background }: Pick<ServingParts, 'background'>,
   caller: Caller,
   id: string,
-): Promise<BackgroundRecord | undefined> {
-  if (!hasBackground(parts) || requestIdOf(id) === undefined) return undefined
-  return parts.background.store.find(viewerOf(caller), id)
+): Promise<InBackground | undefined> {
+  if (background === undefined || requestIdOf(id) === undefined) return undefined
+  const record = await background.store.find(viewerOf(caller), id)
+  return record && { background, record }
 }
 
 /** The response as it stands, where it is not stored: it is under way, or came to nothing that could be. */
-export async function shownInBackground(parts: ServingParts, record: BackgroundRecord): Promise<JsonObject> {
-  if (!hasBackground(parts)) return record.response
-  const running = parts.background.running(record.id)
+export async function shownInBackground({ background, record }: InBackground): Promise<JsonObject> {
+  const running = background.running(record.id)
   if (running?.isCancelled === true || record.status === 'cancelled')
     return { ...record.response, status: 'cancelled' }
-  const events = running?.events ?? (await parts.background.store.events(record.id, -1))
+  const events = running?.events ?? (await background.store.events(record.id, -1))
   const last = events.findLast((event) => event.includes('"response":'))
   if (last === undefined) return record.response
-  const { response } = JSON.parse(last) as { response: JsonObject }
-  return { ...response, background: true }
+  return (JSON.parse(last) as { response: JsonObject }).response
 }
 
 /**
  * POST /v1/responses/{id}/cancel: ends a response in the background, which is charged for what it came to. Resolves when
  * it has ended; one that has ended before stays as it is. Throws `invalid_request` for one of the foreground.
  */
-export async function cancelInBackground(
-  parts: ServingParts,
-  record: BackgroundRecord | undefined,
-): Promise<void> {
-  if (record === undefined || !hasBackground(parts))
+export async function cancelInBackground(found: InBackground | undefined): Promise<void> {
+  if (found === undefined)
     throw new GatewayError('invalid_request', {
       message: 'Only a response that is made in the background can be cancelled.',
     })
-  const running = parts.background.running(record.id)
+  const running = found.background.running(found.record.id)
   running?.cancel()
   await running?.ended
 }
 
-/** The events behind a sequence number, as they were and as they come, until the last. */
-export function eventStream(parts: ServingParts, record: BackgroundRecord, after: number): Response {
-  const utf8 = new TextEncoder()
+/** The events behind a sequence number, as they were and as they come, until the last; a comment in each `keepaliveMs`. */
+export function eventStream(
+  { background, record }: InBackground,
+  after: number,
+  keepaliveMs: number,
+): Response {
   let place = after + 1
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        const send = (events: readonly string[]) => {
+          for (const bytes of bytesOf(events.map(frameOf))) controller.enqueue(bytes)
+        }
         for (;;) {
-          const running = hasBackground(parts) ? parts.background.running(record.id) : undefined
+          const running = background.running(record.id)
           if (running === undefined) {
             // It is over: what is left of it is in the store.
-            const kept = hasBackground(parts) ? await parts.background.store.events(record.id, place - 1) : []
-            for (const data of kept) controller.enqueue(utf8.encode(frameOf(data)))
+            send(await background.store.events(record.id, place - 1))
             controller.close()
             return
           }
           const data = running.events[place]
           if (data !== undefined) {
             place += 1
-            controller.enqueue(utf8.encode(frameOf(data)))
+            send([data])
             return
           }
           if (running.isOver) await running.ended
-          else if (!(await within(parts.chat.limits.keepaliveMs, running.next()))) {
-            controller.enqueue(utf8.encode(': keepalive\n\n'))
+          else if (!(await within(keepaliveMs, running.next()))) {
+            controller.enqueue(keepaliveComment)
             return
           }
         }
@@ -201,12 +232,7 @@ export function eventStream(parts: ServingParts, record: BackgroundRecord, after
     },
     { highWaterMark: 0 },
   )
-  const headers = {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-cache, no-transform',
-    'x-accel-buffering': 'no',
-  }
-  return new Response(body, { headers })
+  return new Response(body, { headers: streamHeaders })
 }
 
 /** Whether it has come within `ms` milliseconds. */
@@ -221,7 +247,6 @@ async function within(ms: number, coming: Promise<void>): Promise<boolean> {
 }
 
 /** Every event says its type first. */
-function frameOf(data: string): string {
-  const type = /"type":"([a-z_.]+)"/.exec(data)?.[1]
-  return `${type === undefined ? '' : `event: ${type}\n`}data: ${data}\n\n`
+function frameOf(data: string): Frame {
+  return { event: /"type":"([a-z_.]+)"/.exec(data)?.[1], data }
 }

@@ -18,13 +18,19 @@ import {
   type ResponsesCall,
 } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
-import { conversationIdOf } from '../../protocols/openai-responses/inbound/schema.ts'
 import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
 import { keepResponse } from '../../responses/keep.ts'
 import { itemsOf, mostRead, outputOf, recall, type ReadPermit } from '../../responses/recall.ts'
-import type { BackgroundRecord } from '../../responses/background.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
+import {
+  addToThread,
+  pageOfItems,
+  type Thread,
+  type ThreadParts,
+  threadOf,
+  wantsEncrypted,
+} from './conversations.ts'
 import { errorResponse, type Refuse, refusedLater, type RouteCall } from '../route.ts'
 import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
@@ -33,6 +39,8 @@ import {
   backgroundOf,
   cancelInBackground,
   eventStream,
+  type InBackground,
+  type MadeInBackground,
   shownInBackground,
   startInBackground,
 } from './responses-background.ts'
@@ -47,8 +55,8 @@ export interface ResponseForm {
   /** What answers in the client's words. */
   readonly inbound: (responses: Inbound) => Inbound
   readonly refuse: Refuse
-  /** Called when the credit for the response is held; absent where its client waits for it. */
-  readonly held?: () => void
+  /** Of a response that no client waits for. */
+  readonly background?: MadeInBackground
 }
 
 const openai: ResponseForm = {
@@ -71,34 +79,36 @@ export async function createResponse(
   const formed = form.body(sent.json, sent.bytes)
   if (formed instanceof Response) return formed
   const { json, bytes } = formed
-  if (json['background'] === true && form.held === undefined)
+  if (json['background'] === true && form.background === undefined)
     return startInBackground(parts, asked, {
       caller,
       json,
-      create: (held) => (own, call) => createResponse(own, call, { ...form, body: openai.body, held }),
+      create: (background) => (own, call) =>
+        createResponse(own, call, { ...form, body: openai.body, background }),
     })
   const stored = await storedBy(parts, caller)
   const conversation = conversationOf(caller, request.headers)
-  const thread = await threadOf(parts, caller, json)
   let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
     now: parts.now,
     keep: (answer) => {
+      if (form.background?.running.isUnwanted === true) return false
       const input = listedItems(call.items, requestId)
       if (thread !== undefined) addToThread(parts, thread, input, answer)
       queued = keepResponse(
         { ...parts, stored },
         { account: caller.account.id, requestId, conversation, input, answer, inputBytes: bodyBytes },
       )
+      form.background?.running.onKeeping(queued)
       return queued !== undefined
     },
     kept: () => queued,
-    held: form.held,
+    held: form.background?.onHeld,
   }
   const permit = readPermit(parts, request, requestId, caller.account.id)
   const own = await parts.scheduler.run(() => checkAddresses(json, addresses, parts.addressRules))
   parts.prefixes.keep(json)
-  const { call, bodyBytes } = await callOf(parts, { caller, json, bytes, hooks, permit, thread })
+  const { call, bodyBytes, thread } = await callOf(parts, { caller, json, bytes, hooks, permit })
   const { request: read } = call
   const inbound = form.inbound(call.inbound)
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
@@ -133,15 +143,6 @@ interface AskedCall {
   readonly hooks: AnswerHooks
   /** Permission to read what the request continues, with its body. */
   readonly permit: ReadPermit
-  /** The conversation that the response belongs to. */
-  readonly thread?: Thread | undefined
-}
-
-/** The items of a conversation before a response. */
-interface Thread {
-  readonly id: string
-  readonly items: readonly JsonObject[]
-  readonly bytes: number
 }
 
 /**
@@ -150,10 +151,11 @@ interface Thread {
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler' | 'catalog'>,
-  { caller, json, bytes, hooks, permit, thread }: AskedCall,
-): Promise<{ call: ResponsesCall; bodyBytes: number }> {
+  parts: Pick<ServingParts, 'parsedResponses' | 'body' | 'scheduler' | 'catalog'> & ThreadParts,
+  { caller, json, bytes, hooks, permit }: AskedCall,
+): Promise<{ call: ResponsesCall; bodyBytes: number; thread: Thread | undefined }> {
   const request = await parts.scheduler.run(() => checkedRequest(json))
+  const thread = await threadOf(parts, caller, request)
   const before = thread?.bytes ?? 0
   const { bytes: ownBytes, ...own } = await recall(parts.parsedResponses, parts.scheduler, {
     viewer: viewerOf(caller),
@@ -166,60 +168,7 @@ export async function callOf(
   })
   const recalled = thread === undefined ? own : { ...own, history: thread.items }
   const call = await parts.scheduler.run(() => responsesCall(request, recalled, hooks))
-  return { call, bodyBytes: bytes + before + ownBytes }
-}
-
-/** The conversation that a request names. Throws `not_found`, `invalid_request`, and `payload_too_large` for one too long. */
-async function threadOf(parts: ServingParts, caller: Caller, json: JsonObject): Promise<Thread | undefined> {
-  const { conversation } = json
-  if (conversation === undefined || conversation === null) return undefined
-  const id = conversationIdOf(checkedRequest(json))!
-  const { itemConversations: store } = parts
-  if (store === undefined)
-    throw invalidParam(
-      'conversation',
-      'conversations are kept where one process serves alone (server.workers: 1).',
-    )
-  if ((await store.find(viewerOf(caller), id)) === undefined)
-    throw new GatewayError('not_found', {
-      message: 'There is no conversation with that id that this caller may see.',
-      param: 'conversation',
-    })
-  const bytes = await store.size(id)
-  if (bytes > parts.body.maxBodyBytes)
-    throw new GatewayError('payload_too_large', {
-      message: 'The conversation is larger than a body may be.',
-      metadata: { limit_bytes: parts.body.maxBodyBytes },
-    })
-  requireConversationRoom(await store.accountBytes(caller.account.id), parts.responseLimits.accountBytes)
-  const items = await store.items(id)
-  return { id, items: items.map(({ item }) => item), bytes }
-}
-
-/** Throws `payload_too_large`: what is made could not be kept. */
-export function requireConversationRoom(bytes: number, most: number): void {
-  if (bytes <= most) return
-  throw new GatewayError('payload_too_large', {
-    message:
-      'The conversations of this account hold as much as they may (responses.account_bytes): delete some.',
-    metadata: { limit_bytes: most },
-  })
-}
-
-/** Queued in front of the charge, as the response itself is. What failed, or was left, is no part of a conversation. */
-function addToThread(
-  parts: ServingParts,
-  { id }: Thread,
-  input: readonly JsonObject[],
-  answer: JsonObject,
-): void {
-  if (answer['status'] !== 'completed' && answer['status'] !== 'incomplete') return
-  const items = [...input, ...(answer['output'] as JsonObject[])]
-  parts.itemConversations
-    ?.add(id, items, parts.now() + parts.responseLimits.retentionMs)
-    .catch((error: unknown) =>
-      parts.log.warn('a conversation was not gone on with', { conversation: id, error }),
-    )
+  return { call, bodyBytes: bytes + before + ownBytes, thread }
 }
 
 // POST /v1/responses/input_tokens
@@ -240,7 +189,6 @@ export async function countInputTokens(parts: ServingParts, asked: RouteCall): P
     // Nothing is answered, so there is nothing to keep.
     hooks: { now: parts.now, keep: () => false, kept: () => undefined },
     permit: readPermit(parts, request, requestId, caller.account.id),
-    thread: await threadOf(parts, caller, json),
   })
   const { envelope, promptParts } = call.request
   const countNow = async () => {
@@ -271,14 +219,15 @@ type Asked = Pick<RouteCall, 'request' | 'requestId' | 'params'>
  */
 export async function showResponse(parts: HttpParts, caller: Caller, asked: RouteCall): Promise<Response> {
   const { searchParams } = new URL(asked.request.url)
-  const record = await backgroundOf(parts, caller, asked.params['id']!)
+  const found = await backgroundOf(parts, caller, asked.params['id']!)
   if (searchParams.get('stream') === 'true') {
-    if (record !== undefined) return eventStream(parts, record, placeOf(searchParams.get('starting_after')))
+    if (found !== undefined)
+      return eventStream(found, placeOf(searchParams.get('starting_after')), parts.chat.limits.keepaliveMs)
     const message = "'stream' cannot be honoured: only a response in the background keeps its events."
     await storedOf(parts, caller, asked)
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  return Response.json(await responseNow(parts, caller, asked, record))
+  return Response.json(await responseNow(parts, caller, asked, found))
 }
 
 /** The stored response; what is known of one in the background that is not. */
@@ -286,14 +235,14 @@ async function responseNow(
   parts: HttpParts,
   caller: Caller,
   asked: RouteCall,
-  record: BackgroundRecord | undefined,
+  found: InBackground | undefined,
 ): Promise<JsonObject> {
   const { searchParams } = new URL(asked.request.url)
   const stored = await storedOf(parts, caller, asked).catch((error: unknown) => {
-    if (record !== undefined && error instanceof GatewayError && error.code === 'not_found') return undefined
+    if (found !== undefined && error instanceof GatewayError && error.code === 'not_found') return undefined
     throw error
   })
-  if (stored === undefined) return shownInBackground(parts, record!)
+  if (stored === undefined) return shownInBackground(found!)
   if (wantsEncrypted(searchParams)) return stored.answer
   return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
@@ -305,9 +254,9 @@ export async function cancelResponse(
   asked: RouteCall,
 ): Promise<JsonObject> {
   const find = () => backgroundOf(parts, caller, asked.params['id']!)
-  const record = await find()
-  if (record === undefined) await storedOf(parts, caller, asked)
-  await cancelInBackground(parts, record)
+  const found = await find()
+  if (found === undefined) await storedOf(parts, caller, asked)
+  await cancelInBackground(found)
   return responseNow(parts, caller, asked, await find())
 }
 
@@ -320,17 +269,14 @@ function placeOf(text: string | null): number {
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
 export async function deleteResponse(parts: HttpParts, caller: Caller, id: string): Promise<JsonObject> {
-  const record = await backgroundOf(parts, caller, id)
+  const found = await backgroundOf(parts, caller, id)
   // What is still being made is ended first.
-  if (record !== undefined) await cancelInBackground(parts, record)
+  await found?.background.running(id)?.drop()
   const gone = await parts.responses.delete(viewerOf(caller), id)
-  if (record !== undefined) await parts.background!.store.delete(id)
+  if (found !== undefined) await found.background.store.delete(id)
   else if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
 }
-
-const defaultLimit = 20
-const mostAtOnce = 100
 
 /**
  * The items that a response was made from, those of the conversation it continues before its own; a page of them.
@@ -342,27 +288,6 @@ export async function listInputItems(
   asked: Asked,
 ): Promise<JsonObject> {
   return pageOfItems(await inputOf(parts, caller, asked), asked.request)
-}
-
-/** The page of items that a request asks for, the last first unless it says otherwise. Throws `invalid_request`. */
-export function pageOfItems(all: readonly JsonObject[], { url }: Request): JsonObject {
-  const { searchParams } = new URL(url)
-  const limit = limitOf(searchParams.get('limit'))
-  const order = searchParams.get('order') ?? 'desc'
-  if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
-  const ordered = order === 'asc' ? all : all.toReversed()
-  const after = searchParams.get('after')
-  const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
-  if (after !== null && from === 0) throw invalidParam('after', 'no item has that id.')
-  const page = ordered.slice(from, from + limit)
-  const encrypted = wantsEncrypted(searchParams)
-  return {
-    object: 'list',
-    data: encrypted ? page : page.map(withoutEncrypted),
-    first_id: page[0]?.['id'] ?? null,
-    last_id: page.at(-1)?.['id'] ?? null,
-    has_more: from + page.length < ordered.length,
-  }
 }
 
 /** A conversation that has lost its beginning is listed from where it still exists. */
@@ -397,18 +322,6 @@ function withOwnIds(items: readonly JsonObject[]): JsonObject[] {
     counts.set(id, 1)
     return id === sent ? item : { ...item, id }
   })
-}
-
-function limitOf(text: string | null): number {
-  const limit = text === null ? defaultLimit : Number(text)
-  if (!Number.isInteger(limit) || limit < 1 || limit > mostAtOnce)
-    throw invalidParam('limit', `it is a whole number from 1 to ${mostAtOnce}.`)
-  return limit
-}
-
-/** Lists travel in a query as `include=` or `include[]=`. */
-function wantsEncrypted(query: URLSearchParams): boolean {
-  return ['include', 'include[]'].some((name) => query.getAll(name).includes('reasoning.encrypted_content'))
 }
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */

@@ -155,27 +155,36 @@ describe('a response in the background', () => {
     await rested()
   })
 
-  test('is one for one Idempotency-Key, and another request with it is refused', async () => {
-    const send = (more: object) =>
-      postAs(
-        `${lab.weir.baseUrl}/responses`,
-        lab.weir.key,
-        { ...body, ...more },
-        { headers: { 'idempotency-key': 'one' } },
-      )
-    const [first, second] = [await send({}), await send({})]
-    const ids = await Promise.all(
-      [first, second].map(async (answer) => ((await answer.json()) as { id: string }).id),
+  const keyed = (key: string, more: object = {}) =>
+    postAs(
+      `${lab.weir.baseUrl}/responses`,
+      lab.weir.key,
+      { ...body, ...more },
+      { headers: { 'idempotency-key': key } },
     )
+  const idOf = async (answer: Response) => ((await answer.json()) as { id: string }).id
+
+  test('is one for one Idempotency-Key, and another request with it is refused', async () => {
+    const [first, second] = [await keyed('one'), await keyed('one')]
+    expect(first.headers.get('idempotency-replayed')).toBeNull()
+    expect(second.headers.get('idempotency-replayed')).toBe('true')
+    const ids = [await idOf(first), await idOf(second)]
     expect(ids[0]).toBe(ids[1]!)
-    expect((await send({ input: 'Another?' })).status).toBe(409)
+    const streamed = await keyed('two', { stream: true })
+    const again = await keyed('two', { stream: true })
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+    expect(await eventsOf(again)).toEqual(await eventsOf(streamed))
+    expect((await keyed('one', { input: 'Another?' })).status).toBe(409)
+    expect((await keyed('no key')).status).toBe(400)
     await ended(ids[0]!)
   })
 
-  test('of one account too many is refused', async () => {
-    const made = await Promise.all([1, 2, 3].map(() => openai.responses.create(body)))
-    expect(await statusOf(openai.responses.create(body))).toBe(429)
-    await Promise.all(made.map(({ id }) => ended(id)))
+  test('of one account too many is refused, but not one that is asked for again', async () => {
+    const made = await Promise.all(['a', 'b', 'c'].map(async (key) => idOf(await keyed(key))))
+    expect((await keyed('d')).status).toBe(429)
+    expect(await idOf(await keyed('a'))).toBe(made[0]!)
+    await Promise.all(made.map((id) => ended(id)))
+    await ended(await idOf(await keyed('d')))
   })
 
   test('is nothing to another account, and gone when it is deleted', async () => {

@@ -46,9 +46,9 @@ export interface KeyedRequest {
 
 export type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
 
-const header = 'idempotency-key'
+export const idempotencyHeader = 'idempotency-key'
 /** Set on every replayed answer. */
-const replayedHeader = 'idempotency-replayed'
+export const replayedHeader = 'idempotency-replayed'
 
 const retryAfterMs = 1_000
 
@@ -61,7 +61,7 @@ const retryAfterMs = 1_000
  * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
  */
 export function idempotent(parts: KeyedCalls, keyed: KeyedRequest, run: Run): Promise<Response> {
-  const key = keyed.request.headers.get(header)
+  const key = keyed.request.headers.get(idempotencyHeader)
   return key === null ? run(keyed.request.signal, undefined) : onceForKey(parts, keyed, key, run)
 }
 
@@ -87,7 +87,10 @@ async function onceForKey(parts: KeyedCalls, keyed: KeyedRequest, key: string, r
   }
 }
 
-async function commandOf(
+/**
+ * The claim of a request on its key. Rejects with `invalid_request` for a key that none may have.
+ */
+export async function commandOf(
   { now, scheduler, idempotencyLimits }: KeyedCalls,
   keyed: KeyedRequest,
   key: string,
@@ -119,7 +122,7 @@ async function commandOf(
  * Throws unless the caller could have made the call: any key of the account may send a request again, but none is given
  * what it could not have asked for. The line that made the call has paid for its answer, whatever is left of its limit.
  */
-async function requireAsker(
+export async function requireAsker(
   { ledger, now, catalog }: Pick<KeyedCalls, 'ledger' | 'now' | 'catalog'>,
   caller: Caller,
   { model, line }: AnsweredCall,
