@@ -84,7 +84,13 @@ function pricingOf(price: Price): ModelObject['pricing'] {
       above_prompt_tokens: tier.abovePromptTokens,
       ...ratesOf(tier.rates),
     })),
+    ...serviceTiersOf(price),
   }
+}
+
+function serviceTiersOf({ serviceTiers }: Price): Pick<ModelObject['pricing'], 'service_tiers'> {
+  const factors = Object.entries(serviceTiers).map(([name, { factor }]) => [name, factor] as const)
+  return factors.length === 0 ? {} : { service_tiers: Object.fromEntries(factors) }
 }
 
 /** Seconds since 1970 of a model's release, or else of its price: clients that sort by time expect a value. */
@@ -186,6 +192,10 @@ export const modelObjectSchema = z.object({
       .describe('For the call itself, whatever its tokens; only where there is such a fee.'),
     web_search: usd.nullable().describe('Per search that the provider runs itself; null where it does not.'),
     tiers: z.array(tierSchema),
+    service_tiers: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('What tokens cost where `service_tier` names one of these: their rates times so much.'),
   }),
   route: z
     .lazy(() => routeObjectSchema)

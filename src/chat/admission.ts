@@ -262,7 +262,7 @@ export async function sizedRouting(
   models: readonly Model[],
   routing: Routing,
 ): Promise<SizedRouting> {
-  const sized = await withPromptSize(parts, call, models, routing)
+  const sized = withTier(call, await withPromptSize(parts, call, models, routing))
   if (routing.sort === undefined) return sized
   const rank =
     routing.sort === 'price'
@@ -270,6 +270,14 @@ export async function sizedRouting(
       : // An offer that has not been asked yet is worth a try.
         (offer: Offer) => parts.health.latencyMs(offer) ?? 0
   return { ...sized, rank }
+}
+
+function withTier(
+  { request, caller }: Pick<PaidCall, 'caller' | 'request'>,
+  routing: SizedRouting,
+): SizedRouting {
+  const { serviceTier } = request.envelope
+  return serviceTier === undefined || caller.mode === 'test' ? routing : { ...routing, serviceTier }
 }
 
 /** Counts the prompt, as exactly as possible without the provider, if it may be long enough for a tier of a price. */

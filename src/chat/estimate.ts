@@ -16,7 +16,7 @@ import { fundingFor, type KeyRoom, keyRoom, needOf, withReserve } from './billin
 import type { IncomingCall } from './call.ts'
 import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/token-counter.ts'
 import type { ChatParts } from './paid-call.ts'
-import { candidatesFor } from './routing/candidates.ts'
+import { candidatesFor, heldPriceOf } from './routing/candidates.ts'
 import { chooseMembers } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { ToolConversation } from './tools/conversation.ts'
@@ -65,7 +65,7 @@ export async function estimate(
   const bounded = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { isUnsized } = measurePrompt(request.promptParts, bodyBytes)
   const need = withReserve(bounded, request.envelope, candidates, isUnsized)
-  const { price } = candidates[0]!.offer
+  const price = heldPriceOf(candidates[0]!)
   const outputTokens = Math.max(
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens,
     leastOutputTokens(candidates[0]!.provider),

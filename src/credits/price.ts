@@ -135,6 +135,24 @@ function requestFee({ searchContext }: Usage, price: Price): Pico {
   return bySearchContext ?? price.perRequest
 }
 
+/** By price: the prices that calls at a tier are held at. */
+const held = new WeakMap<Price, Map<string, Price>>()
+
+/**
+ * What a call that asks for a service tier is held at: the rates of that tier, or the standard ones where they are higher,
+ * since a provider may serve it at either. Undefined where the price does not know the tier. Always the same object.
+ */
+export function heldPriceAt(price: Price, tier: string): Price | undefined {
+  const asked = ownValue(price.serviceTiers, tier)
+  if (asked === undefined) return undefined
+  if (Number(asked.factor) <= 1) return price
+  let known = held.get(price)
+  if (!known) held.set(price, (known = new Map()))
+  let made = known.get(tier)
+  if (!made) known.set(tier, (made = { ...price, rates: asked.rates, tiers: asked.tiers }))
+  return made
+}
+
 /** The names come from providers, and could be names of Object.prototype. */
 function ownValue<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined

@@ -117,13 +117,13 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0
 }
 
-/** Labels without an equivalent at most providers, by the client's names. */
-export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> {
+/** Labels without an equivalent at most providers, by the client's names; a service tier that is asked for is none. */
+export function unknownLabels({ labels }: ChatRequest, askedTier?: string): Record<string, unknown> {
   return {
     user: labels.user,
     safety_identifier: labels.safetyIdentifier,
     prompt_cache_key: labels.promptCacheKey,
-    service_tier: labels.serviceTier,
+    service_tier: askedTier === undefined ? labels.serviceTier : undefined,
     verbosity: labels.verbosity,
     store: labels.store,
     metadata: labels.metadata,

@@ -46,6 +46,8 @@ export interface Target<Quirks = unknown> {
    * catalog does not know.
    */
   readonly efforts?: Readonly<Record<string, string>> | undefined
+  /** The service tier to ask for; every other one is left out, as its price is not known. */
+  readonly serviceTier?: string | undefined
   /** The thought signature that this provider gave a tool call of the account's, whose client dropped it. */
   readonly rememberedSignature: (call: Pick<ToolCall, 'id' | 'name'>) => string | undefined
   /**
@@ -213,6 +215,8 @@ export interface Envelope {
   /** Refuse what cannot be honoured instead of dropping it with a warning. */
   readonly strict: boolean
   readonly onDisconnect: 'cancel' | 'finish' | undefined
+  /** The service tier that is asked for, where it is not the standard one: `flex`, `priority`. */
+  readonly serviceTier?: string | undefined
   /** The client shows no thoughts: they go to it in a form that it only sends back. */
   readonly sealsThoughts?: true
   /** The client's tools whose argument is a text, where its protocol tells their calls apart by nothing but the name. */

@@ -24,13 +24,14 @@ export interface Charge {
 /**
  * The charge of a call that served something. A count of zero is taken as zero. If the answer was cut, every count
  * that arrived is used, and only the rest is estimated: the prompt if nobody counted it, and the output after the last
- * count.
+ * count. An answer that was cut before it named its service tier is taken as served at the one that was `asked` for.
  */
 export function chargeOf(
   answered: Pick<Answered, 'usage' | 'complete' | 'doubted'>,
   own: OwnCount,
   price: Price,
   costFrom: Provider['costFrom'],
+  asked?: string,
 ): Charge {
   const { usage, complete, doubted = false } = answered
   const sides = uncountedSides(answered)
@@ -44,6 +45,7 @@ export function chargeOf(
   const estimated = !reported && (doubted || sides.prompt || (sides.output && (made || !complete)))
   const charged: Usage = {
     ...counted,
+    ...(usage === undefined && asked !== undefined ? { serviceTier: asked } : {}),
     ...(billed === undefined || sides.prompt || sides.output ? {} : { billed }),
     ...(sides.prompt ? { input: own.prompt } : {}),
     ...(sides.output ? own.output : {}),
@@ -77,13 +79,13 @@ export const noCharge: Charge = {
  * it is an estimate.
  */
 export function chargeFor(
-  { offer, provider }: Candidate,
+  { offer, provider, serviceTier }: Candidate,
   answered: Answered,
   own: OwnCount,
   held: Pico,
   openSearches = 0,
 ): Charge {
-  const charge = chargeOf(answered, own, offer.price, provider.costFrom)
+  const charge = chargeOf(answered, own, offer.price, provider.costFrom, serviceTier)
   const limited = charge.estimated ? atMost(charge, held) : charge
   return openSearches === 0 ? limited : { ...limited, estimated: true }
 }

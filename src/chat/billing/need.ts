@@ -19,7 +19,7 @@ import {
   type SharedCounting,
   tokenBound,
 } from '../counting/token-counter.ts'
-import type { Candidate } from '../routing/candidates.ts'
+import { type Candidate, heldPriceOf } from '../routing/candidates.ts'
 import { unscheduledCharacters } from '../../scheduler/scheduler.ts'
 
 /** More than any model writes within the longest allowed call. */
@@ -108,7 +108,7 @@ function longestCost(envelope: Envelope, candidates: readonly Candidate[], bound
   for (const candidate of candidates) {
     if (canBeStopped(envelope, candidate)) continue
     const outputTokens = longestAnswer(candidate) * envelope.n
-    most = larger(most, ceilingOf({ ...bound, outputTokens }, candidate.offer.price))
+    most = larger(most, ceilingOf({ ...bound, outputTokens }, heldPriceOf(candidate)))
   }
   return most
 }
@@ -139,11 +139,12 @@ export function withReserve(
 ): Need {
   if (!isUnsized && searches === 0) return need
   let reserve = 0n
-  for (const { model, offer } of candidates) {
+  for (const candidate of candidates) {
+    const { model } = candidate
     const context = model.contextLength ?? usualContext
     let tokens = isUnsized ? Math.max(0, context - need.bound.promptTokens) : 0
     for (let search = 1; search <= searches; search++) tokens += Math.min(search * tokensOfSearch, context)
-    reserve = larger(reserve, BigInt(tokens) * highestRates(offer.price, context).input)
+    reserve = larger(reserve, BigInt(tokens) * highestRates(heldPriceOf(candidate), context).input)
   }
   return { ...need, reserve }
 }
@@ -189,7 +190,7 @@ function searchesInWords(searches: number | undefined): string {
 
 function dearest(candidates: readonly Candidate[], bound: Bound): Pico {
   let most = 0n
-  for (const { offer } of candidates) most = larger(most, ceilingOf(bound, offer.price))
+  for (const candidate of candidates) most = larger(most, ceilingOf(bound, heldPriceOf(candidate)))
   return most
 }
 
@@ -252,18 +253,19 @@ export function outputBound(
 
 function outputPaid(need: Need, amount: Pico, envelope: Envelope, candidate: Candidate): number | undefined {
   const { n, maxOutputTokens } = envelope
-  const { model, offer } = candidate
+  const { model } = candidate
+  const price = heldPriceOf(candidate)
   const longest = longestAnswer(candidate)
   const shortOfCredit = amount < need.want
   const payable = payableOf(need, amount)
   if (need.bounded) {
     // What is wanted pays for all that is asked for, at every candidate.
     if (maxOutputTokens !== undefined && need.maxCost === undefined && !shortOfCredit) return maxOutputTokens
-    return Math.min(maxOutputTokens ?? longest, outputWithin(payable, need, offer.price, n))
+    return Math.min(maxOutputTokens ?? longest, outputWithin(payable, need, price, n))
   }
   const grows = growsWithAnswer(need, amount, envelope, candidate)
   if (grows && need.maxCost === undefined) return undefined
-  const bound = outputWithin(grows ? need.maxCost! : payable, need, offer.price, n)
+  const bound = outputWithin(grows ? need.maxCost! : payable, need, price, n)
   // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
   if (bound >= longest) return maxOutputTokens === undefined ? undefined : model.maxOutputTokens
   if (model.maxOutputTokens !== undefined || need.maxCost !== undefined) return bound
@@ -291,9 +293,10 @@ async function isFlashCall(
   candidates: readonly Candidate[],
 ): Promise<boolean> {
   if (!candidates.every(({ model }) => model.flashClass)) return false
-  const dear = candidates.some(({ offer }) => !isFlash(offer.price, 0, mediaBuckets))
+  const dear = candidates.some((candidate) => !isFlash(heldPriceOf(candidate), 0, mediaBuckets))
   const media = dear ? mediaBucketsOf(request.toChatRequest()) : []
-  const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
+  const within = (prompt: number) =>
+    candidates.every((candidate) => isFlash(heldPriceOf(candidate), prompt, media))
   if (within(promptBound(request.promptParts, bodyBytes))) return true
   // Counting tokens is only worth it if a shorter prompt would be within the limits.
   const counting = countingFor(parts, caller.account.id)

@@ -8,6 +8,7 @@ import { larger, type Pico, smaller } from '../../credits/money.ts'
 import { costOf, highestRates, type Price, ratesFor } from '../../credits/price.ts'
 import { leaseUntil, type PaidCall, type StoppedBy } from '../call.ts'
 import { roughCount, roughOutput } from '../counting/own-count.ts'
+import { heldPriceOf } from '../routing/candidates.ts'
 import { chargeFor } from './charge.ts'
 import type { BillingParts, Hold } from './hold.ts'
 import { type Need, outputWithin } from './need.ts'
@@ -86,7 +87,7 @@ export class StreamWatch {
     const { need, left: held, candidate } = this.#hold
     const known = this.#within
     if (known && known.held === held && known.usage === usage && known.need === need) return known.tokens
-    const tokens = tokensWithin(held, usage, need, candidate.offer.price)
+    const tokens = tokensWithin(held, usage, need, heldPriceOf(candidate))
     this.#within = { held, usage, need, tokens }
     return tokens
   }
@@ -130,7 +131,7 @@ export class StreamWatch {
   async #extendOnce(): Promise<void> {
     const { limits, log } = this.#parts
     const { need, candidate, left } = this.#hold
-    const rate = highestRates(candidate.offer.price, need.bound.promptTokens).output
+    const rate = highestRates(heldPriceOf(candidate), need.bound.promptTokens).output
     const wanted = BigInt(limits.holdOutputTokens) * rate
     const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - left)
     try {

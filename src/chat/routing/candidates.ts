@@ -2,7 +2,7 @@
 
 import type { Model, Offer } from '../../catalog/row.ts'
 import { parseUsd, parseUsdPerMillion, type Pico } from '../../credits/money.ts'
-import { ratesFor } from '../../credits/price.ts'
+import { heldPriceAt, type Price, ratesFor } from '../../credits/price.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Routing } from '../../protocols/protocol.ts'
 import { anywhere } from '../../protocols/request/gateway-tools.ts'
@@ -14,11 +14,20 @@ export interface Candidate {
   readonly offer: Offer
   readonly provider: ConfiguredProvider
   readonly key: string | undefined
+  /** The service tier that it is asked to serve at; only where its price for that is known. */
+  readonly serviceTier?: string
+}
+
+/** What is held for a call of this candidate: its price, at the dearest tier that it may serve at. */
+export function heldPriceOf({ offer, serviceTier }: Pick<Candidate, 'offer' | 'serviceTier'>): Price {
+  return serviceTier === undefined ? offer.price : (heldPriceAt(offer.price, serviceTier) ?? offer.price)
 }
 
 /** The rules of a request for its offers, with the tokens of its prompt where a limit of price depends on them. */
 export interface SizedRouting extends Routing {
   readonly promptTokens?: number
+  /** The service tier that is asked for, where it is not the standard one. */
+  readonly serviceTier?: string | undefined
   /** Offers with less are asked first; in the catalog's order where this is absent. */
   readonly rank?: (offer: Offer) => number
 }
@@ -68,12 +77,19 @@ function routedOffers(
       if (!row || !isPermitted(offer, routing, row)) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
       const provider = n === 1 ? withDialect(row, offer.upstream) : row
-      for (const key of rotateKeys(provider.keys, rotation)) candidates.push({ model, offer, provider, key })
+      const tiered = tierOf(offer, routing)
+      for (const key of rotateKeys(provider.keys, rotation))
+        candidates.push({ model, offer, provider, key, ...tiered })
     }
   }
   const usable = routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
   if (usable.length > 0) return usable
   throw noneLeft(models, providers, routing)
+}
+
+function tierOf({ price }: Offer, { serviceTier }: SizedRouting): Pick<Candidate, 'serviceTier'> | undefined {
+  const isPriced = serviceTier !== undefined && heldPriceAt(price, serviceTier) !== undefined
+  return isPriced ? { serviceTier } : undefined
 }
 
 /** Another key of the same offer is not a fallback. */
@@ -161,7 +177,9 @@ const rules: Readonly<
 > = {
   only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
   ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
-  max_price: ({ price }, { maxPrice, promptTokens = 0 }) => {
+  max_price: (offer, routing) => {
+    const { maxPrice, promptTokens = 0 } = routing
+    const price = heldPriceOf({ offer, ...tierOf(offer, routing) })
     const rates = ratesFor(price, promptTokens)
     return (
       below(rates.input, maxPrice.input) &&

@@ -217,7 +217,7 @@ function answersPass({ passthrough }: Outbound): boolean {
  */
 function forwardedBody({
   call: { request },
-  candidate: { provider },
+  candidate: { provider, serviceTier },
   outbound,
   target,
   outputBound,
@@ -225,7 +225,7 @@ function forwardedBody({
 }: Lowering): LoweredRequest | undefined {
   if (!mayPass || provider.clientBody !== 'forwarded' || request.translated === true) return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
-  if (request.body['extra_body'] !== undefined) return undefined
+  if (request.body['extra_body'] !== undefined || serviceTier !== undefined) return undefined
   const { searches } = request.envelope
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }

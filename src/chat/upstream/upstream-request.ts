@@ -92,6 +92,7 @@ export async function prepare(
         maxOutputTokens: model.maxOutputTokens,
         reasoning: model.reasoning,
         efforts: offer.efforts,
+        serviceTier: candidate.serviceTier,
         rememberedSignature,
         clientSpeaksIt: call.inbound.id === outbound.id,
       }

@@ -141,9 +141,10 @@ export function* lowerSteps(request: ChatRequest, target: Target<BedrockQuirks>)
     ...(answerFields.length === 0 ? {} : { additionalModelResponseFieldPaths: [...new Set(answerFields)] }),
     ...(tooling.output === undefined ? {} : { outputConfig: tooling.output }),
     ...own,
+    ...(target.serviceTier === undefined ? {} : { serviceTier: { type: target.serviceTier } }),
     ...(quirks.guardrailConfig === undefined ? {} : { guardrailConfig: quirks.guardrailConfig }),
   }
-  warnOfUnknown(unknownLabels(request), warn)
+  warnOfUnknown(unknownLabels(request, target.serviceTier), warn)
   const method = request.stream ? 'converse-stream' : 'converse'
   // A colon and the slashes of an ARN must be escaped, or the signature is for another path.
   const path = `/model/${encodeURIComponent(target.model)}/${method}`

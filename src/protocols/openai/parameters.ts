@@ -204,9 +204,9 @@ function unpricedWarning(name: string, provider: string): Warning {
 }
 
 function leftOut(name: string, who: string): Warning {
-  // Providers with tiers do not get it either: a call would cost more than is charged.
+  // A tier without a price here is not asked for: a call would cost more than is charged.
   const why =
-    name === 'service_tier' ? 'the prices here are those of the standard tier' : `${who} does not support it`
+    name === 'service_tier' ? 'its price of that tier is not known here' : `${who} does not support it`
   return { param: name, message: `'${name}' was left out: ${why}.` }
 }
 
@@ -247,6 +247,10 @@ class OptionalFields implements LoweredFields {
   add(name: ModeledField, value: unknown): void {
     if (value === undefined) return
     const { model, provider, quirks } = this.#target
+    if (name === 'service_tier' && this.#target.serviceTier !== undefined) {
+      this.fields[name] = this.#target.serviceTier
+      return
+    }
     const byModel = this.#refused.includes(name) && value !== 1
     if (quirks.drops.includes(name) || byModel) {
       const who = byModel ? `the model ${model}` : `the provider ${provider}`

@@ -1,5 +1,5 @@
-// The service tier may be set at the provider's account: a call is charged at the tier that its answer names, over
-// every protocol that names one, whole and streamed, passed through and translated. Cohere and Ollama name none.
+// A service tier may be asked for, or set at the provider's account: a call is charged at the tier that its answer names,
+// over every protocol that names one, whole and streamed, passed through and translated. Cohere and Ollama name none.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Lab, startLab } from '../../chat/lab.ts'
@@ -216,4 +216,86 @@ describe.each(Object.keys(inbounds))('over %s', (inbound) => {
       if (!closed.includes(id)) await expectPrinted(lab.weir, 'service_tier:turbo')
     },
   )
+})
+
+/** How each protocol asks for a tier; Claude's has no word for those that cost more or less. */
+const words: Readonly<Record<string, (tier: string) => object>> = {
+  chat: (service_tier) => ({ service_tier }),
+  answers: (service_tier) => ({ service_tier }),
+  google: (serviceTier) => ({ serviceTier }),
+  amazon: (type) => ({ serviceTier: { type } }),
+}
+const asks: Readonly<Record<string, (tier: string) => object>> = {
+  'chat completions': (service_tier) => ({ service_tier }),
+  responses: (service_tier) => ({ service_tier }),
+  'generate content': (serviceTier) => ({ serviceTier }),
+}
+
+describe.each(Object.keys(asks))('a tier that is asked for over %s', (inbound) => {
+  const send = async (model: string, more: object) => {
+    const [path, content] = inbounds[inbound]!(model, false)
+    const response = await postAs(lab.weir.origin + path, lab.weir.key, { ...content, ...more })
+    const receipt = await receiptOf(lab.weir, response.headers.get('x-request-id') ?? '')
+    const sent = provider.requests.at(-1)!.json as Record<string, unknown>
+    return { response, receipt, sent }
+  }
+
+  test.each(Object.keys(words))('reaches %s where its price is known, and costs what serves', async (id) => {
+    for (const tier of ['priority', 'flex'])
+      for (const served of [tier, 'standard'] as const) {
+        const { receipt, sent } = await send(`${id}/${id}-${served}`, asks[inbound]!(tier))
+        expect(sent).toMatchObject(words[id]!(tier))
+        expect(receipt?.charged).toBe(charges[served as Tier])
+      }
+  })
+
+  test.each(Object.keys(words))('is kept from %s where its price is not known', async (id) => {
+    const asked = asks[inbound]!('turbo')
+    const { response, receipt, sent } = await send(`${id}/${id}-standard`, asked)
+    expect(Object.keys(sent)).not.toContain(Object.keys(words[id]!(''))[0])
+    expect(receipt?.charged).toBe(charges.standard)
+    const told = `${response.headers.get('x-weir-warnings')}${await response.text()}`
+    expect(told).toMatch(/service_?tier/i)
+    const before = provider.requests.length
+    const strict = await send(`${id}/${id}-standard`, { ...asked, strict: true })
+    expect(strict.response.status).toBe(400)
+    expect(provider.requests.length).toBe(before)
+  })
+})
+
+test('what is held and estimated is for the dearer of the tier and the standard one', async () => {
+  const estimated = async (more: object) => {
+    const content = {
+      model: 'chat/chat-standard',
+      max_tokens: 1_000,
+      messages: [{ role: 'user', content: 'Hi' }],
+    }
+    const response = await postAs(`${lab.weir.baseUrl}/estimate`, lab.weir.key, { ...content, ...more })
+    return Number(((await response.json()) as { maximum: string }).maximum)
+  }
+  // As long as the others: the prompt is measured with all that was sent.
+  const standard = await estimated({ service_tier: 'standard' })
+  expect(await estimated({ service_tier: 'priority' })).toBeCloseTo(2 * standard, 12)
+  expect(await estimated({ service_tier: 'flex', user: 'ab' })).toBeGreaterThan(0.9 * standard)
+  // A limit of price counts the tier that is asked for.
+  const content = {
+    model: 'chat/chat-standard',
+    messages: [{ role: 'user', content: 'Hi' }],
+    service_tier: 'priority',
+  }
+  const limited = (prompt: string) =>
+    postAs(`${lab.weir.baseUrl}/chat/completions`, lab.weir.key, {
+      ...content,
+      provider: { max_price: { prompt, completion: '4' } },
+    })
+  expect((await limited('1.5')).status).toBe(400)
+  expect((await limited('2')).status).toBe(200)
+})
+
+test('the catalog says what the tiers of a model cost', async () => {
+  const response = await fetch(`${lab.weir.baseUrl}/models/chat/chat-standard`, {
+    headers: { authorization: `Bearer ${lab.weir.key}` },
+  })
+  const { pricing } = (await response.json()) as { pricing: { service_tiers: unknown } }
+  expect(pricing.service_tiers).toEqual(price.service_tiers)
 })

@@ -84,10 +84,11 @@ export function* lowerSteps(asked: ChatRequest, target: Target<GeminiQuirks>): S
     ...present<JsonObject>({
       safetySettings: google.safetySettings as Json | undefined,
       labels: google.labels,
+      serviceTier: target.serviceTier,
     }),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
-  warnOfIgnored(request, warn)
+  warnOfIgnored(request, target, warn)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   const path = `${quirks.modelsPath}/${model}:${method}`
@@ -190,7 +191,7 @@ function callingModeOf(request: ChatRequest, asked: GoogleFields['callingMode'])
 /** Fields of the client's body that are used here. */
 const readFromRest: readonly string[] = ['modalities', 'audio']
 
-function warnOfIgnored(request: ChatRequest, warn: Warn): void {
+function warnOfIgnored(request: ChatRequest, { serviceTier }: Pick<Target, 'serviceTier'>, warn: Warn): void {
   const { sampling, rest } = request
   const unread = Object.entries({ ...rest, ...unreadGoogleFields(request) }).filter(
     ([name]) => !readFromRest.includes(name),
@@ -202,7 +203,7 @@ function warnOfIgnored(request: ChatRequest, warn: Warn): void {
       logit_bias: sampling.logitBias,
       // Gemini always may call several functions at once.
       parallel_tool_calls: request.tools.length > 0 ? request.parallelToolCalls : undefined,
-      ...unknownLabels(request),
+      ...unknownLabels(request, serviceTier),
       ...Object.fromEntries(unread),
     },
     warn,

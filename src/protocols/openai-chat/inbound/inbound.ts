@@ -2,6 +2,7 @@
 
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { serviceTierOf } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import {
   addresses,
@@ -228,5 +229,6 @@ function readEnvelope(request: ChatCompletionRequest): Envelope {
     sessionId: request.session_id ?? undefined,
     strict: request.strict === true || request.provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,
+    serviceTier: serviceTierOf(request.service_tier),
   }
 }

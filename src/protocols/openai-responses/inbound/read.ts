@@ -12,6 +12,7 @@ import type {
   Sampling,
   ToolChoice,
 } from '../../../conversation/request.ts'
+import { serviceTierOf } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject, present } from '../../lenient.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
@@ -78,6 +79,7 @@ export function envelopeOf(request: ResponsesRequest): Envelope {
     sessionId: request.session_id ?? undefined,
     strict: isStrict(request),
     onDisconnect: request.on_disconnect ?? undefined,
+    serviceTier: serviceTierOf(request.service_tier),
   }
 }
 

@@ -57,7 +57,7 @@ export const defaultQuirks: ResponsesQuirks = {
   developerRole: true,
   refusedWhileReasoning: ['temperature', 'top_p', 'logprobs'],
   efforts: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'],
-  // The catalog has no prices of other tiers.
+  // But for tiers that the catalog has a price for.
   drops: ['service_tier'],
   passes: [],
   bodyExtras: {},
