@@ -7,6 +7,7 @@ import type {
   FunctionTool,
   Json,
   JsonObject,
+  MediaSource,
   Message,
   ReasoningDetail,
   ToolMessage,
@@ -285,6 +286,35 @@ export function warnOfForeignReasoning(
   )
 }
 
+/** Types of files that are text, beside all that begin with `text/`. */
+const textTypes =
+  /^(text\/.+|application\/(([\w.-]+\+)?(json|xml)|(x-)?(yaml|javascript|ecmascript|typescript|toml|sh|python|ndjson|sql)|jsonl))$/
+
+/** The type of a file without its parameters; undefined where it is not inline text. */
+export function textTypeOf(source: MediaSource): string | undefined {
+  if (source.kind !== 'base64') return undefined
+  const type = source.mediaType.split(';')[0]!.trim().toLowerCase()
+  return textTypes.test(type) ? type : undefined
+}
+
+/** The words of an inline text file; undefined for any other part, and where its bytes are no text. */
+export function wordsOfFile(part: ContentPart): string | undefined {
+  if (part.kind !== 'file' || part.source.kind !== 'base64' || textTypeOf(part.source) === undefined)
+    return undefined
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(part.source.data, 'base64'))
+  } catch {
+    return undefined
+  }
+}
+
+/** A text file as a text, for providers that take no files; undefined for any other part. */
+export function fileAsText(part: ContentPart): string | undefined {
+  const words = wordsOfFile(part)
+  if (words === undefined || part.kind !== 'file') return undefined
+  return part.filename === undefined ? words : `${part.filename}:\n\n${words}`
+}
+
 /** What a model said, whose parts continue each other. They must all be text: throws for any other part. */
 export function textOf(parts: readonly ContentPart[], param: string): string {
   return textsOf(parts, param).join('')
@@ -299,7 +329,9 @@ export function linesOf(parts: readonly ContentPart[], param: string): string {
 
 function textsOf(parts: readonly ContentPart[], param: string): string[] {
   return parts.map((part) =>
-    part.kind === 'text' || part.kind === 'refusal' ? part.text : refusePart(part, param, 'only text'),
+    part.kind === 'text' || part.kind === 'refusal'
+      ? part.text
+      : (fileAsText(part) ?? refusePart(part, param, 'only text')),
   )
 }
 

@@ -37,6 +37,7 @@ import {
   passedOn,
   refuse,
   refusePart,
+  textTypeOf,
   threeEfforts,
   type ToolOffer,
   toolOffer,
@@ -517,7 +518,7 @@ function mediaBlock(
   if (image !== undefined) return { image: { format: image, source: { bytes } } }
   const video = entryOf(videoFormats, mediaType)
   if (video !== undefined) return { video: { format: video, source: { bytes } } }
-  const document = entryOf(documentFormats, mediaType) ?? (mediaType.startsWith('text/') ? 'txt' : undefined)
+  const document = entryOf(documentFormats, mediaType) ?? (textTypeOf(part.source) && 'txt')
   if (document === undefined || part.kind === 'image') {
     return refusePart(part, param, `${takes} of the usual types (not ${mediaType})`)
   }

@@ -44,6 +44,7 @@ import {
   warnOfName,
   warnOfUnknown,
   withoutUndefined,
+  wordsOfFile,
 } from '../lowering.ts'
 import { callIdOf, mintedId } from '../names.ts'
 import { withinLimits } from '../names.ts'
@@ -246,11 +247,8 @@ function imageOf(part: Extract<ContentPart, { kind: 'image' }>, param: string): 
 }
 
 function documentOf(part: Extract<ContentPart, { kind: 'file' }>, number: number, param: string): JsonObject {
-  const { source, filename } = part
-  if (source.kind !== 'base64' || !/^text\/|^application\/(json|xml)\b/.test(source.mediaType)) {
-    return refusePart(part, param, 'text, images and inline text files')
-  }
-  const text = Buffer.from(source.data, 'base64').toString('utf8')
+  const { filename } = part
+  const text = wordsOfFile(part) ?? refusePart(part, param, 'text, images and inline text files')
   return { id: `doc:${number}`, data: { ...(filename === undefined ? {} : { title: filename }), text } }
 }
 

@@ -10,6 +10,7 @@ import { entryOf, isObject, nonEmpty, parseAnswer, parseJson } from '../lenient.
 import {
   allowedFunctions,
   argumentsObject,
+  fileAsText,
   functionTool,
   isPlain,
   linesOf,
@@ -215,8 +216,9 @@ function userMessage(parts: readonly ContentPart[], param: string): JsonObject {
   const words: string[] = []
   const images: string[] = []
   for (const part of parts) {
-    if (part.kind === 'text' || part.kind === 'refusal') words.push(part.text)
-    else images.push(imageData(part, param))
+    const text = part.kind === 'text' || part.kind === 'refusal' ? part.text : fileAsText(part)
+    if (text === undefined) images.push(imageData(part, param))
+    else words.push(text)
   }
   return { role: 'user', content: words.join('\n'), ...(images.length === 0 ? {} : { images }) }
 }

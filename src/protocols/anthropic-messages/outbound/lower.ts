@@ -58,6 +58,7 @@ import {
   warnInto,
   warnOfCitations,
   withoutUndefined,
+  wordsOfFile,
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
@@ -734,23 +735,19 @@ function fileBlock(part: Part<'file'>, param: string): JsonObject {
   if (mediaType?.startsWith('image/')) return imageBlock(part, param)
   return {
     type: 'document',
-    source: documentSource(source, mediaType, param),
+    source: documentSource(part, mediaType, param),
     ...(part.filename === undefined ? {} : { title: part.filename }),
     ...(part.context === undefined ? {} : { context: part.context }),
     ...cacheControl(part.cache),
   }
 }
 
-function documentSource(source: MediaSource, mediaType: string | undefined, param: string): JsonObject {
+function documentSource(part: Part<'file'>, mediaType: string | undefined, param: string): JsonObject {
+  const { source } = part
   if (source.kind !== 'base64' || mediaType === 'application/pdf') return sourceOf(source)
-  if (mediaType?.startsWith('text/') || mediaType === 'application/json') {
-    // The document block only has plain text.
-    return {
-      type: 'text',
-      media_type: 'text/plain',
-      data: Buffer.from(source.data, 'base64').toString('utf8'),
-    }
-  }
+  const words = wordsOfFile(part)
+  // The document block only has plain text.
+  if (words !== undefined) return { type: 'text', media_type: 'text/plain', data: words }
   return refuseContent(`PDF, text and image files, not ${source.mediaType}`, param)
 }
 

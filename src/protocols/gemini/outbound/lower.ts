@@ -26,6 +26,7 @@ import {
   messagesInStep,
   outputBoundOf,
   type OwnSearch,
+  textTypeOf,
   unable,
   unknownLabels,
   type Warn,
@@ -658,8 +659,11 @@ function sourcePart(
   param: string,
 ): JsonObject {
   switch (source.kind) {
-    case 'base64':
-      return inline(source.mediaType, source.data)
+    case 'base64': {
+      const textType = textTypeOf(source)
+      const isOther = textType !== undefined && !textType.startsWith('text/')
+      return inline(isOther ? 'text/plain' : source.mediaType, source.data)
+    }
     case 'provider-file':
       return fileData(source.id.startsWith('files/') ? filesApi + source.id : source.id, undefined)
     case 'url':

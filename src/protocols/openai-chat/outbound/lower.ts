@@ -19,6 +19,7 @@ import { GatewayError } from '../../../errors/errors.ts'
 import {
   ableTo,
   bareDomain,
+  fileAsText,
   joinWarnings,
   type LoweredRequest,
   type OwnSearch,
@@ -225,6 +226,8 @@ function contentOf(parts: readonly ContentPart[], context: MessageContext): stri
 /** The text of a part without other properties. */
 function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
   if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
+  if (part.kind === 'file')
+    return part.cache === undefined || !quirks.cacheControl ? fileAsText(part) : undefined
   if (part.kind !== 'text') return undefined
   return part.cache === undefined || !quirks.cacheControl ? part.text : undefined
 }
@@ -257,6 +260,9 @@ function lowerPart(part: ContentPart, context: MessageContext): JsonObject {
 }
 
 function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: MessageContext): JsonObject {
+  // Every model reads text; most servers refuse files of other types than PDF.
+  const text = fileAsText(part)
+  if (text !== undefined) return textPart(text)
   const { source } = part
   const named = part.filename === undefined ? {} : { filename: part.filename }
   switch (context.quirks.fileParts) {
