@@ -211,13 +211,18 @@ export const providerSchema = z.strictObject({
     z.array(z.enum(ignorableParameters)).default([]),
     'Parameters, by their names in chat completions, that it takes and ignores: each is left out, named to the client, ' +
       "and refused where the request is strict. Without this a server is believed to know what its protocol defines, but for OpenAI's own extras " +
-      '(metadata, store, service_tier, verbosity, safety_identifier, prompt_cache_key, prompt_cache_retention), ' +
+      '(metadata, store, service_tier, verbosity, safety_identifier, prompt_cache_key, prompt_cache_retention, prompt_cache_options), ' +
       'which are left out and named unless quirks.drops says otherwise',
   ),
   data_policy: note(
     z.enum(['no_training', 'zero_retention']).optional(),
     'What it has promised you of what it is sent. Requests with `provider.data_collection: deny` go to providers with either, ' +
       'those with `provider.zdr: true` to `zero_retention` alone; your own servers count as that',
+  ),
+  mark_cache: note(
+    z.boolean().default(false),
+    'Marks the tools, the instructions and the last turns of requests to its Claude models for its cache, where the client has ' +
+      'marked nothing: cached input costs a tenth, and writing it a quarter more',
   ),
   timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
   price: note(

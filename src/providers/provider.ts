@@ -123,6 +123,8 @@ export interface ConfiguredProvider extends Provider {
   readonly custom: boolean
   /** Its own deadlines instead of the general ones, by their names in the configuration. */
   readonly timeouts: ProviderTimeouts
+  /** Whether prompts for its Claude models are marked for the cache where the client has marked nothing. */
+  readonly marksCache: boolean
 }
 
 /** Milliseconds; the gateway's defaults apply to what is not set. */
@@ -147,6 +149,7 @@ export interface ProviderOverride {
   readonly quirks: Readonly<Record<string, unknown>>
   readonly ignores?: readonly IgnorableParameter[]
   readonly data_policy?: DataPolicy | undefined
+  readonly mark_cache?: boolean
   readonly disabled: boolean
   readonly timeouts?: ProviderTimeouts
 }
@@ -200,6 +203,7 @@ export function configureProvider(
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
     custom: row === undefined,
     timeouts: override?.timeouts ?? {},
+    marksCache: override?.mark_cache ?? false,
     // What runs in this process, or on this machine, is nobody else's.
     dataPolicy:
       override?.data_policy ??

@@ -69,6 +69,7 @@ export function providerOf(id: string, more: Partial<ConfiguredProvider> = {}): 
     keys: ['key'],
     custom: true,
     timeouts: {},
+    marksCache: false,
     ...more,
   }
 }

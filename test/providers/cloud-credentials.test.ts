@@ -163,7 +163,14 @@ describe("a service account's key", () => {
 
 describe('a request', () => {
   const request = (row: string, key: string) => ({
-    provider: { ...providerById(row)!, baseUrl: base, keys: [key], custom: false, timeouts: {} },
+    provider: {
+      ...providerById(row)!,
+      baseUrl: base,
+      keys: [key],
+      custom: false,
+      timeouts: {},
+      marksCache: false,
+    },
     key,
     path: '/model/a%3A0/converse',
     headers: {},

@@ -23,6 +23,7 @@ import {
   type Parts,
   visitAddresses,
 } from '../../protocols/request/prompt-parts.ts'
+import { withCacheMarks } from '../../protocols/request/cache-marks.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { BudgetSpentError, ByteBudget } from '../../transport/bounded-body.ts'
 import { refuseUnpricedMedia } from '../billing/need.ts'
@@ -136,15 +137,22 @@ function namesAddresses({ request: { addresses } }: IncomingCall): boolean {
 }
 
 /** What the client asks for and the provider heeds, its output bounded. */
-function askedOf({ call, candidate, outbound, outputBound }: Lowering): OutgoingRequest {
+function askedOf(lowering: Lowering): OutgoingRequest {
+  const { call, candidate, outbound, outputBound } = lowering
   const { provider, model } = candidate
   const heeded = withoutIgnored(requestFor(call, outbound), provider.ignores, provider.id)
-  const asked = withPricedOutput(heeded, model.outputModalities)
+  const priced = withPricedOutput(heeded, model.outputModalities)
+  const asked = marksCache(lowering) ? { ...priced, request: withCacheMarks(priced.request) } : priced
   const { request, warnings } = asked
   // A limit below the lowest of the provider is raised, and the client told, by its protocol.
   const isBounded =
     outputBound === undefined || outputBound >= (request.maxOutputTokens ?? Number.POSITIVE_INFINITY)
   return isBounded ? asked : { request: { ...request, maxOutputTokens: outputBound }, warnings }
+}
+
+/** Whether the prompt is to be marked for Claude's cache. Clients of Claude's own protocol know when to mark what. */
+function marksCache({ call, candidate: { provider, offer } }: Lowering): boolean {
+  return provider.marksCache && /claude/i.test(offer.upstream) && call.inbound.id !== 'anthropic-messages'
 }
 
 function refuseUnserved({ candidate, outbound }: Lowering, request: ChatRequest): void {
@@ -215,17 +223,14 @@ function answersPass({ passthrough }: Outbound): boolean {
  * The client's own body for a provider of the same protocol whose row allows it; undefined if it must be translated,
  * or the gateway limits the output more tightly than the client.
  */
-function forwardedBody({
-  call: { request },
-  candidate: { provider, serviceTier },
-  outbound,
-  target,
-  outputBound,
-  mayPass,
-}: Lowering): LoweredRequest | undefined {
+function forwardedBody(lowering: Lowering): LoweredRequest | undefined {
+  const { call, candidate, outbound, target, outputBound, mayPass } = lowering
+  const { request } = call
+  const { provider, serviceTier } = candidate
   if (!mayPass || provider.clientBody !== 'forwarded' || request.translated === true) return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
   if (request.body['extra_body'] !== undefined || serviceTier !== undefined) return undefined
+  if (marksCache(lowering)) return undefined
   const { searches } = request.envelope
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }

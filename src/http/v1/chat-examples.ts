@@ -235,6 +235,7 @@ export const requestFields: Readonly<Record<string, string>> = {
   safety_identifier: 'A stable, anonymous name of the user, for the abuse checks of providers.',
   prompt_cache_key: 'Requests with the same key find each other’s cached prompts more often.',
   prompt_cache_retention: 'How long the provider keeps the cached prompt.',
+  prompt_cache_options: 'How the provider is to cache the prompt, in OpenAI’s words.',
   service_tier: 'The speed class at the provider.',
   metadata: 'Facts of the client about the request.',
   store: 'Whether the provider may keep the answer.',

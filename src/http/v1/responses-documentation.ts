@@ -39,6 +39,7 @@ const shared = [
   'frequency_penalty',
   'parallel_tool_calls',
   'prompt_cache_retention',
+  'prompt_cache_options',
   'service_tier',
   'safety_identifier',
   'prompt_cache_key',

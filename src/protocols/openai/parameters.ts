@@ -57,7 +57,13 @@ const labelFields = {
 } as const satisfies Readonly<Record<string, keyof Labels>>
 
 /** The conversation has no word for these: they travel in `rest`. */
-const restFields = ['modalities', 'audio', 'prediction', 'prompt_cache_retention'] as const
+const restFields = [
+  'modalities',
+  'audio',
+  'prediction',
+  'prompt_cache_retention',
+  'prompt_cache_options',
+] as const
 
 /** Where a ChatRequest holds a parameter, and under which name. */
 export interface ParameterPlace {

@@ -19,6 +19,7 @@ export const simulatorIgnores = [
   'user',
   'safety_identifier',
   'prompt_cache_retention',
+  'prompt_cache_options',
   'service_tier',
   'metadata',
   'store',

@@ -27,6 +27,7 @@ import { detailOfWork } from '../../claude/tools.ts'
 import { isObject, present } from '../../lenient.ts'
 import { noWarnings, type Warn, type Warning, warnInto, warnOfCitations } from '../../lowering.ts'
 import type { ClientFields, PlacedMessage } from '../../request/fields.ts'
+import { readMark } from '../../request/cache-marks.ts'
 import {
   declarationOf,
   declaredTools,
@@ -277,11 +278,6 @@ function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
 }
 
 // A client's content blocks as parts of messages.
-
-/** The cache mark of a `cache_control` object; five minutes by default. */
-function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
-  return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
-}
 
 /** Content as parts: text, images, documents, search results. Throws `invalid_request` naming a block it cannot read. */
 function readParts(content: BlockContent, param: string): ContentPart[] {

@@ -3,7 +3,6 @@
 import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   AssistantMessage,
-  CacheMark,
   ChatRequest,
   ContentPart,
   FunctionTool,
@@ -32,12 +31,12 @@ import {
   selectorOf,
 } from '../../request/gateway-tools.ts'
 import { parts, wordsAt } from '../../request/prompt-parts.ts'
+import { markLast, readMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import {
   chatCompletionRequest,
   type ChatCompletionRequest,
   type WireFunction,
   type WireCustom,
-  type WireCacheControl,
   type WireMessage,
   type WirePart,
 } from './schema.ts'
@@ -258,7 +257,9 @@ function readContent(
 ): ContentPart[] {
   if (content == null) return []
   const parts = typeof content === 'string' ? readText(content) : readParts(content, at)
-  return mark == null ? parts : markLast(parts, mark)
+  const own = readMark(mark)
+  // A mark on the message applies to its last part that can carry one.
+  return own === undefined ? parts : markLast(parts, own)
 }
 
 function readText(text: string): ContentPart[] {
@@ -267,16 +268,6 @@ function readText(text: string): ContentPart[] {
 
 function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
   return parts.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
-}
-
-/** A mark on the message applies to its last part that can carry one. */
-function markLast(parts: ContentPart[], mark: NonNullable<WireCacheControl>): ContentPart[] {
-  const last = parts.findLastIndex((part) => 'cache' in part)
-  return parts.map((part, i) => (i === last && 'cache' in part ? { ...part, cache: readMark(mark) } : part))
-}
-
-function readMark(mark: WireCacheControl): CacheMark | undefined {
-  return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
 }
 
 function readPart(part: WirePart, param: string): ContentPart {
@@ -458,8 +449,8 @@ const message = parts({
 /** Labels and sampling parameters of chat completions and embeddings. */
 const words = wordsAt(
   'model stop functions function_call tool_choice response_format reasoning reasoning_effort modalities',
-  'prediction logit_bias user safety_identifier prompt_cache_key prompt_cache_retention service_tier',
-  'metadata verbosity',
+  'prediction logit_bias user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options',
+  'service_tier metadata verbosity',
   // Schemas and grammars for servers of open models.
   'guided_json structured_outputs json_schema grammar',
 )

@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
 import { costDetailsSchema } from '../../openai/usage.ts'
+import { cacheControl } from '../../request/cache-marks.ts'
 import { seed } from '../../request/fields.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
@@ -24,10 +25,6 @@ const maybe = {
   texts: z.array(text).nullish(),
   effort: reasoningEffort.nullish(),
 }
-
-const cacheControl = z
-  .looseObject({ type: z.literal('ephemeral'), ttl: z.enum(['5m', '1h']).nullish() })
-  .nullish()
 
 const contentPart = () =>
   z.discriminatedUnion('type', [
@@ -267,6 +264,7 @@ export const chatCompletionRequest = z.looseObject({
   safety_identifier: maybe.text,
   prompt_cache_key: maybe.text,
   prompt_cache_retention: maybe.text,
+  prompt_cache_options: maybe.json,
   service_tier: maybe.text,
   metadata: z.record(z.string(), z.string()).nullish(),
   store: maybe.flag,
@@ -279,7 +277,6 @@ export type WireMessage = ChatCompletionRequest['messages'][number]
 export type WireCustom = z.infer<ReturnType<typeof customTool>>
 export type WireFunction = z.infer<ReturnType<typeof functionTool>>
 export type WirePart = z.infer<ReturnType<typeof contentPart>>
-export type WireCacheControl = z.infer<typeof cacheControl>
 
 // The wire schemas of answers of chat completions, whole and streamed. The OpenAPI page is generated from them, and
 // tests check real answers against them.

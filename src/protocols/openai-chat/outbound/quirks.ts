@@ -130,6 +130,7 @@ export const openaiOnly = [
   'safety_identifier',
   'prompt_cache_key',
   'prompt_cache_retention',
+  'prompt_cache_options',
   'service_tier',
   'metadata',
   'store',

@@ -12,6 +12,7 @@ import type {
   TurnMessage,
 } from '../../../conversation/request.ts'
 import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
+import { markLast, readMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
 import type { PlacedMessage } from '../../request/fields.ts'
@@ -74,8 +75,8 @@ export function readItems(
     if (turn === undefined) turnField = param
     switch (kindOf(item)) {
       case 'message': {
-        const { role, content, phase } = item as MessageItem
-        const parts = readContent(content, `${param}.content`)
+        const { role, content, phase, cache_control } = item as MessageItem
+        const parts = readContent(content, `${param}.content`, cache_control)
         if (role === 'assistant') {
           addMessage(assistant(), parts, phase)
           break
@@ -180,9 +181,12 @@ export function readItems(
         break
       }
       case 'function_call_output': {
-        const { call_id, output } = item as Extract<KnownItem, { type: 'function_call_output' }>
+        const { call_id, output, cache_control } = item as Extract<
+          KnownItem,
+          { type: 'function_call_output' }
+        >
         endTurn()
-        const content = readContent(output, `${param}.output`)
+        const content = readContent(output, `${param}.output`, cache_control)
         const message: Message = { role: 'tool', toolCallId: call_id, content, isError: false }
         messages.push({ message, field: param })
         break
@@ -233,7 +237,11 @@ function resultContent(item: JsonObject, param: string): ContentPart[] {
   const text = (words: string): ContentPart[] => [{ kind: 'text', text: words, cache: undefined }]
   switch (item.type) {
     case 'custom_tool_call_output':
-      return readContent(item.output as string | readonly InputPart[], param)
+      return readContent(
+        item.output as string | readonly InputPart[],
+        param,
+        item['cache_control'] as WireCacheControl,
+      )
     case 'tool_search_output': {
       const names = placedTools({ tools: [] }, [item as unknown as InputItem], 0)
       return text(JSON.stringify({ tools_found: [...offeredTools(names).keys()] }))
@@ -347,10 +355,22 @@ function imageOf(result: string, param: string): ContentPart {
   return { kind: 'image', source: mediaSource(url, param), detail: undefined, cache: undefined }
 }
 
-function readContent(content: string | readonly InputPart[], param: string): ContentPart[] {
-  if (typeof content === 'string')
-    return content === '' ? [] : [{ kind: 'text', text: content, cache: undefined }]
-  return content.map((part, at) => readPart(part, `${param}[${at}]`))
+/** A mark on the item applies to its last part that can carry one. */
+function readContent(
+  content: string | readonly InputPart[],
+  param: string,
+  mark: WireCacheControl,
+): ContentPart[] {
+  const parts =
+    typeof content === 'string'
+      ? textParts(content)
+      : content.map((part, at) => readPart(part, `${param}[${at}]`))
+  const own = readMark(mark)
+  return own === undefined ? parts : markLast(parts, own)
+}
+
+function textParts(text: string): ContentPart[] {
+  return text === '' ? [] : [{ kind: 'text', text, cache: undefined }]
 }
 
 function readPart(part: InputPart, param: string): ContentPart {
@@ -358,7 +378,7 @@ function readPart(part: InputPart, param: string): ContentPart {
     case 'input_text':
     case 'output_text':
     case 'text':
-      return { kind: 'text', text: part.text, cache: undefined }
+      return { kind: 'text', text: part.text, cache: readMark(part.cache_control) }
     case 'refusal':
       return { kind: 'refusal', text: part.refusal }
     case 'input_image':
@@ -369,14 +389,14 @@ function readPart(part: InputPart, param: string): ContentPart {
             ? { kind: 'provider-file', id: part.file_id! }
             : mediaSource(part.image_url, `${param}.image_url`),
         detail: part.detail ?? undefined,
-        cache: undefined,
+        cache: readMark(part.cache_control),
       }
     case 'input_file':
       return {
         kind: 'file',
         source: fileSource(part, param),
         filename: part.filename ?? undefined,
-        cache: undefined,
+        cache: readMark(part.cache_control),
       }
     case 'input_audio':
       return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }

@@ -213,13 +213,16 @@ function readLabels(request: ResponsesRequest): Labels {
 
 // ---- everything else --------------------------------------------------------------------------------------
 
+/** Known to chat completions, which have no other word for them either. */
+const passedFields: ReadonlySet<string> = new Set(['prompt_cache_retention', 'prompt_cache_options'])
+
 /** Unknown fields. The provider's row decides whether they are passed on. */
 function readRest(request: ResponsesRequest): JsonObject {
   const rest: JsonObject = {}
   for (const field in request) {
     const known = readFields.has(field) || chatFields.has(field) || silentFields.has(field)
     const value = request[field] as Json | undefined
-    if ((!known || field === 'prompt_cache_retention') && value != null) rest[field] = value
+    if ((!known || passedFields.has(field)) && value != null) rest[field] = value
   }
   return rest
 }

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
 import { costDetailsSchema } from '../../openai/usage.ts'
+import { cacheControl } from '../../request/cache-marks.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
 const text = z.string()
@@ -25,6 +26,7 @@ const functionTool = z.looseObject({
   description: text.nullish(),
   parameters: json.nullish(),
   strict: flag.nullish(),
+  cache_control: cacheControl,
 })
 
 /** A tool whose argument is a text, which may have to follow a grammar. */
@@ -74,7 +76,7 @@ const ofOtherType = z.union([
 // ---- input ------------------------------------------------------------------------------------------------
 
 const part = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.enum(['input_text', 'output_text', 'text']), text }),
+  z.looseObject({ type: z.enum(['input_text', 'output_text', 'text']), text, cache_control: cacheControl }),
   z.looseObject({ type: z.literal('refusal'), refusal: text }),
   z
     .looseObject({
@@ -82,6 +84,7 @@ const part = z.discriminatedUnion('type', [
       image_url: text.min(1).nullish(),
       file_id: text.min(1).nullish(),
       detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
+      cache_control: cacheControl,
     })
     .refine((image) => image.image_url != null || image.file_id != null, {
       error: 'needs image_url or file_id',
@@ -93,6 +96,7 @@ const part = z.discriminatedUnion('type', [
       file_id: text.min(1).nullish(),
       file_url: text.min(1).nullish(),
       filename: text.nullish(),
+      cache_control: cacheControl,
     })
     .refine((file) => file.file_data != null || file.file_id != null || file.file_url != null, {
       error: 'needs one of file_data, file_id and file_url',
@@ -114,6 +118,7 @@ const knownItem = z.discriminatedUnion('type', [
     role: z.enum(['user', 'assistant', 'system', 'developer']),
     content,
     phase: text.nullish(),
+    cache_control: cacheControl,
   }),
   z.looseObject({
     type: z.literal('function_call'),
@@ -131,6 +136,7 @@ const knownItem = z.discriminatedUnion('type', [
     ...itemId,
     call_id: text.min(1),
     output: content,
+    cache_control: cacheControl,
   }),
   z.looseObject({
     type: z.literal('reasoning'),
@@ -176,6 +182,7 @@ const knownItem = z.discriminatedUnion('type', [
     ...itemId,
     call_id: text.min(1),
     output: content,
+    cache_control: cacheControl,
   }),
   z.looseObject({ type: z.literal('local_shell_call'), ...itemId, call_id: text.min(1), action: json }),
   z
@@ -344,6 +351,7 @@ export const responsesRequest = z.looseObject({
   safety_identifier: text.nullish(),
   prompt_cache_key: text.nullish(),
   prompt_cache_retention: text.nullish(),
+  prompt_cache_options: json.nullish(),
   user: text.nullish(),
   ...gatewayShape,
 })

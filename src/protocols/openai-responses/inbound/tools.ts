@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import type { CallForm, FunctionTool, JsonObject, ToolForm } from '../../../conversation/request.ts'
+import { readMark } from '../../request/cache-marks.ts'
 import { isObject, nonEmpty } from '../../lenient.ts'
 import { FreeNames } from '../../names.ts'
 import { clientTools, type ClientToolType, isClientToolType } from '../../openai/client-tools.ts'
@@ -152,7 +153,7 @@ function functionOf(tool: FunctionToolItem, name: string): FunctionTool {
     strict: tool.strict ?? undefined,
     // By default, a function is strict in this protocol if its schema allows it.
     ...(tool.strict == null ? { strictByDefault: true } : {}),
-    cache: undefined,
+    cache: readMark(tool.cache_control),
   }
 }
 
