@@ -60,6 +60,7 @@ import {
 import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   cancelResponse,
+  compactConversation,
   conversationRoutes,
   countInputTokens,
   createResponse,
@@ -82,6 +83,7 @@ export const serving: readonly Route<ServingParts>[] = [
   showGeminiModel,
   createResponse,
   openResponseSocket,
+  compactConversation,
   createInteraction,
   createInteractionV1,
   countInputTokens,

@@ -65,12 +65,6 @@ describe('a path that is not quite right names the one that is', () => {
   })
 })
 
-test('what is not served of a protocol that is says what to do instead', () => {
-  const error = asked('POST', '/v1/responses/compact')
-  expect([error.code, error.details.metadata]).toEqual(['not_found', undefined])
-  expect(error.message).toContain('or a summary of it')
-})
-
 describe('a method that a path does not take', () => {
   test.each([
     ['GET', '/v1/chat/completions', 'POST'],

@@ -10,12 +10,6 @@ export interface RouteName {
 
 const longestPath = 200
 
-/** Operations of the served protocols that do not exist here, and what to do instead. */
-const unserved: Readonly<Record<string, string>> = {
-  'POST /v1/responses/compact':
-    'conversations are not compacted here. Send what is still needed of one as input, or a summary of it.',
-}
-
 /**
  * The route of a request in a table whose paths are below `prefix`, and its path parameters. Throws `wrongTarget` if
  * there is none.
@@ -48,9 +42,6 @@ export function wrongTarget(
 ): GatewayError {
   const { method } = request
   const { pathname } = new URL(request.url)
-  const instead = unserved[`${method} ${pathname}`]
-  if (instead !== undefined)
-    return new GatewayError('not_found', { message: `There is no ${method} ${pathname}: ${instead}` })
   const allowed = methodsAt(pathname, routes)
   // To its route `/v1/responses/responses` is the id of a response; for a POST it is a wrong base URL.
   const isRoute = routes.some(({ path }) => path === pathname)

@@ -1,6 +1,7 @@
 // What the API documentation says of responses: their routes, their fields, and requests that work as they stand.
 
 import type { z } from 'zod'
+import { compactionObject } from '../../protocols/openai-responses/inbound/compaction.ts'
 import {
   deletedResponse,
   inputTokenCount,
@@ -194,6 +195,24 @@ const response = {
   prompt_cache_key: null,
 }
 
+const compacted = {
+  id,
+  object: 'response.compaction',
+  created_at: answered.created,
+  model: answered.model,
+  status: 'completed',
+  incomplete_details: null,
+  output: [
+    { type: 'message', role: 'user', content: river },
+    {
+      type: 'compaction',
+      id: id.replace('resp_', 'cmp_'),
+      encrypted_content: 'weir.eyJzdW1tYXJ5Ijoi4oCmIn0',
+    },
+  ],
+  usage: response.usage,
+}
+
 /** What begins and ends a stream, and what is most of it, as they travel. */
 const stream = [
   {
@@ -259,6 +278,24 @@ Tools that the client runs may be functions, custom tools (a text, with a gramma
     ResponseRequest: { schema: responsesRequest, fields: responseFields },
     Response: responseObject,
     ResponseEvent: responseEvent,
+  },
+}
+
+export const compactConversation: Operation = {
+  id: 'compactConversation',
+  path: '/v1/responses/compact',
+  tag: 'Responses',
+  summary: 'Compact a conversation',
+  description:
+    'Takes the body of a request for a response, with the conversation as `input` or by `previous_response_id`, and has its model summarise it. `output` is sent as the input of the next request, in place of all before it: what the user and the developer said, word by word, and an item `compaction` with the summary, which every model of this gateway can go on with. It is charged as a response of that model, and stores nothing. Tools of the request are not used. Where no whole summary came (`status: "incomplete"`), `output` is the conversation as it was.',
+  security: 'key',
+  parameters: idempotencyKey,
+  body: responseBody,
+  answers: { 200: { description: 'The compacted conversation.', content: json('Compaction', compacted) } },
+  errors: [...ofPaidChat, 'previous_response_not_found'],
+  schemas: {
+    ResponseRequest: { schema: responsesRequest, fields: responseFields },
+    Compaction: compactionObject,
   },
 }
 

@@ -21,6 +21,13 @@ export const openResponseSocket: Route<ServingParts> = {
   operation: async () => (await import('./responses-documentation.ts')).openResponseSocket,
 }
 
+export const compactConversation: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1/responses/compact',
+  handle: async (parts, call) => (await import('./responses.ts')).compactConversation(parts, call),
+  operation: async () => (await import('./responses-documentation.ts')).compactConversation,
+}
+
 export const countInputTokens: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/responses/input_tokens',

@@ -17,6 +17,7 @@ import {
   responsesCall,
   type ResponsesCall,
 } from '../../protocols/openai-responses/inbound/inbound.ts'
+import { asCompaction, summaryRequest } from '../../protocols/openai-responses/inbound/compaction.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
 import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
@@ -52,8 +53,8 @@ export interface ResponseForm {
    * GatewayError.
    */
   readonly body: (json: JsonObject, bytes: number) => ReadBody | Response
-  /** What answers in the client's words. */
-  readonly inbound: (responses: Inbound) => Inbound
+  /** What answers in the client's words; `items` are all that the model is sent. */
+  readonly inbound: (responses: Inbound, items: readonly JsonObject[]) => Inbound
   readonly refuse: Refuse
   /** Of a response that no client waits for. */
   readonly background?: MadeInBackground
@@ -110,7 +111,7 @@ export async function createResponse(
   parts.prefixes.keep(json)
   const { call, bodyBytes, thread } = await callOf(parts, { caller, json, bytes, hooks, permit })
   const { request: read } = call
-  const inbound = form.inbound(call.inbound)
+  const inbound = form.inbound(call.inbound, read.body['input'] as JsonObject[])
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked =
     bodyBytes > bytes
@@ -169,6 +170,17 @@ export async function callOf(
   const recalled = thread === undefined ? own : { ...own, history: thread.items }
   const call = await parts.scheduler.run(() => responsesCall(request, recalled, hooks))
   return { call, bodyBytes: bytes + before + ownBytes, thread }
+}
+
+// POST /v1/responses/compact
+
+/** Has a conversation summarised: a response like any other, held and charged as one. Rejects as one does. */
+export function compactConversation(parts: ServingParts, asked: RouteCall): Promise<Response> {
+  return createResponse(parts, asked, {
+    body: (json, bytes) => ({ json: summaryRequest(json), bytes }),
+    inbound: asCompaction,
+    refuse: errorResponse,
+  })
 }
 
 // POST /v1/responses/input_tokens

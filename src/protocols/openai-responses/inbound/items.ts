@@ -12,6 +12,7 @@ import type {
   TurnMessage,
 } from '../../../conversation/request.ts'
 import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
+import { summaryIn } from './compaction.ts'
 import { markLast, readMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
@@ -148,6 +149,13 @@ export function readItems(
         break
       case 'compaction': {
         const { encrypted_content } = item as Extract<KnownItem, { type: 'compaction' }>
+        const summary = summaryIn(encrypted_content)
+        if (summary !== undefined) {
+          endTurn()
+          const text = `What was said and done before, in short:\n\n${summary}`
+          messages.push({ message: { role: 'user', content: textParts(text) }, field: param })
+          break
+        }
         const why = 'a compacted conversation can be read by its own provider alone'
         keepNative({ type: 'compaction', encrypted_content }, param, why)
         break
