@@ -304,7 +304,8 @@ export interface AnswerContext {
  * terminal and not `usage`, then exactly one of `finish` and `fail`. Stateful: one per answer.
  */
 export interface StreamEncoder {
-  start(): readonly Frame[]
+  /** `counted`: what the provider has counted by then, if it counts the prompt first. */
+  start(counted?: Usage): readonly Frame[]
   event(event: ChatEvent): readonly Frame[]
   /**
    * The events of several pieces of text as they are sent: what `event` gives for each, or one event of all. Undefined

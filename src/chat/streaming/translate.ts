@@ -31,7 +31,7 @@ export class TranslateChannel implements StreamChannel {
   readonly #sink: AnswerSink
 
   constructor(parts: TranslateParts) {
-    const sink = new AnswerSink(parts.encoder, parts.extra)
+    const sink = new AnswerSink(parts.encoder, parts.extra, () => this.#source.progress.usage)
     this.#sink = sink
     this.#source = new AnswerSource(parts, sink)
   }
@@ -276,6 +276,7 @@ function textEvents({ choice, texts }: Texts): readonly ContentEvent[] {
 export class AnswerSink {
   readonly #encoder: StreamEncoder
   readonly #extra: JsonObject
+  readonly #counted: () => Usage | undefined
   readonly #utf8 = new TextEncoder()
   /** Not yet handed on: bytes or frames still to be encoded; text follows them. */
   #queued: (Uint8Array | LongFrame)[] = []
@@ -284,10 +285,11 @@ export class AnswerSink {
   readonly #choices = new Set<number>()
   readonly #closed = new Set<number>()
 
-  /** `extra`: our own fields for the last frames; read when those are encoded. */
-  constructor(encoder: StreamEncoder, extra: JsonObject) {
+  /** `extra`: our own fields for the last frames; read when those are encoded. `counted`: what is known of the usage. */
+  constructor(encoder: StreamEncoder, extra: JsonObject, counted: () => Usage | undefined = () => undefined) {
     this.#encoder = encoder
     this.#extra = extra
+    this.#counted = counted
   }
 
   event(event: ContentEvent): void {
@@ -341,7 +343,7 @@ export class AnswerSink {
   #open(): void {
     if (this.#opened) return
     this.#opened = true
-    this.#write(this.#encoder.start())
+    this.#write(this.#encoder.start(this.#counted()))
   }
 
   #write(frames: readonly Frame[]): void {

@@ -51,7 +51,7 @@ export class EventEncoder implements StreamEncoder {
     this.#context = context
   }
 
-  start(): readonly Frame[] {
+  start(counted?: Usage): readonly Frame[] {
     const message = {
       id: this.#context.id,
       type: 'message',
@@ -60,9 +60,10 @@ export class EventEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      // Not counted yet; the last event carries the counts and the cost. Clients take the counts from it, but for what
-      // was written to a cache with its lifetime: of that they would show zeros.
-      usage: { ...wireCounters(noUsage), cache_creation: null },
+      // The last event carries the counts and the cost. Clients take the counts from it, but for what was written to a
+      // cache with its lifetime: of that they would show zeros where nothing is counted yet.
+      usage:
+        counted === undefined ? { ...wireCounters(noUsage), cache_creation: null } : wireCounters(counted),
       ...this.#context.extra,
     }
     return [frameOf({ type: 'message_start', message })]
