@@ -257,9 +257,8 @@ function readContent(
 ): ContentPart[] {
   if (content == null) return []
   const parts = typeof content === 'string' ? readText(content) : readParts(content, at)
-  const own = readMark(mark)
   // A mark on the message applies to its last part that can carry one.
-  return own === undefined ? parts : markLast(parts, own)
+  return mark == null ? parts : markLast(parts, readMark(mark)!)
 }
 
 function readText(text: string): ContentPart[] {

@@ -373,8 +373,7 @@ function readContent(
     typeof content === 'string'
       ? textParts(content)
       : content.map((part, at) => readPart(part, `${param}[${at}]`))
-  const own = readMark(mark)
-  return own === undefined ? parts : markLast(parts, own)
+  return mark == null ? parts : markLast(parts, readMark(mark)!)
 }
 
 function textParts(text: string): ContentPart[] {
