@@ -1,4 +1,5 @@
-// One gateway and at most one call of it, run under coverage by files-of-a-call.test.ts: PLAIN_CALL says which.
+// One gateway and at most one call of it, run under coverage by files-of-a-call.test.ts: PLAIN_CALL says which, and
+// PLAIN_IDLE_MS how long one without a call stays.
 
 import { expect, test } from 'bun:test'
 import { deliver, Payer, settingsFor } from '../journeys/payments/top-ups-lab.ts'
@@ -28,7 +29,7 @@ test(`a gateway that takes ${asked}`, async () => {
     await response.text()
   } else {
     // What timers run counts as run without a call: here they come due more often than in the time of any call.
-    await Bun.sleep(2_000)
+    await Bun.sleep(Number(process.env['PLAIN_IDLE_MS']))
   }
   await razorpay.stop()
-})
+}, 60_000)
