@@ -5,6 +5,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import type { BackgroundRecord, BackgroundStore } from '../../../responses/background.ts'
 import type { ResponseViewer } from '../../../responses/response-store.ts'
 import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { madeByKey, removeInSteps } from './response-store.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import type { Row } from '../../schema.ts'
 
@@ -66,18 +67,15 @@ export class SqliteBackground implements BackgroundStore {
   }
 
   async forgetAccount(account: string): Promise<void> {
-    await this.#inSteps(() => this.#sql().ofAccount.all(account, sweptAtOnce))
+    await this.#removeAll(() => this.#sql().ofAccount.all(account, sweptAtOnce))
   }
 
   sweep(now: number): Promise<number> {
-    return this.#inSteps(() => this.#sql().expired.all(now, sweptAtOnce))
+    return this.#removeAll(() => this.#sql().expired.all(now, sweptAtOnce))
   }
 
-  async #inSteps(some: () => readonly { readonly id: string }[]): Promise<number> {
-    let gone = 0
-    for (let step = sweptAtOnce; step === sweptAtOnce; gone += step)
-      step = await this.#group.admit(() => this.#remove(some()))
-    return gone
+  #removeAll(some: () => readonly { readonly id: string }[]): Promise<number> {
+    return removeInSteps(this.#group, sweptAtOnce, () => this.#remove(some()))
   }
 
   #remove(rows: readonly { readonly id: string }[]): number {
@@ -118,8 +116,7 @@ function statements(database: Database) {
     end: database.prepare('UPDATE background SET status = ? WHERE id = ?') as Statement,
     find: database.prepare<Row<'background'>, [string, string, number, string | null, string | null]>(
       `SELECT * FROM background WHERE account = ?1 AND id = ?2 AND expires_at > ?3
-       AND ((?4 IS NULL AND ?5 IS NULL) OR EXISTS (SELECT 1 FROM api_key WHERE api_key.id = background.key
-         AND (?4 IS NULL OR coalesce(api_key.lineage, api_key.id) = ?4) AND (?5 IS NULL OR api_key.mode = ?5)))`,
+       AND ${madeByKey('background.key', '?4', '?5')}`,
     ),
     events: database.prepare<{ from: bigint; lines: string }, [string]>(
       'SELECT "from", lines FROM background_events WHERE response = ? ORDER BY "from"',

@@ -8,7 +8,8 @@ import type {
   ItemConversationStore,
 } from '../../../responses/item-conversations.ts'
 import type { ResponseViewer } from '../../../responses/response-store.ts'
-import { one, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { madeByKey, removeInSteps } from './response-store.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import type { Row } from '../../schema.ts'
 
@@ -19,13 +20,11 @@ type Group = Pick<SqliteLedger, 'admit' | 'persist'>
 
 export class SqliteItemConversations implements ItemConversationStore {
   readonly #sql: () => ReturnType<typeof statements>
-  readonly #database: Database
   readonly #group: Group
   readonly #clock: () => number
 
   constructor(database: Database, group: Group, clock: () => number) {
     this.#sql = whenNeeded(() => statements(database))
-    this.#database = database
     this.#group = group
     this.#clock = clock
   }
@@ -55,14 +54,11 @@ export class SqliteItemConversations implements ItemConversationStore {
   }
 
   size(id: string): number {
-    return Number(
-      orUnavailable(() => one(this.#database, 'SELECT bytes FROM item_conversation WHERE id = ?', id)) ?? 0,
-    )
+    return Number(orUnavailable(() => this.#sql().size.get(id))?.bytes ?? 0)
   }
 
   accountBytes(account: string): number {
-    const sum = 'SELECT coalesce(sum(bytes), 0) FROM item_conversation WHERE account = ?'
-    return Number(orUnavailable(() => one(this.#database, sum, account)))
+    return Number(orUnavailable(() => this.#sql().accountSize.get(account))!.bytes)
   }
 
   items(id: string): readonly ConversationItem[] {
@@ -89,18 +85,11 @@ export class SqliteItemConversations implements ItemConversationStore {
   }
 
   async forgetAccount(account: string): Promise<void> {
-    await this.#inSteps(() => this.#sql().ofAccount.all(account, sweptAtOnce))
+    await this.#removeAll(() => this.#sql().ofAccount.all(account, sweptAtOnce))
   }
 
   sweep(now: number): Promise<number> {
-    return this.#inSteps(() => this.#sql().expired.all(now, sweptAtOnce))
-  }
-
-  async #inSteps(some: () => readonly { readonly id: string }[]): Promise<number> {
-    let gone = 0
-    for (let step = sweptAtOnce; step === sweptAtOnce; gone += step)
-      step = await this.#group.admit(() => this.#remove(some()))
-    return gone
+    return this.#removeAll(() => this.#sql().expired.all(now, sweptAtOnce))
   }
 
   /** Nothing is added to a conversation that is gone. */
@@ -109,6 +98,10 @@ export class SqliteItemConversations implements ItemConversationStore {
     const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     if (this.#sql().grow.run(bytes, expiresAt, id).changes === 0) return
     for (const [at, text] of texts.entries()) this.#sql().putItem.run(id, id, String(items[at]!['id']), text)
+  }
+
+  #removeAll(some: () => readonly { readonly id: string }[]): Promise<number> {
+    return removeInSteps(this.#group, sweptAtOnce, () => this.#remove(some()))
   }
 
   #remove(rows: readonly { readonly id: string }[]): number {
@@ -132,8 +125,11 @@ function statements(database: Database) {
     ) as Statement,
     find: database.prepare<Row<'itemConversation'>, [string, string, number, string | null, string | null]>(
       `SELECT * FROM item_conversation WHERE account = ?1 AND id = ?2 AND expires_at > ?3
-       AND ((?4 IS NULL AND ?5 IS NULL) OR EXISTS (SELECT 1 FROM api_key WHERE api_key.id = item_conversation.key
-         AND (?4 IS NULL OR coalesce(api_key.lineage, api_key.id) = ?4) AND (?5 IS NULL OR api_key.mode = ?5)))`,
+       AND ${madeByKey('item_conversation.key', '?4', '?5')}`,
+    ),
+    size: database.prepare<{ bytes: bigint }, [string]>('SELECT bytes FROM item_conversation WHERE id = ?'),
+    accountSize: database.prepare<{ bytes: bigint }, [string]>(
+      'SELECT coalesce(sum(bytes), 0) AS bytes FROM item_conversation WHERE account = ?',
     ),
     setMetadata: database.prepare('UPDATE item_conversation SET metadata = ? WHERE id = ?') as Statement,
     items: database.prepare<{ seq: bigint; item: string }, [string]>(

@@ -274,14 +274,25 @@ function* partsOf(of: Part['of'], pieces: readonly string[]): Generator<Part> {
   if (text !== '') yield { of, text }
 }
 
-/** The key of a call may be seen by who asks for those of line `?4` alone, or of mode `?5` alone, where these are given. */
-const keySeen = (line: string, mode: string) =>
-  `((${line} IS NULL AND ${mode} IS NULL) OR EXISTS (SELECT 1 FROM api_key WHERE api_key.id = call.key
+/** Removes rows, so many per commit, until a commit has found fewer. `remove` says how many it has. Resolves with all of them. */
+export async function removeInSteps(
+  group: Pick<SqliteLedger, 'admit'>,
+  atOnce: number,
+  remove: () => number,
+): Promise<number> {
+  let gone = 0
+  for (let step = atOnce; step === atOnce; gone += step) step = await group.admit(remove)
+  return gone
+}
+
+/** SQL: `key` is of the line and of the mode that alone may be seen, where these are given. */
+export const madeByKey = (key: string, line: string, mode: string) =>
+  `((${line} IS NULL AND ${mode} IS NULL) OR EXISTS (SELECT 1 FROM api_key WHERE api_key.id = ${key}
      AND (${line} IS NULL OR coalesce(api_key.lineage, api_key.id) = ${line})
      AND (${mode} IS NULL OR api_key.mode = ${mode})))`
 /** A response exists once its call has been settled by the process that produced it. */
 const charged = `EXISTS (SELECT 1 FROM call WHERE call.id = response.call
-  AND call.state = 'settled' AND call.ending <> 'recovered' AND ${keySeen('?4', '?5')})`
+  AND call.state = 'settled' AND call.ending <> 'recovered' AND ${madeByKey('call.key', '?4', '?5')})`
 /** The model of its call, which is kept as long as the ledger is. */
 const model = "coalesce((SELECT model FROM call WHERE call.id = response.call), '') AS model"
 /** All of its parts must exist: the disk may have had room for some only. */
@@ -332,7 +343,7 @@ function statements(database: Database) {
          FROM response JOIN chain ON response.id = chain.previous
          WHERE response.account = ?1 AND depth < ${longestConversation})
        SELECT id, previous, size, (?3 IS NULL AND ?4 IS NULL) OR EXISTS
-         (SELECT 1 FROM call WHERE call.id = chain.call AND ${keySeen('?3', '?4')}) AS seen
+         (SELECT 1 FROM call WHERE call.id = chain.call AND ${madeByKey('call.key', '?3', '?4')}) AS seen
        FROM chain ORDER BY depth`,
     ),
     bytes: database.prepare<{ bytes: bigint | null }, [string]>(
