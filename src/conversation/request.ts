@@ -129,9 +129,11 @@ export type ToolChoice =
   | { readonly kind: 'function'; readonly name: string }
   | { readonly kind: 'allowed'; readonly mode: 'auto' | 'required'; readonly names: readonly string[] }
 
-/** "Cache the prompt up to here": Anthropic's `cache_control`, kept where the client put it. */
+/** "Cache the prompt up to here": Anthropic's `cache_control` or OpenAI's breakpoint, kept where the client put it. */
 export interface CacheMark {
   readonly ttl: '5m' | '1h'
+  /** OpenAI's `prompt_cache_breakpoint`, where the client spoke its language. */
+  readonly breakpoint?: JsonObject
 }
 
 export type Message =

@@ -6,6 +6,7 @@ import type {
   ChatRequest,
   ContentPart,
   FunctionTool,
+  JsonObject,
   Message,
 } from '../../conversation/request.ts'
 
@@ -21,6 +22,19 @@ export function readMark(
   mark: { readonly ttl?: '5m' | '1h' | null | undefined } | null | undefined,
 ): CacheMark | undefined {
   return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
+}
+
+/** OpenAI's mark: it has no lifetime of its own, which is the whole request's (`prompt_cache_options`). */
+export const cacheBreakpoint = z.looseObject({ mode: z.string() }).nullish()
+
+/** The mark of a part, in whosever words; one of each is Anthropic's with OpenAI's beside it. */
+export function readPartMark(part: {
+  readonly cache_control?: WireCacheControl
+  readonly prompt_cache_breakpoint?: z.infer<typeof cacheBreakpoint>
+}): CacheMark | undefined {
+  const { cache_control: mark, prompt_cache_breakpoint: breakpoint } = part
+  if (breakpoint == null) return readMark(mark)
+  return { ttl: mark?.ttl ?? '5m', breakpoint: breakpoint as JsonObject }
 }
 
 /** The parts with the last one marked that can carry a mark. */

@@ -26,6 +26,7 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   allowedTools: true,
   customTools: true,
   refusalParts: true,
+  cacheBreakpoints: true,
   // Tiers have prices of their own, half or twice as much: one is asked for where the catalog knows it.
   drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
   passes: [],

@@ -26,6 +26,23 @@ const answers: Readonly<Record<string, object>> = {
     stop_sequence: null,
     usage,
   },
+  '/v1/responses': {
+    id: 'resp_1',
+    object: 'response',
+    created_at: 1,
+    model: 'm',
+    status: 'completed',
+    output: [
+      {
+        type: 'message',
+        id: 'm',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hi', annotations: [] }],
+      },
+    ],
+    usage: { input_tokens: 3, output_tokens: 1, total_tokens: 4 },
+  },
   '/v1/chat/completions': {
     id: 'c',
     object: 'chat.completion',
@@ -49,11 +66,17 @@ beforeAll(async () => {
       marking: { protocol: 'anthropic-messages', base_url, mark_cache: true },
       plain: { protocol: 'anthropic-messages', base_url },
       router: { base_url, mark_cache: true, quirks: { cacheControl: true } },
+      openai: { base_url, quirks: { cacheBreakpoints: true } },
+      other: { base_url },
+      answers: { protocol: 'openai-responses', base_url },
     },
     models: {
       'marking/claude': { offers: at('marking') },
       'plain/claude': { offers: at('plain') },
       'router/claude': { offers: at('router') },
+      'openai/m': {},
+      'other/m': {},
+      'answers/m': {},
       'router/other': { offers: [{ provider: 'router', upstream: 'gpt-5' }] },
     },
   })
@@ -174,5 +197,33 @@ describe('where it is not', () => {
     })
     expect(response.status).toBe(400)
     expect(await response.text()).toContain('cache_control')
+  })
+})
+
+describe("OpenAI's own marks", () => {
+  const breakpoint = { prompt_cache_breakpoint: { mode: 'explicit' } }
+  const bodies: Readonly<Record<string, (model: string) => object>> = {
+    '/v1/chat/completions': (model) => ({
+      model,
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Go.', ...breakpoint }] }],
+      prompt_cache_options: { mode: 'explicit', ttl: '30m' },
+    }),
+    '/v1/responses': (model) => ({
+      model,
+      input: [said('user', 'Go.', breakpoint)],
+      prompt_cache_options: { mode: 'explicit', ttl: '30m' },
+    }),
+  }
+
+  test.each(Object.keys(bodies))('of %s reach OpenAI, and Claude as its own', async (path) => {
+    for (const model of ['openai/m', 'answers/m']) {
+      await marksSent(path, bodies[path]!(model))
+      expect(JSON.stringify(provider.requests.at(-1)!.json)).toContain(
+        JSON.stringify(breakpoint).slice(1, -1),
+      )
+    }
+    expect(await marksSent(path, bodies[path]!('plain/claude'))).toEqual(['.messages[0].content[0]'])
+    expect(await marksSent(path, bodies[path]!('other/m'))).toEqual([])
+    expect(JSON.stringify(provider.requests.at(-1)!.json)).not.toContain('breakpoint')
   })
 })

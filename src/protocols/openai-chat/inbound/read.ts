@@ -31,7 +31,7 @@ import {
   selectorOf,
 } from '../../request/gateway-tools.ts'
 import { parts, wordsAt } from '../../request/prompt-parts.ts'
-import { markLast, readMark, type WireCacheControl } from '../../request/cache-marks.ts'
+import { markLast, readMark, readPartMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import {
   chatCompletionRequest,
   type ChatCompletionRequest,
@@ -272,7 +272,7 @@ function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
 function readPart(part: WirePart, param: string): ContentPart {
   switch (part.type) {
     case 'text':
-      return { kind: 'text', text: part.text, cache: readMark(part.cache_control) }
+      return { kind: 'text', text: part.text, cache: readPartMark(part) }
     case 'refusal':
       return { kind: 'refusal', text: part.refusal }
     case 'image_url':
@@ -280,7 +280,7 @@ function readPart(part: WirePart, param: string): ContentPart {
         kind: 'image',
         source: mediaSource(part.image_url.url, `${param}.image_url.url`),
         detail: part.image_url.detail ?? undefined,
-        cache: readMark(part.cache_control),
+        cache: readPartMark(part),
       }
     case 'input_audio':
       return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }
@@ -289,7 +289,7 @@ function readPart(part: WirePart, param: string): ContentPart {
         kind: 'file',
         source: fileSource(part.file, `${param}.file`),
         filename: part.file.filename ?? undefined,
-        cache: readMark(part.cache_control),
+        cache: readPartMark(part),
       }
     case 'video_url':
       return { kind: 'video', source: mediaSource(part.video_url.url, `${param}.video_url.url`) }
@@ -433,6 +433,7 @@ const contentPart = parts({
   input_audio: parts({ data: 'data', format: 'words' }),
   file: parts({ file_data: 'data', file_url: 'address', file_id: 'reference', filename: 'words' }),
   cache_control: 'words',
+  prompt_cache_breakpoint: 'words',
 })
 
 const message = parts({
@@ -443,6 +444,7 @@ const message = parts({
   ...wordsAt('annotations web_search_calls mcp_calls citations search_results'),
   images: parts({ type: 'words', image_url: link }),
   cache_control: 'words',
+  prompt_cache_breakpoint: 'words',
 })
 
 /** Labels and sampling parameters of chat completions and embeddings. */

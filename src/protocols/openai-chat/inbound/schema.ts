@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
 import { costDetailsSchema } from '../../openai/usage.ts'
-import { cacheControl } from '../../request/cache-marks.ts'
+import { cacheBreakpoint, cacheControl } from '../../request/cache-marks.ts'
 import { seed } from '../../request/fields.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
@@ -26,9 +26,12 @@ const maybe = {
   effort: reasoningEffort.nullish(),
 }
 
+/** What a part may carry to be cached with all before it. */
+const marks = { cache_control: cacheControl, prompt_cache_breakpoint: cacheBreakpoint }
+
 const contentPart = () =>
   z.discriminatedUnion('type', [
-    z.looseObject({ type: z.literal('text'), text, cache_control: cacheControl }),
+    z.looseObject({ type: z.literal('text'), text, ...marks }),
     z.looseObject({ type: z.literal('refusal'), refusal: text }),
     z.looseObject({
       type: z.literal('image_url'),
@@ -36,7 +39,7 @@ const contentPart = () =>
         url: text.min(1),
         detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
       }),
-      cache_control: cacheControl,
+      ...marks,
     }),
     z.looseObject({
       type: z.literal('input_audio'),
@@ -54,7 +57,7 @@ const contentPart = () =>
         .refine((file) => file.file_data != null || file.file_id != null || file.file_url != null, {
           error: 'needs one of file_data, file_id and file_url',
         }),
-      cache_control: cacheControl,
+      ...marks,
     }),
     z.looseObject({ type: z.literal('video_url'), video_url: z.looseObject({ url: text.min(1) }) }),
   ])

@@ -227,9 +227,9 @@ function contentOf(parts: readonly ContentPart[], context: MessageContext): stri
 function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
   if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
   if (part.kind === 'file')
-    return part.cache === undefined || !quirks.cacheControl ? fileAsText(part) : undefined
+    return part.cache === undefined || !isMarkSent(part.cache, quirks) ? fileAsText(part) : undefined
   if (part.kind !== 'text') return undefined
-  return part.cache === undefined || !quirks.cacheControl ? part.text : undefined
+  return part.cache === undefined || !isMarkSent(part.cache, quirks) ? part.text : undefined
 }
 
 function lowerPart(part: ContentPart, context: MessageContext): JsonObject {
@@ -314,9 +314,15 @@ function textPart(text: string): JsonObject {
   return { type: 'text', text }
 }
 
+/** Whether the provider has a word for the mark. Where a prompt is cached by itself, Anthropic's says nothing. */
+function isMarkSent({ breakpoint }: CacheMark, quirks: OpenAIChatQuirks): boolean {
+  return quirks.cacheControl || (quirks.cacheBreakpoints && breakpoint !== undefined)
+}
+
 /** A cache mark, if the provider supports it. Five minutes is the default and left out. */
 function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObject {
-  if (mark === undefined || !quirks.cacheControl) return {}
+  if (mark === undefined || !isMarkSent(mark, quirks)) return {}
+  if (!quirks.cacheControl) return { prompt_cache_breakpoint: mark.breakpoint! }
   return { cache_control: { type: 'ephemeral', ...(mark.ttl === '5m' ? {} : { ttl: mark.ttl }) } }
 }
 

@@ -104,6 +104,8 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly jsonSchema: boolean
   /** Whether `cache_control` marks are supported; otherwise they are left out. */
   readonly cacheControl: boolean
+  /** Whether OpenAI's `prompt_cache_breakpoint` is. */
+  readonly cacheBreakpoints: boolean
   /** Whether a tool call may carry `extra_content` with Gemini's thought signature (Google's own endpoint). */
   readonly thoughtSignatures: boolean
   /** Whether text may be in parts; otherwise a message's text is joined, unless it has other parts. */
@@ -156,6 +158,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   streamOptions: true,
   jsonSchema: true,
   cacheControl: false,
+  cacheBreakpoints: false,
   thoughtSignatures: false,
   textParts: true,
   refusalParts: false,

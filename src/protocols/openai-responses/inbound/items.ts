@@ -13,7 +13,7 @@ import type {
 } from '../../../conversation/request.ts'
 import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import { summaryIn } from './compaction.ts'
-import { markLast, readMark, type WireCacheControl } from '../../request/cache-marks.ts'
+import { markLast, readMark, readPartMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
 import type { PlacedMessage } from '../../request/fields.ts'
@@ -385,7 +385,7 @@ function readPart(part: InputPart, param: string): ContentPart {
     case 'input_text':
     case 'output_text':
     case 'text':
-      return { kind: 'text', text: part.text, cache: readMark(part.cache_control) }
+      return { kind: 'text', text: part.text, cache: readPartMark(part) }
     case 'refusal':
       return { kind: 'refusal', text: part.refusal }
     case 'input_image':
@@ -396,14 +396,14 @@ function readPart(part: InputPart, param: string): ContentPart {
             ? { kind: 'provider-file', id: part.file_id! }
             : mediaSource(part.image_url, `${param}.image_url`),
         detail: part.detail ?? undefined,
-        cache: readMark(part.cache_control),
+        cache: readPartMark(part),
       }
     case 'input_file':
       return {
         kind: 'file',
         source: fileSource(part, param),
         filename: part.filename ?? undefined,
-        cache: readMark(part.cache_control),
+        cache: readPartMark(part),
       }
     case 'input_audio':
       return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
 import { costDetailsSchema } from '../../openai/usage.ts'
-import { cacheControl } from '../../request/cache-marks.ts'
+import { cacheBreakpoint, cacheControl } from '../../request/cache-marks.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 
 const text = z.string()
@@ -75,8 +75,11 @@ const ofOtherType = z.union([
 
 // ---- input ------------------------------------------------------------------------------------------------
 
+/** What a part may carry to be cached with all before it. */
+const marks = { cache_control: cacheControl, prompt_cache_breakpoint: cacheBreakpoint }
+
 const part = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.enum(['input_text', 'output_text', 'text']), text, cache_control: cacheControl }),
+  z.looseObject({ type: z.enum(['input_text', 'output_text', 'text']), text, ...marks }),
   z.looseObject({ type: z.literal('refusal'), refusal: text }),
   z
     .looseObject({
@@ -84,7 +87,7 @@ const part = z.discriminatedUnion('type', [
       image_url: text.min(1).nullish(),
       file_id: text.min(1).nullish(),
       detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
-      cache_control: cacheControl,
+      ...marks,
     })
     .refine((image) => image.image_url != null || image.file_id != null, {
       error: 'needs image_url or file_id',
@@ -96,7 +99,7 @@ const part = z.discriminatedUnion('type', [
       file_id: text.min(1).nullish(),
       file_url: text.min(1).nullish(),
       filename: text.nullish(),
-      cache_control: cacheControl,
+      ...marks,
     })
     .refine((file) => file.file_data != null || file.file_id != null || file.file_url != null, {
       error: 'needs one of file_data, file_id and file_url',

@@ -313,11 +313,17 @@ function lowerContent(
   const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
   const [only] = spoken
   if (only === undefined) return ''
-  if (spoken.length === 1 && only.kind === 'text') return only.text
+  if (spoken.length === 1 && only.kind === 'text' && only.cache?.breakpoint === undefined) return only.text
   return spoken.map((part) => inputPart(part, at, context))
 }
 
 function inputPart(part: ContentPart, at: number, context: InputContext): JsonObject {
+  const breakpoint = 'cache' in part ? part.cache?.breakpoint : undefined
+  const written = unmarkedPart(part, at, context)
+  return breakpoint === undefined ? written : { ...written, prompt_cache_breakpoint: breakpoint }
+}
+
+function unmarkedPart(part: ContentPart, at: number, context: InputContext): JsonObject {
   switch (part.kind) {
     case 'text':
     case 'refusal':
