@@ -54,7 +54,7 @@ const usual: CacheMark = { ttl: '5m' }
 export function withCacheMarks(request: ChatRequest): ChatRequest {
   const { tools, messages } = request
   if (request.rest['cache_control'] !== undefined || tools.some(isMarked)) return request
-  if (messages.some(({ content }) => content.some(isMarked))) return request
+  if (messages.some(hasMark)) return request
   const marked = new Set<number>()
   const instructions = messages.findLastIndex(isInstruction)
   if (instructions >= 0) marked.add(instructions)
@@ -75,6 +75,11 @@ export function withCacheMarks(request: ChatRequest): ChatRequest {
       return { ...message, content: markLast(message.content, usual) }
     }),
   }
+}
+
+function hasMark(message: Message): boolean {
+  if (message.content.some(isMarked)) return true
+  return message.role === 'assistant' && message.toolCalls.some(({ cache }) => cache !== undefined)
 }
 
 function isMarked(marked: ContentPart | FunctionTool): boolean {

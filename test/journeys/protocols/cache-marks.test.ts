@@ -189,6 +189,23 @@ describe('where it is not', () => {
     expect(await marksSent('/v1/responses', { model: 'plain/claude', ...body })).toEqual(marked)
   })
 
+  test('a mark on a call of chat completions reaches whoever has a word for it', async () => {
+    const called = {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: '1', type: 'function', function: { name: 'a', arguments: '{}' }, ...mark }],
+    }
+    const messages = [
+      { role: 'user', content: 'Go.' },
+      called,
+      { role: 'tool', tool_call_id: '1', content: 'Found.' },
+    ]
+    const sentBy = (model: string) => marksSent('/v1/chat/completions', { model, messages })
+    expect(await sentBy('plain/claude')).toEqual(['.messages[1].content[0]'])
+    expect(await sentBy('router/other')).toEqual(['.messages[1].tool_calls[0]'])
+    expect(await sentBy('other/m')).toEqual([])
+  })
+
   test('a mark that Claude does not know is refused by name', async () => {
     const input = [said('user', 'Go.', { cache_control: { type: 'ephemeral', ttl: '1w' } })]
     const response = await postAs(`${lab.weir.baseUrl}/responses`, lab.weir.key, {

@@ -143,14 +143,15 @@ function readAssistant(message: WireAssistant, at: number): AssistantMessage {
 
 function readToolCalls(message: WireAssistant, at: number): ToolCall[] {
   const calls = (message.tool_calls ?? []).map((call): ToolCall => {
+    const mark = call.cache_control == null ? {} : { cache: readMark(call.cache_control)! }
     const thoughtSignature = call.extra_content?.google?.thought_signature ?? undefined
     if (call.type === 'custom') {
       const { name, input } = call.custom
       const form = { kind: 'custom', name } as const
-      return { id: call.id, name, arguments: JSON.stringify({ input }), thoughtSignature, form }
+      return { id: call.id, name, arguments: JSON.stringify({ input }), thoughtSignature, form, ...mark }
     }
     const { name, arguments: json } = call.function
-    return { id: call.id, name, arguments: json === '' ? '{}' : json, thoughtSignature }
+    return { id: call.id, name, arguments: json === '' ? '{}' : json, thoughtSignature, ...mark }
   })
   const legacy = message.function_call
   if (legacy == null) return calls

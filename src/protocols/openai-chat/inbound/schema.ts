@@ -73,6 +73,7 @@ const functionCall = () =>
     id: text.min(1),
     type: z.literal('function').nullish(),
     function: z.looseObject({ name, arguments: text }),
+    cache_control: cacheControl,
     ...signature,
   })
 
@@ -81,6 +82,7 @@ const customCall = () =>
     id: text.min(1),
     type: z.literal('custom'),
     custom: z.looseObject({ name, input: text }),
+    cache_control: cacheControl,
     ...signature,
   })
 

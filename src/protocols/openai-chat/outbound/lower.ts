@@ -136,6 +136,7 @@ function lowerAssistant(message: AssistantMessage, context: MessageContext): Jso
     return {
       id: call.id,
       ...lowerCall(call, context.quirks),
+      ...markOf(call.cache, context.quirks),
       ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
     }
   })
