@@ -147,7 +147,9 @@ describe('G14: three times the load that can be taken', () => {
   /** How many calls of one account run at a time: half of all places. */
   const atOnce = 24
   const providerMs = 150
-  const seconds = 3
+  /** What else the machine does changes within seconds, so both loads are measured by turns. */
+  const rounds = 5
+  const seconds = 1
 
   test('what is admitted is served in time, the rest refused at once, nothing is lost', async () => {
     const provider = startProvider(providerMs)
@@ -165,42 +167,53 @@ describe('G14: three times the load that can be taken', () => {
     const served = (all: readonly Asked[]) => all.filter(({ status }) => status === 200)
     await ask(greedy)
 
-    // As many clients as calls that may run, each with one after the other.
-    const peak = await during(seconds, (isOver) =>
-      Array.from({ length: atOnce }, async () => {
-        const all: Asked[] = []
-        while (!isOver()) all.push(await ask(greedy))
-        return all
-      }),
-    )
-    const peakRate = served(peak.all).length / peak.seconds
-
     const reference: number[] = []
     const ofModest: Asked[] = []
-    const over = await during(seconds, (isOver) => [
-      arriving(3 * peakRate, isOver, () => ask(greedy)),
-      // What a request costs that nothing is done for, at the same time and by the same client.
-      (async () => {
-        while (!isOver()) {
-          const began = performance.now()
-          await (await fetch(`${weir.origin}/healthz`)).arrayBuffer()
-          reference.push(performance.now() - began)
-          await Bun.sleep(20)
-        }
-        return []
-      })(),
-      (async () => {
-        while (!isOver()) ofModest.push(await ask(modest))
-        return []
-      })(),
-    ])
-    const admitted = served(over.all)
-    const refused = over.all.filter(({ status }) => status !== 200)
+    // As many clients as calls that may run, each with one after the other.
+    const taken = () =>
+      during(seconds, (isOver) =>
+        Array.from({ length: atOnce }, async () => {
+          const all: Asked[] = []
+          while (!isOver()) all.push(await ask(greedy))
+          return all
+        }),
+      )
+    const threeTimes = (rate: number) =>
+      during(seconds, (isOver) => [
+        arriving(3 * rate, isOver, () => ask(greedy)),
+        // What a request costs that nothing is done for, at the same time and by the same client.
+        (async () => {
+          while (!isOver()) {
+            const began = performance.now()
+            await (await fetch(`${weir.origin}/healthz`)).arrayBuffer()
+            reference.push(performance.now() - began)
+            await Bun.sleep(20)
+          }
+          return []
+        })(),
+        (async () => {
+          while (!isOver()) ofModest.push(await ask(modest))
+          return []
+        })(),
+      ])
+    const peak: Asked[] = []
+    const over: Asked[] = []
+    const shares: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      const most = await taken()
+      const rate = served(most.all).length / most.seconds
+      const asked = await threeTimes(rate)
+      shares.push(served(asked.all).length / asked.seconds / rate)
+      peak.push(...most.all)
+      over.push(...asked.all)
+    }
+    const admitted = served(over)
+    const refused = over.filter(({ status }) => status !== 200)
 
     expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([429]))
     expect(refused.length).toBeGreaterThan(admitted.length)
-    expect(admitted.length / over.seconds / peakRate).toBeGreaterThan(0.8)
-    expect(median(admitted.map(({ ms }) => ms))).toBeLessThan(2 * median(peak.all.map(({ ms }) => ms)))
+    expect(median(shares)).toBeGreaterThan(0.8)
+    expect(median(admitted.map(({ ms }) => ms))).toBeLessThan(2 * median(peak.map(({ ms }) => ms)))
     expect(median(refused.map(({ ms }) => ms))).toBeLessThan(50 + 3 * median(reference))
     // Whoever asks for little is served all the while.
     expect(new Set(ofModest.map(({ status }) => status))).toEqual(new Set([200]))
@@ -208,7 +221,7 @@ describe('G14: three times the load that can be taken', () => {
     expect(mostMemoryOf(weir)).toBeLessThan(1024 ** 3)
 
     // Each answer was asked for once and charged once; what was refused was neither.
-    const answers = 1 + served(peak.all).length + admitted.length
+    const answers = 1 + served(peak).length + admitted.length
     expect(provider.asked.count).toBe(answers + ofModest.length)
     await restingCredits(weir, greedy)
     expect(Number((await creditsOf(weir, greedy)).total_used)).toBeCloseTo(answers * callCosts, 9)
