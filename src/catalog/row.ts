@@ -651,7 +651,8 @@ function canonicalRates({ cacheReadAudio, ...rates }: Rates): Omit<Rates, 'cache
   return cacheReadAudio === rates.cacheRead ? rates : ({ ...rates, cacheReadAudio } as Rates)
 }
 
-function factorsOf({ serviceTiers }: Pick<Price, 'serviceTiers'>): Record<string, string> {
+/** What the rates are multiplied by at each service tier. */
+export function factorsOf({ serviceTiers }: Pick<Price, 'serviceTiers'>): Record<string, string> {
   return Object.fromEntries(Object.entries(serviceTiers).map(([name, { factor }]) => [name, factor]))
 }
 

@@ -7,7 +7,7 @@ import { formatUsd, larger, smaller } from '../credits/money.ts'
 import { fundingOf, pools } from '../credits/pool.ts'
 import type { Price, Rates } from '../credits/price.ts'
 import { type ModelRoute, picks } from './route.ts'
-import { modalities, type Model } from './row.ts'
+import { factorsOf, modalities, type Model } from './row.ts'
 
 type ModelObject = z.infer<typeof modelObjectSchema>
 
@@ -84,13 +84,8 @@ function pricingOf(price: Price): ModelObject['pricing'] {
       above_prompt_tokens: tier.abovePromptTokens,
       ...ratesOf(tier.rates),
     })),
-    ...serviceTiersOf(price),
+    ...(Object.keys(price.serviceTiers).length === 0 ? {} : { service_tiers: factorsOf(price) }),
   }
-}
-
-function serviceTiersOf({ serviceTiers }: Price): Pick<ModelObject['pricing'], 'service_tiers'> {
-  const factors = Object.entries(serviceTiers).map(([name, { factor }]) => [name, factor] as const)
-  return factors.length === 0 ? {} : { service_tiers: Object.fromEntries(factors) }
 }
 
 /** Seconds since 1970 of a model's release, or else of its price: clients that sort by time expect a value. */

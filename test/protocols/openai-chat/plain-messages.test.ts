@@ -6,7 +6,7 @@ import { GatewayError } from '../../../src/errors/errors.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import { chatMessage } from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
-import { assistant, chat, user } from '../../support/conversation.ts'
+import { assistant, chat, targetsLike, user } from '../../support/conversation.ts'
 
 const values = ['', 'x', null, 1, {}, [], true, undefined, 'y'.repeat(256), 'y'.repeat(257)]
 const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
@@ -68,14 +68,12 @@ describe('a long conversation', () => {
     test(`is lowered for ${id} with pauses, to the same request`, () => {
       const outbound = outbounds[id]
       const request = chat({ messages })
-      const target = {
+      const target = targetsLike({
         model: 'claude-sonnet-4-5',
-        quirks: outbound.defaultQuirks,
-        rememberedSignature: () => undefined,
-        maxOutputTokens: 1000,
-        reasoning: false,
         provider: id,
-      } as never
+        quirks: outbound.defaultQuirks,
+        maxOutputTokens: 1000,
+      })()
       const steps = outbound.lowerSteps!(request, target)
       let pauses = 0
       let step = steps.next()
