@@ -24,8 +24,20 @@ export interface ChatRequest {
   readonly nativeTools?: readonly JsonObject[]
   /** What only providers of the Responses protocol are sent, in order. */
   readonly nativeItems?: readonly NativeItem[]
+  /** What a client of Gemini's API wrote that only Google's own models are sent. */
+  readonly googleMembers?: GoogleMembers
   /** Fields of the client's body that this type has no word for, by their name in the client's protocol. */
   readonly rest: JsonObject
+}
+
+/** Members that change neither the price nor the length of an answer, in Google's words. */
+export interface GoogleMembers {
+  /** The part of the body that holds them. */
+  readonly body: JsonObject
+  /** Of declarations of functions, by the function's name. */
+  readonly functions: Readonly<Record<string, JsonObject>>
+  /** Of the tool `googleSearch`. */
+  readonly search: JsonObject
 }
 
 export interface Sampling {
@@ -211,8 +223,10 @@ export type ContentPart =
       readonly source: MediaSource
       readonly detail: 'auto' | 'low' | 'high' | 'original' | undefined
       readonly cache: CacheMark | undefined
+      /** What only Google's models are told of a medium: how to sample a video, at which resolution to look. */
+      readonly google?: JsonObject
     }
-  | { readonly kind: 'audio'; readonly format: string; readonly data: string }
+  | { readonly kind: 'audio'; readonly format: string; readonly data: string; readonly google?: JsonObject }
   | {
       readonly kind: 'file'
       readonly source: MediaSource
@@ -222,8 +236,9 @@ export type ContentPart =
       /** The answer shall cite it. */
       readonly cited?: true
       readonly cache: CacheMark | undefined
+      readonly google?: JsonObject
     }
-  | { readonly kind: 'video'; readonly source: MediaSource }
+  | { readonly kind: 'video'; readonly source: MediaSource; readonly google?: JsonObject }
 
 export type MediaSource =
   | { readonly kind: 'url'; readonly url: string }

@@ -5,6 +5,8 @@ import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { inbound as gemini, withModel } from '../../src/protocols/gemini/inbound/inbound.ts'
+import { camelCased } from '../../src/protocols/gemini/inbound/read.ts'
 import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { responsesCall } from '../../src/protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest } from '../../src/protocols/openai-responses/inbound/read.ts'
@@ -12,6 +14,7 @@ import type { InboundRequest } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { isObject } from '../../src/protocols/lenient.ts'
 import { targetsLike } from '../support/conversation.ts'
+import { withoutGoogleFields } from '../../src/protocols/request/google-fields.ts'
 import { type Case, cases } from '../support/recordings.ts'
 import { type RecordedHost, recordedHosts } from './recorded-hosts.ts'
 
@@ -21,6 +24,7 @@ const parsers = {
   'anthropic-messages': (body: JsonObject) => messages.parse(body),
   'openai-responses': (body: JsonObject) =>
     responsesCall(checkedRequest(body), { history: [], items: new Map() }, hooks).request,
+  gemini: (body: JsonObject) => gemini.parse(withModel(body, 'x/m', false)),
 } as const satisfies Readonly<Record<string, (body: JsonObject) => InboundRequest>>
 type Own = keyof typeof parsers
 
@@ -46,6 +50,17 @@ const reasons: Readonly<Record<Own, Readonly<Record<string, RegExp>>>> = {
     "searches, which the gateway's route decides about": /^(tools|tool_choice)$/,
     'what is given without being asked': /^stream$/,
     'the usual lifetime': /\.cache_control\.ttl$/,
+  },
+  gemini: {
+    'one answer is what is given without being asked': /^generationConfig\.candidateCount$/,
+    'no turn says an instruction': /^systemInstruction\.role$/,
+    'thoughts are sent where they are asked for': /^generationConfig\.thinkingConfig\.includeThoughts$/,
+    "a result under the other of Google's two names for it":
+      /^contents\[\]\.parts\[\]\.functionResponse\.response\.output$/,
+    'nothing is asked for': /^(generationConfig|systemInstruction|toolConfig)$/,
+    'the level in small letters': /^generationConfig\.thinkingConfig\.thinkingLevel is$/,
+    'as the JSON Schema that it is': /^tools\[\]\.functionDeclarations\[\]\.parameters$/,
+    "searches, which the gateway's route decides about": /^tools( length)?$/,
   },
   'openai-responses': {
     'nothing is stored at the provider, so no item is known there by its id': /^input\[\]\.(id|status|type)$/,
@@ -84,7 +99,7 @@ function writtenAgain({ protocol, quirks, folder }: RecordedHost, recorded: Case
     model: String(body.model),
     provider: folder,
     quirks: { ...(outbound.defaultQuirks as object), ...quirks },
-    reasoning: recorded.features.has('reasoning'),
+    reasoning: protocol === 'gemini' || recorded.features.has('reasoning'),
   })()
   try {
     const request = parsers[protocol as Own]({ ...structuredClone(body), model: 'x/m' })
@@ -107,7 +122,8 @@ test.each(Object.keys(parsers) as Own[])('what clients of %s send is what its pr
       const made = writtenAgain(host, recorded)
       if (made === undefined) continue
       compared++
-      const { model: _, ...sent } = recorded.request
+      const { model: _, ...written } = recorded.request
+      const sent = protocol === 'gemini' ? camelCased(written) : written
       for (const place of differences(sent, made)) {
         const reason = Object.entries(reasons[protocol]).find(([, places]) => places.test(place))?.[0]
         if (reason === undefined) unexplained.set(place, recorded.id)
@@ -118,4 +134,89 @@ test.each(Object.keys(parsers) as Own[])('what clients of %s send is what its pr
   // A reason that explains nothing is one that was forgotten.
   expect(Object.keys(reasons[protocol]).filter((reason) => !used.has(reason))).toEqual([])
   expect(compared).toBeGreaterThan(40)
+})
+
+// What no recording has.
+
+function madeBy(protocol: Own, body: JsonObject, made: keyof typeof outbounds = protocol) {
+  const outbound = outbounds[made]
+  const target = targetsLike({
+    model: 'm',
+    provider: 'p',
+    quirks: outbound.defaultQuirks as object,
+    reasoning: true,
+  })()
+  const request = parsers[protocol]({ ...body, model: 'x/m' })
+  const asked = request.toChatRequest()
+  const own = outbound.readsGoogleFields ? { request: asked, warnings: [] } : withoutGoogleFields(asked)
+  const lowered = outbound.lower(own.request, target)
+  const warnings = [...(request.warnings ?? []), ...own.warnings, ...lowered.warnings]
+  return { body: lowered.body, warnings: warnings.map(({ param }) => param).toSorted() }
+}
+
+const googles: JsonObject = {
+  contents: [
+    {
+      role: 'user',
+      parts: [
+        {
+          fileData: { fileUri: 'gs://bucket/film', mimeType: 'video/quicktime', displayName: 'film' },
+          videoMetadata: { startOffset: '10s', fps: 2 },
+          mediaResolution: { level: 'MEDIA_RESOLUTION_LOW' },
+        },
+        { text: 'What happens?' },
+      ],
+    },
+  ],
+  tools: [
+    {
+      functionDeclarations: [
+        { name: 'look', behavior: 'NON_BLOCKING', responseJsonSchema: { type: 'object' } },
+        { name: 'ask' },
+      ],
+    },
+  ],
+  toolConfig: { retrievalConfig: { languageCode: 'hi' } },
+  generationConfig: {
+    audioTimestamp: true,
+    speechConfig: { languageCode: 'hi-IN', voiceConfig: { prebuiltVoiceConfig: { voiceName: 'Kore' } } },
+    candidateCount: 1,
+    modelSelectionConfig: { featureSelectionPreference: 'PRIORITIZE_COST' },
+  },
+  modelArmorConfig: { promptTemplateName: 'projects/p/templates/t' },
+}
+
+test('Google gets what only Google knows, but nothing that might have a price', () => {
+  const { body, warnings } = madeBy('gemini', googles)
+  const { generationConfig, tools, contents, ...rest } = body
+  expect(rest).toMatchObject({ modelArmorConfig: googles.modelArmorConfig!, toolConfig: googles.toolConfig! })
+  expect(generationConfig).toEqual({
+    audioTimestamp: true,
+    speechConfig: (googles.generationConfig as JsonObject)['speechConfig']!,
+  })
+  expect(tools).toEqual(googles.tools!)
+  expect((contents as JsonObject[])[0]!['parts']).toEqual((googles.contents as JsonObject[])[0]!['parts']!)
+  expect(warnings).toEqual(['generationConfig.modelSelectionConfig'])
+})
+
+test('of other providers a filter of Google is refused, and all else is named', () => {
+  expect(() => madeBy('gemini', googles, 'openai-chat')).toThrow('Only Google filters')
+  const { modelArmorConfig: _, contents: _film, ...others } = googles
+  const said = { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] }
+  expect(madeBy('gemini', { ...others, ...said }, 'openai-chat').warnings).toEqual([
+    'generationConfig.audioTimestamp',
+    'generationConfig.modelSelectionConfig',
+    'generationConfig.speechConfig',
+    'toolConfig.retrievalConfig',
+    'tools.functionDeclarations.behavior',
+    'tools.functionDeclarations.responseJsonSchema',
+  ])
+})
+
+test('which reasoning of earlier turns is shown is told to providers of Responses, and named elsewhere', () => {
+  const asked = { input: 'Hi', reasoning: { effort: 'low', context: 'all_turns' } }
+  expect(madeBy('openai-responses', asked).body.reasoning).toMatchObject({ context: 'all_turns' })
+  expect(madeBy('openai-responses', asked).warnings).toEqual([])
+  for (const other of ['openai-chat', 'anthropic-messages', 'gemini'] as const)
+    expect(madeBy('openai-responses', asked, other).warnings).toContain('reasoning.context')
 })

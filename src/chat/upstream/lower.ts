@@ -242,7 +242,8 @@ function requestFor({ inbound, request }: IncomingCall, outbound: Outbound): Out
     inbound.id === outbound.id || !inbound.forOtherProtocols
       ? { request: asked, warnings: noWarnings }
       : inbound.forOtherProtocols(asked)
-  if (outbound.readsGoogleFields === true || asked.rest['extra_body'] === undefined) return own
+  const isGoogles = asked.rest['extra_body'] !== undefined || asked.googleMembers !== undefined
+  if (outbound.readsGoogleFields === true || !isGoogles) return own
   const { request: heeded, warnings } = withoutGoogleFields(own.request)
   return { request: heeded, warnings: joinWarnings(own.warnings, warnings) }
 }

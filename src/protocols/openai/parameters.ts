@@ -139,6 +139,12 @@ export interface MessageQuirks {
 }
 
 /** How counters are read. */
+/**
+ * Which reasoning of earlier turns the model is shown (platform.openai.com/docs/api-reference/responses): only providers of
+ * the Responses protocol have it, and it is among the fields that no other has a word for.
+ */
+export const reasoningContext = 'reasoning.context'
+
 export interface UsageQuirks {
   /**
    * Where reasoning tokens are counted: inside `completion_tokens`, or beside them. `inside-unless-larger`: inside,

@@ -21,9 +21,10 @@ import type { UsageQuirks } from './parameters.ts'
 
 /**
  * The `usage` object of an answer. Cached and written tokens lie inside `prompt_tokens`, reasoning inside
- * `completion_tokens`; `cost` is a number for convenience, `cost_details` holds the exact decimal strings.
+ * `completion_tokens`; `cost` is a number for convenience, `cost_details` holds the exact decimal strings. `sent` is the
+ * provider's own object, whose other members are kept.
  */
-export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+export function wireUsage(usage: Usage, bill: Bill, sent?: JsonObject): JsonObject {
   const prompt = promptTokens(usage)
   const completion = completionTokens(usage)
   const promptDetails: JsonObject = {
@@ -37,7 +38,7 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
     audio_tokens: usage.outputAudio,
   }
   if (usage.outputImage > 0) completionDetails['image_tokens'] = usage.outputImage
-  return {
+  const counted: JsonObject = {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
@@ -47,6 +48,21 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
     cost_details: costDetails(bill, 'prompt', 'completions'),
     server_tool_use: { web_search_requests: usage.toolCalls['web_search'] ?? 0 },
   }
+  return sent === undefined ? counted : withOthers(counted, sent)
+}
+
+/** What providers say of their own bill: the client's is the gateway's. */
+const ofMoney = /cost|price|byok/
+
+/** Our counters with the members that only the provider's object has. */
+export function withOthers(usage: JsonObject, sent: JsonObject): JsonObject {
+  const all = { ...usage }
+  for (const [name, value] of Object.entries(sent)) {
+    const own = all[name]
+    if (isObject(own) && isObject(value) && !ofMoney.test(name)) all[name] = withOthers(own, value)
+    else if (!Object.hasOwn(all, name) && value !== null && !ofMoney.test(name)) all[name] = value
+  }
+  return all
 }
 
 /**
@@ -128,7 +144,8 @@ export function tierIn(chunk: JsonObject): string | undefined {
   return nonEmpty(chunk.service_tier)
 }
 
-function usageObject(chunk: JsonObject): JsonObject | undefined {
+/** The object with the counters of a body or a chunk; undefined where it counts nothing. */
+export function usageObject(chunk: JsonObject): JsonObject | undefined {
   // Called for every chunk of a stream, only one of which has it.
   if (countsTokens(chunk.usage)) return chunk.usage
   const { x_groq: groq, choices } = chunk

@@ -3,7 +3,7 @@
 // other providers, what would be lost in silence is refused.
 
 import { z } from 'zod'
-import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
+import type { ChatRequest, GoogleMembers, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
 import { type Warning, warnInto } from '../lowering.ts'
@@ -97,8 +97,9 @@ export function withoutGoogleFields(request: ChatRequest): {
   readonly request: ChatRequest
   readonly warnings: readonly Warning[]
 } {
-  const google = googleFieldsOf(request)
-  if (google === undefined) return { request, warnings: [] }
+  const fields = googleFieldsOf(request)
+  const google = fields ?? {}
+  const { googleMembers, ...asked } = request
   const strict = google.safetySettings?.some(({ threshold }) => !looseThresholds.has(threshold.toUpperCase()))
   if (strict)
     throw refusal(
@@ -107,12 +108,35 @@ export function withoutGoogleFields(request: ChatRequest): {
     )
   if (google.tools?.some((tool) => Object.keys(tool).length > 0))
     throw refusal('tools', 'These tools are run by Google itself, and this provider is not Google.')
+  if (googleMembers?.body['modelArmorConfig'] != null)
+    throw new GatewayError('unsupported_parameter', {
+      message: 'Only Google filters with Model Armor, and this provider is not Google.',
+      param: 'modelArmorConfig',
+    })
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
+  for (const param of googleMembers === undefined ? [] : pathsOf(googleMembers))
+    warn(param, 'Only Google itself knows this field; dropped.')
   for (const [field, value] of Object.entries(google))
     if (value != null) warn(paramOf(field), 'Only Google itself knows this field; dropped.')
+  if (fields === undefined) return { request: asked, warnings }
   const { extra_body: _, ...rest } = request.rest
-  return { request: { ...request, rest }, warnings }
+  return { request: { ...asked, rest }, warnings }
+}
+
+/** Where a client of Gemini's API wrote them. */
+function pathsOf({ body, functions, search }: GoogleMembers): string[] {
+  const within = ([name, value]: [string, Json]): string[] =>
+    isObject(value) ? Object.keys(value).map((member) => `${name}.${member}`) : [name]
+  return [
+    ...Object.entries(body).flatMap(within),
+    ...new Set(Object.values(functions).flatMap((each) => Object.keys(each).map(pathOfMember))),
+    ...Object.keys(search).map((member) => `tools.googleSearch.${member}`),
+  ]
+}
+
+function pathOfMember(member: string): string {
+  return `tools.functionDeclarations.${member}`
 }
 
 /** The tools that Google is to run, each as Google declares it. Throws `unsupported_parameter` for one whose price nobody knows. */

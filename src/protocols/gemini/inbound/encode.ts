@@ -150,7 +150,7 @@ export class GeminiEncoder implements StreamEncoder {
         ...candidateOf(index, lastParts(candidate, this.#context)),
         ...endingOf(candidate.finish ?? { reason: 'stop' }),
         ...candidate.finish?.nativeFields?.choice,
-        ...groundingOf(candidate, candidate.text),
+        ...groundingOf(candidate, candidate.text, candidate.finish?.nativeFields),
         ...logprobsOf(candidate.logprobs),
       }))
     return [this.#chunk(candidates, end)]
@@ -379,7 +379,11 @@ interface Searched {
 }
 
 /** The queries of an answer's searches, what they found, and the sources of text ranges. Google counts UTF-8 bytes. */
-export function groundingOf({ annotations, runs, items }: Searched, text: string): JsonObject {
+export function groundingOf(
+  { annotations, runs, items }: Searched,
+  text: string,
+  native: NativeFields | undefined,
+): JsonObject {
   const queries = [
     ...new Set([...runs.flatMap(({ result }) => queriesOf(result.action)), ...items.flatMap(ownQueries)]),
   ]
@@ -390,6 +394,8 @@ export function groundingOf({ annotations, runs, items }: Searched, text: string
   const bytesUntil = (end: number) => Buffer.byteLength(text.slice(0, end))
   return {
     groundingMetadata: {
+      // Google's terms ask for its own search suggestions to be shown.
+      ...(native?.choice['groundingMetadata'] as JsonObject | undefined),
       ...(queries.length === 0 ? {} : { webSearchQueries: queries }),
       groundingChunks: [...titles].map(([uri, title]) => ({ web: { uri, title } })),
       groundingSupports: annotations.map(({ url, start, end }) => ({

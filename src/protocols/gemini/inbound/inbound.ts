@@ -88,7 +88,10 @@ function parseRequest(body: unknown, stream: boolean): InboundRequest {
     fields,
     ...(gatewayTools === undefined ? {} : { gatewayTools: declaredAt(gatewayTools, made.searchParam) }),
     warnings: [...(request.warnings ?? []), ...made.warnings],
-    toChatRequest: () => attempt(() => request.toChatRequest(), fields),
+    toChatRequest: () => {
+      const asked = attempt(() => request.toChatRequest(), fields)
+      return made.members === undefined ? asked : { ...asked, googleMembers: made.members }
+    },
   }
 }
 
@@ -148,6 +151,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
       ...groundingOf(
         { annotations: choice.annotations, runs: choice.runs ?? [], items: choice.items ?? [] },
         text,
+        choice.nativeFields,
       ),
       ...logprobsOf(choice.logprobs?.content ?? []),
     }

@@ -1,6 +1,6 @@
 // Converts a Gemini request to the body of a chat completion, which is then read like any other.
 
-import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import type { GoogleMembers, Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { carriedSignature, detailOfThinking, isCarried, thinkingText } from '../../claude/content-blocks.ts'
 import { isObject, present } from '../../lenient.ts'
 import type { Warning } from '../../lowering.ts'
@@ -14,6 +14,7 @@ import {
   gatewayFields,
   type GenerateContentRequest,
   knownFields,
+  passedFields,
 } from './schema.ts'
 
 type Config = NonNullable<GenerateContentRequest['generationConfig']>
@@ -25,6 +26,8 @@ interface ChatBody {
   readonly params: readonly string[]
   /** Where the client declares a web search. */
   readonly searchParam: string | undefined
+  /** What only Google is sent; undefined for nothing. */
+  readonly members: GoogleMembers | undefined
   /** Dropped parameters, independent of the provider. */
   readonly warnings: readonly Warning[]
 }
@@ -60,6 +63,7 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
     body,
     params: system === undefined ? params : ['systemInstruction', ...params],
     searchParam: search?.param,
+    members: membersOf(request),
     warnings: [...droppedOf(request), ...(search?.warnings ?? [])],
   }
 }
@@ -83,6 +87,57 @@ function googleOf(request: GenerateContentRequest): JsonObject | undefined {
   return Object.keys(google).length === 0 ? undefined : { google }
 }
 
+/** What chat completions have no place for, and Google is sent as it came. */
+function membersOf(request: GenerateContentRequest): GoogleMembers | undefined {
+  const { generationConfig, toolConfig, tools = [] } = request
+  const calling = pickedFrom(toolConfig?.functionCallingConfig, passedFields.functionCallingConfig)
+  const body = nonEmpty({
+    ...pickedFrom(request, passedFields.body),
+    generationConfig: nonEmpty({
+      ...pickedFrom(generationConfig, passedFields.generationConfig),
+      speechConfig: manyVoicesIn(generationConfig?.speechConfig),
+    }),
+    toolConfig: nonEmpty({
+      ...pickedFrom(toolConfig, passedFields.toolConfig),
+      functionCallingConfig: nonEmpty(calling),
+    }),
+  })
+  const declared = (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? [])
+  const functions = nonEmpty(
+    Object.fromEntries(
+      declared.map((each) => [each.name, nonEmpty(pickedFrom(each, passedFields.function))]),
+    ),
+  )
+  const searching = (tools ?? []).find(({ googleSearch }) => googleSearch != null)?.googleSearch
+  const search = nonEmpty(pickedFrom(searching, passedFields.googleSearch))
+  if (body === undefined && functions === undefined && search === undefined) return undefined
+  return {
+    body: body ?? {},
+    functions: (functions ?? {}) as GoogleMembers['functions'],
+    search: search ?? {},
+  }
+}
+
+/** A voice by its name is read as every protocol's; whatever else is set, such as a voice for each speaker, is Google's. */
+function manyVoicesIn(speech: Config['speechConfig']): Json | undefined {
+  const { voiceConfig, ...more } = (speech ?? {}) as JsonObject
+  const isNamed = voiceConfig === undefined || voiceOf({ voiceConfig }) !== undefined
+  return speech == null || (isNamed && Object.keys(more).length === 0) ? undefined : (speech as JsonObject)
+}
+
+function pickedFrom(from: object | null | undefined, names: readonly string[]): JsonObject {
+  const fields = (from ?? {}) as JsonObject
+  return Object.fromEntries(
+    names.flatMap((name): [string, Json][] => (fields[name] == null ? [] : [[name, fields[name]]])),
+  )
+}
+
+/** Its members that are there; undefined if none is. */
+function nonEmpty(fields: Readonly<Record<string, Json | undefined>>): JsonObject | undefined {
+  const there = present<JsonObject>(fields)
+  return Object.keys(there).length === 0 ? undefined : there
+}
+
 /** Google's standard tier is what chat completions call the default. */
 function tierOf(tier: unknown): string | undefined {
   if (typeof tier !== 'string') return undefined
@@ -94,10 +149,15 @@ function tierOf(tier: unknown): string | undefined {
 function droppedOf(request: GenerateContentRequest): Warning[] {
   const { generationConfig, toolConfig } = request
   const fields = [
-    ...unreadIn(request, knownFields.body, ''),
+    ...unreadIn(request, knownFields.body, '', passedFields.body),
     ...(request.serviceTier != null && typeof request.serviceTier !== 'string' ? ['serviceTier'] : []),
-    ...unreadIn(generationConfig ?? {}, knownFields.generationConfig, 'generationConfig.'),
-    ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
+    ...unreadIn(
+      generationConfig ?? {},
+      knownFields.generationConfig,
+      'generationConfig.',
+      passedFields.generationConfig,
+    ),
+    ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.', passedFields.toolConfig),
   ]
   return fields.map((param) => droppedWarning(param, 'Unknown field'))
 }
@@ -110,9 +170,10 @@ function unreadIn(
   fields: Readonly<Record<string, unknown>>,
   known: ReadonlySet<string>,
   path: string,
+  passed: readonly string[],
 ): string[] {
   return Object.keys(fields)
-    .filter((field) => fields[field] != null && !known.has(field))
+    .filter((field) => fields[field] != null && !known.has(field) && !passed.includes(field))
     .map((field) => path + field)
 }
 
@@ -132,7 +193,12 @@ function searchOf(tools: Tools): Search | undefined {
   const { googleSearch } = tools[index] ?? {}
   if (index < 0) return undefined
   const param = `tools[${index}].${googleSearch == null ? 'googleSearchRetrieval' : 'googleSearch'}`
-  const unread = unreadIn(googleSearch ?? {}, knownFields.googleSearch, `${param}.`)
+  const unread = unreadIn(
+    googleSearch ?? {},
+    knownFields.googleSearch,
+    `${param}.`,
+    passedFields.googleSearch,
+  )
   return {
     tool: present<JsonObject>({ type: 'web_search', blocked_domains: googleSearch?.excludeDomains }),
     param,
@@ -371,9 +437,19 @@ function isObjectOfOne(value: unknown, key: string): boolean {
 
 function contentPart({ part, param }: PlacedPart): JsonObject {
   if (part.text != null) return { type: 'text', text: part.text }
-  if (part.inlineData != null) return mediaPart(part.inlineData)
-  if (part.fileData != null) return filePart(part.fileData)
+  if (part.inlineData != null) return { ...mediaPart(part.inlineData), ...ownMembers(part, part.inlineData) }
+  if (part.fileData != null) return { ...filePart(part.fileData), ...ownMembers(part, part.fileData) }
   throw invalidParam(param, 'a part of this kind cannot be read here.')
+}
+
+/** What only Google reads of a medium, where its compatible endpoint would have it. */
+function ownMembers(part: ClientPart, medium: { readonly mimeType?: string | null | undefined }): JsonObject {
+  const google = present<JsonObject>({
+    ...pickedFrom(part, passedFields.part),
+    ...pickedFrom(medium, passedFields.blob),
+    mimeType: part.fileData == null ? undefined : medium.mimeType,
+  })
+  return Object.keys(google).length === 0 ? {} : { extra_content: { google } }
 }
 
 function mediaPart({ mimeType, data }: { mimeType: string; data: string }): JsonObject {
@@ -491,6 +567,7 @@ const fileData = parts({ mimeType: 'words', displayName: 'words', fileUri: 'refe
 
 const part = parts({
   ...wordsAt('text thought thoughtSignature inlineData functionCall executableCode codeExecutionResult'),
+  ...wordsAt('videoMetadata mediaResolution'),
   fileData,
   functionResponse: parts({
     ...wordsAt('id name response willContinue scheduling'),

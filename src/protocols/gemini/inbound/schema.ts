@@ -112,6 +112,21 @@ export const knownFields = {
   googleSearch: new Set(['excludeDomains']),
 } satisfies Record<string, ReadonlySet<string>>
 
+/**
+ * Fields that no other protocol has and that change neither the price nor the length of an answer, by the objects that
+ * have them: Google is sent them as they are.
+ */
+export const passedFields = {
+  body: ['modelArmorConfig'],
+  generationConfig: ['audioTimestamp', 'enableAffectiveDialog', 'enableEnhancedCivicAnswers'],
+  toolConfig: ['retrievalConfig', 'includeServerSideToolInvocations'],
+  functionCallingConfig: ['streamFunctionCallArguments'],
+  function: ['behavior', 'response', 'responseJsonSchema'],
+  googleSearch: ['timeRangeFilter'],
+  part: ['videoMetadata', 'mediaResolution'],
+  blob: ['displayName'],
+} as const
+
 /** The gateway's fields, passed to the chat request unchanged. */
 export const gatewayFields = Object.keys(ours)
 

@@ -90,10 +90,27 @@ export function* lowerSteps(asked: ChatRequest, target: Target<GeminiQuirks>): S
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
   warnOfIgnored(request, target, warn)
+  const { googleMembers } = request
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   const path = `${quirks.modelsPath}/${model}:${method}`
-  return { path, headers: {}, body, warnings }
+  return {
+    path,
+    headers: {},
+    body: googleMembers === undefined ? body : withMembers(body, googleMembers.body),
+    warnings,
+  }
+}
+
+/** What was made, with the members of `own` that it lacks. */
+function withMembers(made: JsonObject, own: JsonObject): JsonObject {
+  const body = { ...made }
+  for (const [name, value] of Object.entries(own)) {
+    const member = body[name]
+    if (isObject(member) && isObject(value)) body[name] = withMembers(member, value)
+    else body[name] ??= value
+  }
+  return body
 }
 
 /** The messages, with the answer format as a last instruction if it cannot be set otherwise. */
@@ -134,7 +151,8 @@ function declaredTools(
   const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
   const withheld = formatted && choice?.kind === 'none' && !traits.formatsBesideTools
   // Nothing else keeps Gemini from searching.
-  if (request.webSearch !== undefined) return choice?.kind === 'none' ? {} : { tools: [{ googleSearch: {} }] }
+  if (request.webSearch !== undefined)
+    return choice?.kind === 'none' ? {} : { tools: [{ googleSearch: request.googleMembers?.search ?? {} }] }
   if (declared.length === 0 || withheld) return {}
   if (declared.some((tool) => tool.strict === true)) {
     warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
@@ -143,6 +161,7 @@ function declaredTools(
   const functionDeclarations = declared.map((tool) => ({
     name: tool.name,
     ...declarationOf(tool, traits, budget, warn),
+    ...request.googleMembers?.functions[tool.name],
   }))
   const mode = callingModeOf(request, callingMode)
   return {
@@ -648,8 +667,28 @@ export function readsUrl(url: string, reads: GeminiQuirks['readsUrls']): boolean
  * read is `unsupported_parameter`.
  */
 function mediaPart(media: Media, reads: GeminiQuirks['readsUrls'], param: string): JsonObject {
-  if (media.kind === 'audio') return inline(audioType(media.format), media.data)
-  return sourcePart(media.source, media.kind, reads, param)
+  const part =
+    media.kind === 'audio'
+      ? inline(audioType(media.format), media.data)
+      : sourcePart(media.source, media.kind, reads, param)
+  return media.google === undefined ? part : withOwnMembers(part, media.google)
+}
+
+/** What the client told Google of a medium. Whatever else it wrote there is not sent: it might have a price. */
+function withOwnMembers(part: JsonObject, own: JsonObject): JsonObject {
+  const { videoMetadata, mediaResolution, mimeType, displayName } = own
+  return {
+    ...Object.fromEntries(
+      Object.entries(part).map(([kind, source]) => [
+        kind,
+        {
+          ...(source as JsonObject),
+          ...present<JsonObject>({ mimeType: kind === 'fileData' ? mimeType : undefined, displayName }),
+        },
+      ]),
+    ),
+    ...present<JsonObject>({ videoMetadata, mediaResolution }),
+  }
 }
 
 function sourcePart(

@@ -294,6 +294,7 @@ const nativeOfCandidates = [
   'avgLogprobs',
   'tokenCount',
   'urlContextMetadata',
+  'groundingMetadata',
 ] as const
 
 function isFailure({ finishReason }: AnswerCandidate): boolean {

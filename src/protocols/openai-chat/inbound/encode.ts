@@ -34,12 +34,13 @@ export function closingFrames(
   usage: Usage,
   bill: Bill,
   more: JsonObject = {},
+  counters?: JsonObject,
 ): Frame[] {
   if (!context.includeUsage) return [doneFrame]
   const chunk = {
     ...chunkHead(context),
     choices: [],
-    usage: wireUsage(usage, bill),
+    usage: wireUsage(usage, bill, counters),
     ...more,
     ...context.extra,
   }

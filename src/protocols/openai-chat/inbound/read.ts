@@ -15,7 +15,7 @@ import type {
   ToolCall,
   ToolChoice,
 } from '../../../conversation/request.ts'
-import { present } from '../../lenient.ts'
+import { present, isObject } from '../../lenient.ts'
 import { clientTools } from '../../openai/client-tools.ts'
 import { fileSource, mediaSource, roundsOf, withAsked } from '../../openai/messages.ts'
 import { type ParameterPlace, parameterPlaces } from '../../openai/parameters.ts'
@@ -270,6 +270,12 @@ function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
   return parts.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
 }
 
+/** `extra_content.google`, where Google's compatible endpoint has what it adds to the protocol. */
+function googleMembersOf(part: WirePart): { readonly google?: JsonObject } {
+  const extra = 'extra_content' in part ? part.extra_content : undefined
+  return isObject(extra) && isObject(extra['google']) ? { google: extra['google'] } : {}
+}
+
 function readPart(part: WirePart, param: string): ContentPart {
   switch (part.type) {
     case 'text':
@@ -282,18 +288,29 @@ function readPart(part: WirePart, param: string): ContentPart {
         source: mediaSource(part.image_url.url, `${param}.image_url.url`),
         detail: part.image_url.detail ?? undefined,
         cache: readPartMark(part),
+        ...googleMembersOf(part),
       }
     case 'input_audio':
-      return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }
+      return {
+        kind: 'audio',
+        format: part.input_audio.format,
+        data: part.input_audio.data,
+        ...googleMembersOf(part),
+      }
     case 'file':
       return {
         kind: 'file',
         source: fileSource(part.file, `${param}.file`),
         filename: part.file.filename ?? undefined,
         cache: readPartMark(part),
+        ...googleMembersOf(part),
       }
     case 'video_url':
-      return { kind: 'video', source: mediaSource(part.video_url.url, `${param}.video_url.url`) }
+      return {
+        kind: 'video',
+        source: mediaSource(part.video_url.url, `${param}.video_url.url`),
+        ...googleMembersOf(part),
+      }
     default:
       return part satisfies never
   }

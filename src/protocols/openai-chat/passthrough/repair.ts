@@ -17,6 +17,7 @@ import {
   newArguments,
   wireAnnotation,
   wireWarnings,
+  choiceIndex,
 } from '../../openai/messages.ts'
 import { errorIn } from '../../openai/fault.ts'
 import type { UsageQuirks } from '../../openai/parameters.ts'
@@ -26,6 +27,7 @@ import {
   isReason,
   tierIn,
   usageIn,
+  usageObject,
   wireFinish,
   wireUsage,
   wordOf,
@@ -81,6 +83,7 @@ export class FrameRepair {
   #tier: string | undefined
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
+  #counters: JsonObject | undefined
 
   constructor(context: AnswerContext, quirks: CitationQuirks & UsageQuirks = defaultQuirks) {
     this.#context = context
@@ -167,7 +170,10 @@ export class FrameRepair {
     // owed all the same.
     this.#tier = tierIn(chunk) ?? this.#tier
     const counted = usageIn(chunk, this.#quirks, this.#tier)
-    if (counted) this.usage = laterUsage(this.usage, counted)
+    if (counted) {
+      this.usage = laterUsage(this.usage, counted)
+      this.#counters = usageObject(chunk)
+    }
     const frames = this.error === undefined ? this.#chunk(chunk) : []
     if (counted) this.delivered.count(counted)
     return frames
@@ -186,7 +192,7 @@ export class FrameRepair {
       const ending = { ...wireFinish(native, choice.calls.state), ...choiceFields, logprobs }
       frames.push(this.#frame(index, {}, ending))
     }
-    return [...frames, ...closingFrames(this.#context, usage, bill, this.#carried)]
+    return [...frames, ...closingFrames(this.#context, usage, bill, this.#carried, this.#counters)]
   }
 
   fail(error: RenderedError): Frame[] {
@@ -212,7 +218,7 @@ export class FrameRepair {
 
   #choice(raw: JsonObject, position: number, frames: Frame[]): void {
     const { index: given, delta, finish_reason, logprobs = null, message, ...choiceFields } = raw
-    const index = indexOf(given, position)
+    const index = choiceIndex(given, position)
     const known = this.#choices.get(index)
     // `message` repeats the whole text so far at Perplexity; clients that merge choices would see it twice. It counts
     // only where it comes in place of the first delta.
@@ -580,11 +586,6 @@ function withUnknown(target: JsonObject, body: JsonObject): JsonObject {
   return target
 }
 
-/** A choice's own index, or its position where a provider sent none. */
-function indexOf(given: Json | undefined, position: number): number {
-  return typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
-}
-
 /** The id of a tool call whose provider gave it none: the same whenever the answer is read again. */
 function mintedId({ id }: AnswerContext, choice: number, call: number): string {
   const stem = id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
@@ -647,7 +648,7 @@ export function repairWhole(
     choices: repairChoices(body['choices'], context, sources ?? noSources),
   }
   withUnknown(answer, body)
-  answer['usage'] = wireUsage(usage, bill)
+  answer['usage'] = wireUsage(usage, bill, usageObject(body))
   if (context.warnings.length > 0) Object.assign(answer, wireWarnings(context.warnings))
   return Object.assign(answer, context.extra)
 }
@@ -675,7 +676,7 @@ function repairChoice(
   sources: readonly NumberedSource[],
 ): JsonObject {
   const { message, finish_reason } = choice
-  const index = indexOf(choice['index'], position)
+  const index = choiceIndex(choice['index'], position)
   const mended = repairMessage(isObject(message) ? message : {}, index, context, sources)
   // A document that arrived whole has ended; only its word for it may be missing.
   const native = isReason(finish_reason) ? finish_reason : 'stop'

@@ -14,8 +14,9 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import type { RenderedError } from '../../../errors/errors.ts'
 import { isLong } from '../../../json/json.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
+import { isObject, present } from '../../lenient.ts'
 import { wireWarnings } from '../../openai/messages.ts'
-import { costDetails, wireUsage as chatUsage } from '../../openai/usage.ts'
+import { costDetails, wireUsage as chatUsage, withOthers } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
 import {
@@ -90,6 +91,8 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #whole: boolean
   #reason: FinishReason | undefined
   #native: string | undefined
+  /** The provider's own response, where it speaks this protocol. */
+  #fields: JsonObject | undefined
 
   /** For an answer that is not streamed. */
   constructor(settings: ResponseSettings, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
@@ -134,18 +137,20 @@ export class ResponseEncoder implements StreamEncoder {
       item.close(cut || item instanceof SearchItem ? 'incomplete' : 'completed')
     }
     const { request, hooks } = this.#settings
+    const counters = this.#fields?.['usage']
     const standing = {
       ...unfinished,
       status: incomplete === null ? 'completed' : 'incomplete',
       incomplete,
       native: this.#native,
-      usage: wireUsage(usage, bill),
+      usage: withOthers(wireUsage(usage, bill), isObject(counters) ? counters : {}),
       tier: tierOf(request, usage),
       completedAt: incomplete === null ? Math.floor(hooks.now() / 1000) : null,
     } as const
     const output = this.#items.map((item) => item.json())
     const wanted = request.store ?? true
-    const whole = this.#response({ ...standing, output, stored: wanted })
+    const answer = this.#response({ ...standing, output, stored: wanted })
+    const whole = this.#fields === undefined ? answer : withFieldsOf(answer, this.#fields)
     const stored = wanted && hooks.keep(whole)
     return { ...whole, output: output.map((item) => this.#show(item)), store: stored }
   }
@@ -237,6 +242,7 @@ export class ResponseEncoder implements StreamEncoder {
       case 'choice-finish':
         this.#reason = event.reason
         this.#native = event.native
+        this.#fields = event.nativeFields?.choice
         return
       case 'audio-delta':
         // The protocol has no audio.
@@ -370,8 +376,9 @@ function asksForSummary({ reasoning }: ResponsesRequest): boolean {
   return summary != null && summary !== 'none'
 }
 
-/** An item without the fields for clients that store everything themselves. */
+/** An item without the fields for clients that store everything themselves. A compaction has nothing else to say. */
 export function withoutEncrypted(item: JsonObject): JsonObject {
+  if (item['type'] === 'compaction') return item
   const { encrypted_content: _encrypted, ...shown } = item
   return shown
 }
@@ -485,6 +492,40 @@ function responseOf(
     ...wireWarnings(context.warnings),
     ...extra,
   }
+}
+
+/** About the request, or the provider's bill, or what it has stored: there the gateway's own word holds. */
+const ownWords: ReadonlySet<string> = new Set([
+  'error',
+  'incomplete_details',
+  'instructions',
+  'tools',
+  'metadata',
+  'max_output_tokens',
+  'max_tool_calls',
+  'previous_response_id',
+  'conversation',
+  'prompt',
+  'output_text',
+  'service_tier',
+  'completed_at',
+  'user',
+  'safety_identifier',
+  'billing',
+  'cost',
+])
+
+/** The response with what the provider's says of the answer beyond it: filters, and the settings that were in effect. */
+function withFieldsOf(response: JsonObject, sent: JsonObject): JsonObject {
+  const all = { ...response }
+  for (const [name, value] of Object.entries(sent)) {
+    if (value === null || ownWords.has(name)) continue
+    const own = all[name]
+    if (own == null) all[name] = value
+    else if ((name === 'reasoning' || name === 'text') && isObject(own) && isObject(value))
+      all[name] = withOthers(present<JsonObject>(own), value)
+  }
+  return all
 }
 
 /** The tier that the usage names. One that names none was served at the standard tier, whatever was asked for. */

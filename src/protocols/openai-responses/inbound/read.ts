@@ -19,6 +19,7 @@ import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import type { Warning } from '../../lowering.ts'
 import { callIdIn, isClientToolType, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import type { Envelope } from '../../protocol.ts'
+import { reasoningContext } from '../../openai/parameters.ts'
 import {
   type ClientFields,
   invalidParam,
@@ -224,6 +225,8 @@ function readRest(request: ResponsesRequest): JsonObject {
     const value = request[field] as Json | undefined
     if ((!known || passedFields.has(field)) && value != null) rest[field] = value
   }
+  const context = request.reasoning?.['context'] as Json | undefined
+  if (asksForContext(context)) rest[reasoningContext] = context!
   return rest
 }
 
@@ -322,9 +325,12 @@ function refuseUnservedTool(tool: JsonObject, param: string): void {
     throw invalidParam(`${param}.name`, 'a namespace has a name.')
 }
 
+function asksForContext(context: unknown): boolean {
+  return context != null && context !== 'auto'
+}
+
 /** What settings with members of their own say when they ask for nothing. */
 const withoutEffect: Readonly<Record<string, unknown>> = {
-  'reasoning.context': 'auto',
   'reasoning.mode': 'standard',
 }
 
@@ -334,7 +340,7 @@ function unreadMembers(request: ResponsesRequest): readonly string[] {
     Object.entries(request[field] ?? {})
       .filter(([member, value]) => value != null && !readMembers[field].has(member))
       .map(([member, value]) => ({ path: `${field}.${clipName(member)}`, value }))
-      .filter(({ path, value }) => withoutEffect[path] !== value)
+      .filter(({ path, value }) => path !== reasoningContext && withoutEffect[path] !== value)
       .map(({ path }) => path),
   )
 }

@@ -26,6 +26,7 @@ import {
   lowerRest as lowerSharedRest,
   lowerSampling as lowerSharedSampling,
   type ParameterTarget,
+  reasoningContext,
   refuseUnsupported as refuseShared,
   withRootObjects,
 } from '../../openai/parameters.ts'
@@ -44,14 +45,16 @@ export function lower(asked: ChatRequest, provider: Target<ResponsesQuirks>): Lo
   const sampling = lowerSampling(request, target)
   const bound = lowerBound(request, target)
   const reasoning = lowerReasoning(request, target)
-  const rest = lowerRest(request.rest, target)
+  const { [reasoningContext]: context, ...others } = request.rest
+  const showsContext = quirks.clientTools === 'all'
+  const rest = lowerRest(showsContext ? others : request.rest, target)
   return {
     path: '/responses',
     headers: {},
     body: {
       ...rest.fields,
       ...sampling.fields,
-      ...reasoning.fields,
+      ...(showsContext ? inContext(reasoning.fields, context) : reasoning.fields),
       ...lowerText(request, target),
       ...tooling.fields,
       ...lowerInclude(request, target),
@@ -475,6 +478,11 @@ function lowerReasoning(request: ChatRequest, target: ResponsesTarget): LoweredF
     // A summary that was not requested cannot be prevented, but is not shown.
     warnings: warnings.filter(({ param }) => !target.quirks.summaries || param !== 'reasoning.exclude'),
   }
+}
+
+function inContext(fields: JsonObject, context: Json | undefined): JsonObject {
+  if (context === undefined) return fields
+  return { ...fields, reasoning: { ...(fields.reasoning as JsonObject | undefined), context } }
 }
 
 /** The format of the text and its verbosity. */

@@ -21,7 +21,7 @@ import {
 import { faultInside } from '../../openai/fault.ts'
 import type { UsageQuirks } from '../../openai/parameters.ts'
 import { finishReasonOf, usageOf as chatUsageOf } from '../../openai/usage.ts'
-import type { StreamParser } from '../../protocol.ts'
+import type { StreamParser, Target } from '../../protocol.ts'
 import { faultOfError } from './faults.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import {
@@ -41,15 +41,17 @@ import { calledName } from './tools.ts'
  * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.
  * A stream ends at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
  */
-export function streamParser(quirks: ResponsesQuirks): StreamParser {
-  return new ResponseParser(quirks)
+export function streamParser(reading: Reading): StreamParser {
+  return new ResponseParser(reading)
 }
 
-export function wholeEvents(body: unknown, quirks: ResponsesQuirks): readonly ChatEvent[] {
+export function wholeEvents(body: unknown, reading: Reading): readonly ChatEvent[] {
   const failure = wholeFailure(body)
-  if (failure) return [...usageEvents(isObject(body) ? body : {}, 0, quirks), errorEvent(failure)]
-  return new ResponseParser(quirks).whole(body as JsonObject)
+  if (failure) return [...usageEvents(isObject(body) ? body : {}, 0, reading.quirks), errorEvent(failure)]
+  return new ResponseParser(reading).whole(body as JsonObject)
 }
+
+type Reading = Pick<Target<ResponsesQuirks>, 'quirks' | 'clientSpeaksIt'>
 
 /** Why a body is not an answer; undefined when it is one. */
 function wholeFailure(body: unknown): Fault | undefined {
@@ -83,14 +85,14 @@ const deltas: Readonly<Record<string, (output: Output, event: JsonObject) => voi
 }
 
 class ResponseParser implements StreamParser {
-  readonly #quirks: ResponsesQuirks
+  readonly #reading: Reading
   readonly #output: Output
   #over = false
   #started = false
 
-  constructor(quirks: ResponsesQuirks) {
-    this.#quirks = quirks
-    this.#output = new Output(quirks)
+  constructor(reading: Reading) {
+    this.#reading = reading
+    this.#output = new Output(reading.quirks)
   }
 
   push(frame: Frame): readonly ChatEvent[] {
@@ -156,12 +158,16 @@ class ResponseParser implements StreamParser {
     return events
   }
 
+  #nativeOf(choice: JsonObject) {
+    return this.#reading.clientSpeaksIt ? { nativeFields: { choice, usage: {}, prompt: {} } } : {}
+  }
+
   /** What has not been sent of a finished response, then the one terminal event. */
   #conclude(response: JsonObject): readonly ChatEvent[] {
     const output = this.#output
     output.output(response.output)
     const events = output.events()
-    const usage = usageEvents(response, output.searches, this.#quirks)
+    const usage = usageEvents(response, output.searches, this.#reading.quirks)
     const failure = failureOf(response)
     // The provider charges for what it counted before it failed.
     if (failure) return [...events, ...usage, errorEvent(failure)]
@@ -170,12 +176,13 @@ class ResponseParser implements StreamParser {
       const nameless = fault('broken', 'The provider sent a tool call without a name.')
       return [...events, ...usage, errorEvent(nameless)]
     }
-    const { reason, native } = endingOf(response)
+    const { reason: ended, native } = endingOf(response)
     const made = calls.calls.length === 0 ? 'none' : callsAreWhole(calls) ? 'whole' : 'partial'
+    const reason = finishReasonOf(ended, made)
     return [
       ...events,
       ...completeCalls(calls, choice),
-      { kind: 'choice-finish', choice, reason: finishReasonOf(reason, made), native },
+      { kind: 'choice-finish', choice, reason, native, ...this.#nativeOf(response) },
       ...usage,
       { kind: 'finish' },
     ]
