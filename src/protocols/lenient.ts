@@ -73,6 +73,38 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** More events of one stream than this that are no JSON mean that the provider is broken. */
+const mostMalformed = 3
+
+/** What an event says that a model's text does not: of a call, or of a signature that a client sends back. */
+const unlosable =
+  /"(?:tool_calls?|tool_use|function_?call|functionCall|arguments|partial_?json|input_json_delta|partialArgs|signature|signature_delta|thoughtSignature|encrypted_content)"/
+
+/** What of an answer has come: whether a piece of it may be lost. */
+export type Spoken = 'nothing' | 'words' | 'calls'
+
+/** Counts the events of one stream that are no JSON and are left out, for the sake of the sound rest. */
+export class Malformed {
+  #count = 0
+  readonly #answer: 'words' | 'document'
+
+  /** `answer`: a document that lost a piece would be no document, or say something else. */
+  constructor(answer: 'words' | 'document') {
+    this.#answer = answer
+  }
+
+  /**
+   * Whether such an event is left out: one of a few broken objects, between texts, in an answer that has begun and calls
+   * no tool. A call that lost a piece would do something else.
+   */
+  leaveOut(data: string, spoken: Spoken): boolean {
+    if (this.#answer === 'document' || spoken !== 'words') return false
+    if (!data.trimStart().startsWith('{') || unlosable.test(data)) return false
+    this.#count += 1
+    return this.#count <= mostMalformed
+  }
+}
+
 /** A non-empty string; undefined for anything else. */
 export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined

@@ -46,6 +46,8 @@ export interface Target<Quirks = unknown> {
    * catalog does not know.
    */
   readonly efforts?: Readonly<Record<string, string>> | undefined
+  /** For reading the answer: it is to be a document, of which no piece may be lost. */
+  readonly document?: true
   /** The service tier to ask for; every other one is left out, as its price is not known. */
   readonly serviceTier?: string | undefined
   /** The thought signature that this provider gave a tool call of the account's, whose client dropped it. */

@@ -95,6 +95,7 @@ export async function prepare(
         serviceTier: candidate.serviceTier,
         rememberedSignature,
         clientSpeaksIt: call.inbound.id === outbound.id,
+        ...(asksForDocument(call.request.body) && { document: true }),
       }
       const lowered = await loweredFor(parts, call, candidate, outbound, target, bound, answer)
       const { toolNames } = lowered
@@ -107,6 +108,21 @@ export async function prepare(
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   // Warnings differ between candidates.
   return { outbound, ...prepared, warnings: joinWarnings(known, warnings) }
+}
+
+/** Whether a body of any protocol asks for an answer in JSON. */
+function asksForDocument({
+  response_format: ofChat,
+  text,
+  generationConfig,
+  output_config: ofMessages,
+  output_format: earlier,
+}: JsonObject): boolean {
+  const isDocument = (format: Json | undefined) => isObject(format) && format['type'] !== 'text'
+  if (isDocument(ofChat) || isDocument(earlier)) return true
+  if (isObject(text) && isDocument(text['format'])) return true
+  if (isObject(ofMessages) && isDocument(ofMessages['format'])) return true
+  return isObject(generationConfig) && (generationConfig['responseMimeType'] ?? 'text/plain') !== 'text/plain'
 }
 
 /** What is the same for all frames of the answer. */

@@ -11,7 +11,14 @@ import { unreadable } from '../faults.ts'
 import { bytesOf, type Frame, SseDecoder } from '../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../lenient.ts'
 import type { LoweredRequest, Warning } from '../lowering.ts'
-import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from '../protocol.ts'
+import type {
+  AnswerContext,
+  Bill,
+  Passthrough,
+  PassthroughStream,
+  StreamParser,
+  Target,
+} from '../protocol.ts'
 import { costFields, EventEncoder, frameOf } from './inbound/encode.ts'
 import { gatewayFields } from './inbound/schema.ts'
 import { betaHeader, kindOfField, lostItsThinking } from './outbound/lower.ts'
@@ -25,7 +32,7 @@ export const passthrough: Passthrough<AnthropicQuirks> = {
       ? forwardedRequest(bounded, target)
       : undefined
   },
-  stream: (context, { maxEventBytes }) => new MessagesStream(context, maxEventBytes),
+  stream: (context, { maxEventBytes }, { document }) => new MessagesStream(context, maxEventBytes, document),
   whole: (message, _usage, bill, context) => forwardedMessage(message, bill, context),
 }
 
@@ -113,11 +120,12 @@ export class MessagesStream implements PassthroughStream {
   readonly #context: AnswerContext
   readonly #decoder: SseDecoder
   readonly #frames: MessageFrames
-  readonly #parser = streamParser('sse')
+  readonly #parser: StreamParser
   readonly #progress = new EventProgress()
 
-  constructor(context: AnswerContext, maxEventBytes: number) {
+  constructor(context: AnswerContext, maxEventBytes: number, document?: true) {
     this.#context = context
+    this.#parser = streamParser('sse', document)
     this.#decoder = new SseDecoder(maxEventBytes)
     this.#frames = new MessageFrames(context)
   }

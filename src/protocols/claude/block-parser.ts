@@ -3,7 +3,7 @@
 import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { ReasoningDetail } from '../../conversation/request.ts'
 import { EventParser } from '../event-parser.ts'
-import { isJson } from '../lenient.ts'
+import { isJson, type Spoken } from '../lenient.ts'
 import { callIdOf, mintedId } from '../names.ts'
 import { answerTool } from './models.ts'
 
@@ -39,6 +39,13 @@ export abstract class BlockParser<WireEvent> extends EventParser<WireEvent> {
   /** Whether the arguments of a call are not JSON, because the token limit cut it. */
   #hasBrokenCall = false
   #hasAnswered = false
+
+  /** What has come: a piece of a thought is as little to be lost as one of a call, since its signature is of all. */
+  protected get spoken(): Spoken {
+    const isOpen = ({ kind }: OpenBlock) => kind !== 'text'
+    if (this.#callIds.size > 0 || this.#hasAnswered || this.open.values().some(isOpen)) return 'calls'
+    return this.textLength > 0 ? 'words' : 'nothing'
+  }
 
   /** Begins a text block, unless one is open at this index. */
   protected openText(index: number, citations: readonly unknown[] = []): OpenText {

@@ -149,7 +149,8 @@ const faults: readonly Fault[] = [
     moments: afterHead,
     strike: async (wire, { base, mode }) => {
       if (mode === 'stream' && base.stream.type === 'text/event-stream')
-        return wire.write(chunk('data: {"oops\n\n'))
+        // Of a few the rest may be sound.
+        return wire.write(chunk('data: {"oops\n\n'.repeat(4)))
       await wire.write(chunk('{"oops\n'))
       await wire.write(lastChunk)
       return undefined

@@ -85,6 +85,29 @@ test('an event that comes in several lines goes on in one', () => {
   )
 })
 
+describe('an event that is a broken object', () => {
+  const piece = (delta: object) => frame({ type: 'content_block_delta', index: 0, delta })
+  const broken = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"te\n\n'
+  const said = piece({ type: 'text_delta', text: 'said' })
+  const thought = piece({ type: 'thinking_delta', thinking: 'hm' })
+  const end =
+    frame({ type: 'message_delta', delta: { stop_reason: 'end_turn' } }) + frame({ type: 'message_stop' })
+
+  test('is left out where the rest is sound', () => {
+    const { channel, out } = channelAfter(start + block('text') + said + broken + said + end)
+    expect(channel.progress).toMatchObject({ finished: true, fault: undefined })
+    expect(out.match(/said/g)).toHaveLength(2)
+  })
+
+  test.each([
+    ['before the answer', start + block('text') + broken],
+    ['within a thought', start + block('thinking') + thought + broken],
+    ['often', start + block('text') + said + broken.repeat(4)],
+  ])('breaks it off %s', (_, text) => {
+    expect(channelAfter(text).channel.progress.fault?.kind).toBe('broken')
+  })
+})
+
 test.each([
   ['its end', frame({ type: 'message_stop' })],
   ['its error', frame({ type: 'error', error: { type: 'api_error', message: 'secret' } })],

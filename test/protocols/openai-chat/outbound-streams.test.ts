@@ -46,10 +46,35 @@ describe('the end of a stream', () => {
     expect(collect(events).choices[0]?.text).toBe('hi')
   })
 
-  test('a chunk that is not JSON breaks the stream', () => {
-    expect(read([delta({ content: 'hi' }), data('{"id":')]).at(-1)).toMatchObject({
-      fault: { kind: 'broken' },
-    })
+  const broken = data('{"id":"c1","choices":[{"index":0,"delta":{"content":"lost')
+  const sound = [delta({ content: 'b' }), delta({}, 'stop'), done]
+
+  test('a chunk that is not JSON is left out where the rest is sound', () => {
+    const events = read([delta({ content: 'a' }), broken, ...sound])
+    expect(events.at(-1)).toEqual({ kind: 'finish' })
+    expect(collect(events).choices[0]?.text).toBe('ab')
+  })
+
+  test.each<[string, readonly Frame[]]>([
+    ['before the answer', [broken, ...sound]],
+    ['more often than a few times', [delta({ content: 'a' }), broken, broken, broken, broken, ...sound]],
+    [
+      'within a call',
+      [call({ index: 0, id: 'x', function: { name: 'f', arguments: '{"a":' } }), broken, done],
+    ],
+    [
+      'that may be of a call',
+      [delta({ content: 'a' }), data('{"choices":[{"delta":{"tool_calls":[{'), ...sound],
+    ],
+    ['that is a page', [delta({ content: 'a' }), data('<html>'), ...sound]],
+  ])('a chunk that is not JSON %s breaks the stream', (_, frames) => {
+    expect(read(frames).at(-1)).toMatchObject({ fault: { kind: 'broken' } })
+  })
+
+  test('a chunk that is not JSON breaks an answer that is to be a document', () => {
+    const parser = outbound.parser({ ...targetOf(defaultQuirks), document: true })
+    const events = parseFrames(parser, [delta({ content: '{' }), broken, ...sound])
+    expect(events.at(-1)).toMatchObject({ fault: { kind: 'broken' } })
   })
 
   test.each([

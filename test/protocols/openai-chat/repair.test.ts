@@ -449,6 +449,35 @@ describe('a mended stream', () => {
   })
 })
 
+describe('an event that is a broken object', () => {
+  const broken: Frame = { event: undefined, data: '{"id":"x","choices":[{"index":0,"delta":{"content":"lo' }
+  const end = delta({}, { finish_reason: 'stop' })
+
+  test('is left out of a mended stream', () => {
+    const { frames, repair } = repaired([delta({ content: 'a' }), broken, delta({ content: 'b' }), end])
+    expect(repair).toMatchObject({ finished: true, error: undefined })
+    expect(said(frames)[0]).toMatchObject({ text: 'ab' })
+  })
+
+  test.each<[string, FrameRepair, readonly Frame[]]>([
+    ['an answer that has not begun', new FrameRepair(context), [broken]],
+    ['a document', new FrameRepair(context, undefined, 'document'), [delta({ content: '{' }), broken]],
+    [
+      'an answer that calls a tool',
+      new FrameRepair(context),
+      [delta({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{' } }] }), broken],
+    ],
+    [
+      'a stream with many',
+      new FrameRepair(context),
+      [delta({ content: 'a' }), broken, broken, broken, broken],
+    ],
+  ])('ends %s', (_, repair, frames) => {
+    for (const each of frames) repair.push(each)
+    expect(repair.error).toBeDefined()
+  })
+})
+
 describe('sources that the text cites by number', () => {
   const cites = { ...outbound.defaultQuirks, numberedCitations: true }
   const sources: JsonObject = {

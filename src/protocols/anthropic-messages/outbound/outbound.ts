@@ -22,7 +22,7 @@ export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>
   lowerSteps,
   ownSearch,
   whole: parseWhole,
-  parser: ({ quirks }) => streamParser(quirks.framing),
+  parser: ({ quirks, document }) => streamParser(quirks.framing, document),
   fault: faultOf,
   ignores: ({ model, reasoning }) => ignoredByClaude(model, reasoning),
   embeddings: undefined,

@@ -21,6 +21,7 @@ import {
   entryOf,
   isObject,
   list,
+  Malformed,
   number,
   object,
   parseAnswer,
@@ -118,9 +119,12 @@ type WireError = z.infer<typeof errorSchema>['error']
 
 type Framing = AnthropicQuirks['framing']
 
-/** Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. */
-export function streamParser(framing: Framing): StreamParser {
-  return new MessagesParser(framing)
+/**
+ * Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. `document`: the answer
+ * is to be one, of which no piece may be lost.
+ */
+export function streamParser(framing: Framing, document?: true): StreamParser {
+  return new MessagesParser(framing, document ? 'document' : 'words')
 }
 
 /** A whole message as the events of an equivalent stream. */
@@ -157,10 +161,12 @@ class MessagesParser extends BlockParser<unknown> {
   #usage: MessagesUsage | undefined
   #stopReason: string | undefined
   #stopSequence: string | undefined
+  readonly #malformed: Malformed
 
-  constructor(framing: Framing) {
+  constructor(framing: Framing, answer: 'words' | 'document' = 'words') {
     super({ lastEvent: 'message_stop', beforeText: '"type":"text_delta","text":"' })
     this.#framing = framing
+    this.#malformed = new Malformed(answer)
   }
 
   protected override readFrame(frame: Frame): void {
@@ -173,8 +179,8 @@ class MessagesParser extends BlockParser<unknown> {
     }
     if (data === '' || data === '[DONE]') return
     const event = parseAnswer(data)
-    if (event === undefined) this.fail('a stream event is not JSON')
-    else this.read(event)
+    if (event !== undefined) this.read(event)
+    else if (!this.#malformed.leaveOut(data, this.spoken)) this.fail('a stream event is not JSON')
   }
 
   protected override read(event: unknown): void {

@@ -20,7 +20,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = withinLimits<OpenAIChatQuirk
     ownSearch,
     whole: (body, target) => wholeEvents(body, target.quirks),
     plainWhole: (body, target) => plainWhole(body, target.quirks),
-    parser: (target, choices = 1) => streamParser(target.quirks, choices),
+    parser: (target, choices = 1) => streamParser(target, choices),
     fault: (status, headers, body) => faultOf(status, headers, body),
     ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
     embeddings,

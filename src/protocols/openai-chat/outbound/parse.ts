@@ -4,7 +4,7 @@ import type { Annotation, AudioDelta, ChatEvent, ChatResult, Fault } from '../..
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { isObject, nonEmpty, parseJson } from '../../lenient.ts'
+import { isObject, Malformed, nonEmpty, parseJson, type Spoken } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
 import {
   callsAreWhole,
@@ -16,7 +16,7 @@ import {
 } from '../../openai/messages.ts'
 import { carriesError, faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
 import { failureOf, finishReasonOf, isReason, tierIn, usageIn } from '../../openai/usage.ts'
-import type { StreamParser } from '../../protocol.ts'
+import type { StreamParser, Target } from '../../protocol.ts'
 import { stateParser } from '../../state-parser.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
@@ -37,10 +37,14 @@ type Step = readonly [StreamState, readonly ChatEvent[]]
  * The parser of a provider's streams. A stream ends at `[DONE]`, an error, or the end of the body; it is complete only
  * if every choice has a finish reason, and without `[DONE]` if as many have begun as were asked for.
  */
-export function streamParser(quirks: OpenAIChatQuirks, choices: number): StreamParser {
+export function streamParser(
+  { quirks, document }: Pick<Target<OpenAIChatQuirks>, 'quirks' | 'document'>,
+  choices: number,
+): StreamParser {
+  const malformed = new Malformed(document ? 'document' : 'words')
   return stateParser(
     fresh(),
-    (state, frame) => step(state, frame, quirks),
+    (state, frame) => step(state, frame, quirks, malformed),
     (state) => (state.over ? [] : conclude(state, quirks, choices)),
     { opening: '"content":"', after: (state) => state },
   )
@@ -83,19 +87,26 @@ function fresh(): StreamState {
   }
 }
 
-function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step {
+function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks, malformed: Malformed): Step {
   const data = frame.data.trim()
   if (state.over || data === '') return [state, []]
   if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks, 1)]
   const chunk = parseJson(data)
   if (frame.event === 'error') return failWith(state, faultOfErrorEvent(chunk ?? data), [])
-  if (!isObject(chunk))
+  if (!isObject(chunk)) {
+    if (malformed.leaveOut(data, spokenIn(state))) return [state, []]
     return failWith(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
+  }
 
   const reported = faultInside(chunk)
   // What the provider counted before its error is billed all the same.
   if (reported) return failWith(state, reported, usageEvents(chunk, quirks, state.tier))
   return take(state, chunk, quirks)
+}
+
+function spokenIn({ choices }: StreamState): Spoken {
+  if (choices.size === 0) return 'nothing'
+  return choices.values().some(({ calls }) => calls.calls.length > 0) ? 'calls' : 'words'
 }
 
 function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks): Step {

@@ -13,13 +13,13 @@ import { EventReader } from '../../framing/decoder.ts'
 import { bytesOf, encodeFrame, type Frame, SseDecoder } from '../../framing/sse.ts'
 import { isObject } from '../../lenient.ts'
 import { faultInside } from '../../openai/fault.ts'
-import type { AnswerContext, Bill, Passthrough, PassthroughStream } from '../../protocol.ts'
+import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
 import { FrameRepair, repairWhole } from './repair.ts'
 
 export const passthrough: Passthrough<OpenAIChatQuirks> = {
-  stream: (context, { choices, maxEventBytes }, { quirks }) =>
-    new RepairStream(quirks, context, choices, maxEventBytes),
+  stream: (context, { choices, maxEventBytes }, target) =>
+    new RepairStream(target, context, choices, maxEventBytes),
   whole: (answer, usage, bill, context, { quirks }) => repairWhole(answer, usage, bill, context, quirks),
 }
 
@@ -44,10 +44,15 @@ class RepairStream implements PassthroughStream, Progress {
   /** The client's events that are not encoded yet. */
   #events = ''
 
-  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
+  constructor(
+    { quirks, document }: Pick<Target<OpenAIChatQuirks>, 'quirks' | 'document'>,
+    context: AnswerContext,
+    choices: number,
+    maxEventBytes: number,
+  ) {
     this.#decoder = new SseDecoder(maxEventBytes)
     this.#reader = new EventReader(this.#decoder, (received, at) => this.#run(received, at))
-    this.#repair = new FrameRepair(context, quirks)
+    this.#repair = new FrameRepair(context, quirks, document ? 'document' : 'words')
     this.#context = context
     this.#choices = choices
   }

@@ -9,7 +9,7 @@ import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { define } from '../../../json/json.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { type TextRun, TextTemplate } from '../../framing/text-template.ts'
-import { isObject, parseJson } from '../../lenient.ts'
+import { isObject, Malformed, parseJson, type Spoken } from '../../lenient.ts'
 import {
   argumentText,
   callsState,
@@ -81,12 +81,19 @@ export class FrameRepair {
   #sources: readonly NumberedSource[] = []
   /** The service tier that the answer has named last. */
   #tier: string | undefined
+  readonly #malformed: Malformed
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
   #counters: JsonObject | undefined
 
-  constructor(context: AnswerContext, quirks: CitationQuirks & UsageQuirks = defaultQuirks) {
+  /** `answer`: whether it is to be a document, of which no piece may be lost. */
+  constructor(
+    context: AnswerContext,
+    quirks: CitationQuirks & UsageQuirks = defaultQuirks,
+    answer: 'words' | 'document' = 'words',
+  ) {
     this.#context = context
+    this.#malformed = new Malformed(answer)
     this.#quirks = quirks
     this.#cites = quirks.numberedCitations
     this.#carried = { ...context.extra }
@@ -163,6 +170,7 @@ export class FrameRepair {
     const chunk = parseJson(frame.data)
     this.error = errorIn(frame, chunk)
     if (!isObject(chunk)) {
+      if (this.error === undefined && this.#malformed.leaveOut(frame.data, this.#spoken)) return []
       this.error ??= { message: 'The provider sent a frame that is not a JSON object.' }
       return []
     }
@@ -177,6 +185,11 @@ export class FrameRepair {
     const frames = this.error === undefined ? this.#chunk(chunk) : []
     if (counted) this.delivered.count(counted)
     return frames
+  }
+
+  get #spoken(): Spoken {
+    if (!this.delivered.any) return 'nothing'
+    return this.#choices.values().some(({ calls }) => calls.hasBegun) ? 'calls' : 'words'
   }
 
   /** What is left open is closed: empty calls, the finish of each choice, the usage if asked for, `[DONE]`. */
@@ -393,6 +406,10 @@ class CallRepair {
 
   get state(): ReturnType<typeof callsState> {
     return callsState(this.#calls.map((call) => call.arguments))
+  }
+
+  get hasBegun(): boolean {
+    return this.#calls.length + this.#nameless.size > 0
   }
 
   /** Whether there was a call without a function name, which nobody can run. */
