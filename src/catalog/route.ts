@@ -31,6 +31,10 @@ export const routeSchema = z.strictObject({
       'Which is asked first: `order` as written; `weight` by shares, the same for every call of an account; `price` the ' +
         'cheapest; `latency` the quickest of late. Without it `weight` where a weight is given, else `order`.',
     ),
+  fallback_on_content_filter: z
+    .boolean()
+    .optional()
+    .describe('Whether the next member is asked when the content filter of one has refused the prompt.'),
   defaults: z
     .strictObject({
       temperature: z.number().min(0).max(2).optional(),
@@ -54,6 +58,8 @@ export interface ModelRoute {
   readonly pick: (typeof picks)[number]
   readonly members: readonly RouteMember[]
   readonly defaults: RouteDefaults
+  /** What follows when a content filter has refused the prompt; undefined for what the request says. */
+  readonly afterFilter: 'end' | 'fallback' | undefined
 }
 
 export interface RouteMember {
@@ -63,7 +69,12 @@ export interface RouteMember {
 }
 
 /** The route with what is left open filled in. */
-export function routeOf({ to, pick, defaults = {} }: WrittenRoute): ModelRoute {
+export function routeOf({
+  to,
+  pick,
+  defaults = {},
+  fallback_on_content_filter: falls,
+}: WrittenRoute): ModelRoute {
   const isWeighted = to.some((member) => typeof member !== 'string' && member.weight !== undefined)
   return {
     pick: pick ?? (isWeighted ? 'weight' : 'order'),
@@ -73,6 +84,7 @@ export function routeOf({ to, pick, defaults = {} }: WrittenRoute): ModelRoute {
         : { id: member.model, weight: member.weight ?? 1 },
     ),
     defaults,
+    afterFilter: falls === undefined ? undefined : falls ? 'fallback' : 'end',
   }
 }
 

@@ -51,6 +51,8 @@ export interface RouteChoice {
   readonly members: readonly Model[]
   /** Members that are asked in no case, and why: `not_sold`, or the code of the refusal. */
   readonly refused: readonly { readonly model: string; readonly reason: string }[]
+  /** What follows when a content filter has refused the prompt; undefined where the route does not say. */
+  readonly afterFilter: ModelRoute['afterFilter']
   /** Where the member that serves is remembered; undefined for a request without a session. */
   readonly session: string | undefined
 }
@@ -95,6 +97,8 @@ export interface ChatLimits {
   readonly connectMs: number
   readonly firstByteMs: number
   readonly firstByteReasoningMs: number
+  /** To the first content of a stream whose model does not think, where another candidate waits. */
+  readonly firstTokenMs: number
   readonly gapMs: number
   /** The same of a model that may think. */
   readonly gapReasoningMs: number

@@ -9,7 +9,7 @@ import type { ToolSources } from '../tools/tool.ts'
 import { type BillingParts, type Hold, openHold } from './billing/hold.ts'
 import type { IncomingCall, PaidCall, Round } from './call.ts'
 import type { Candidate } from './routing/candidates.ts'
-import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
+import { dispatch, type Dispatched, DispatchFailed, type Waiting } from './routing/dispatch.ts'
 import { CallSearch, type RoutingParts } from './routing/search.ts'
 import { responseInTime, type StreamingParts } from './streaming/respond.ts'
 import { fetchWhole, type OpenedStream, openStream, type WholeAnswer } from './upstream/fetch.ts'
@@ -73,7 +73,7 @@ export function answerPaid<Answer>(
   call: PaidCall,
   hold: Hold,
   candidates: readonly Candidate[],
-  ask: (candidate: Candidate) => Promise<Answer>,
+  ask: (candidate: Candidate, waiting: Waiting) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
   return dispatch(new CallSearch(parts, call, hold, candidates), ask)
 }
@@ -92,7 +92,7 @@ export function playRound(
 ): Promise<Dispatched<OpenedStream | WholeAnswer>> {
   const { call, candidates } = round
   const ask = call.request.envelope.stream ? openStream : fetchWhole
-  return answerPaid<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate) =>
-    ask(parts, hold, candidate, round),
+  return answerPaid<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate, waiting) =>
+    ask(parts, hold, candidate, round, waiting),
   )
 }

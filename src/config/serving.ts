@@ -12,6 +12,10 @@ export const timeoutSettings = section({
     'The first byte of a model that reasons, of one that is asked to, and of a local server; a ping starts it anew',
     600_000,
   ),
+  first_token_ms: milliseconds(
+    'The first content of a stream where another candidate waits: not of a model that may think; a long prompt has a second more for each 20 kB',
+    10_000,
+  ),
   gap_ms: milliseconds("Silence within a provider's answer", 60_000),
   reasoning_gap_ms: milliseconds(
     'The same of a model that reasons or is asked to, and of a local server',
@@ -173,6 +177,7 @@ const providerTimeouts = {
     wholeBetween(1, day),
     'Overrides timeouts.first_byte_reasoning_ms for this provider',
   ),
+  first_token_ms: note(wholeBetween(1, day), 'Overrides timeouts.first_token_ms for this provider'),
   gap_ms: note(wholeBetween(1, day), 'Overrides timeouts.gap_ms for this provider'),
   reasoning_gap_ms: note(wholeBetween(1, day), 'Overrides timeouts.reasoning_gap_ms for this provider'),
   total_ms: note(wholeBetween(1, day), 'Overrides timeouts.total_ms for this provider'),

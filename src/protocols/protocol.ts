@@ -239,6 +239,8 @@ export interface Routing {
   readonly dataPolicy: 'no_training' | 'zero_retention' | undefined
   /** The order of a model's offers; undefined for the catalog's. */
   readonly sort: 'price' | 'latency' | undefined
+  /** What follows when a content filter has refused the prompt: another model, or the end. */
+  readonly afterFilter: 'end' | 'fallback'
 }
 
 /** An address in a client's request, and the field that holds it. */

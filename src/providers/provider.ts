@@ -132,6 +132,7 @@ interface ProviderTimeouts {
   readonly connect_ms?: number | undefined
   readonly first_byte_ms?: number | undefined
   readonly first_byte_reasoning_ms?: number | undefined
+  readonly first_token_ms?: number | undefined
   readonly gap_ms?: number | undefined
   readonly reasoning_gap_ms?: number | undefined
   readonly total_ms?: number | undefined

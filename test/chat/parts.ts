@@ -28,6 +28,7 @@ const limits: ChatLimits = {
   connectMs: 1_000,
   firstByteMs: 2_000,
   firstByteReasoningMs: 2_000,
+  firstTokenMs: 2_000,
   gapMs: 2_000,
   gapReasoningMs: 2_000,
   totalMs: 10_000,

@@ -92,6 +92,7 @@ export const anyRoute: Routing = {
   maxPrice: { input: undefined, output: undefined, request: undefined },
   dataPolicy: undefined,
   sort: undefined,
+  afterFilter: 'end',
 }
 
 export const envelope: Envelope = {

@@ -1,4 +1,8 @@
 // Tries the offers in order. Fails over only before the first byte to the client.
+//
+// A model is asked twice before another model is: of its offers one after the other, or its only one again after a
+// moment. A fault that another moment will not mend, such as a refused key or a wait of more than two seconds, is left
+// at once. A content filter's refusal ends the call, unless the caller has said that another model may answer.
 
 import type { Offer } from '../../catalog/row.ts'
 import type { Fault } from '../../conversation/event.ts'
@@ -8,10 +12,12 @@ import { UnreachableError } from '../../providers/upstream.ts'
 import type { Abandoned } from '../call.ts'
 import type { Candidate } from './candidates.ts'
 import {
+  type AfterFilter,
   anotherModelMayHelp,
   anotherOfferMayHelp,
   AttemptAbandoned,
   AttemptFailed,
+  AttemptTooSlow,
   clientGone,
   codeOf,
   errorOf,
@@ -50,6 +56,8 @@ export interface Search {
   readonly health: Health
   /** The faults of one account do not close an offer to the others. */
   readonly account: string
+  /** What follows when a content filter has refused the prompt. */
+  readonly afterFilter: AfterFilter
   readonly budget: RetryBudget
   /** Aborts when the client disconnects: nothing more is tried then. */
   readonly disconnect: AbortSignal
@@ -65,21 +73,27 @@ export interface Search {
 const longestWaitMs = 2_000
 /** The wait before a second attempt if the provider names none; it doubles each time, with jitter of one half. */
 const firstWaitMs = 100
+/** The same of an offer that limits the rate and names no time. */
+const limitedWaitMs = 500
 
 /** Faults that may be over a moment later. A timeout is not among them: it has cost the client enough time. */
 const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cut'])
 
+/** Whether another candidate is there to be asked if this one does not begin to answer soon. */
+export type Waiting = 'another' | 'none'
+
 /**
  * Tries the candidates until one answers: healthy ones in order, then those in cool-down. An offer whose breaker is open
- * is probed in its own rank when that is due, ahead of healthy ones too. If all fail and one may have recovered, that
- * one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated attempts, are paid from
- * the retry budget. An offer that cannot take a required parameter is skipped, and if all are
- * skipped, that is the error. Any other fault of the request ends the search, except that a prompt that is too long
- * moves on to the next model. Rejects with DispatchFailed.
+ * is probed in its own rank when that is due, ahead of healthy ones too. A model that was asked once is asked again
+ * before another model is. If all fail and one may have recovered, that one is tried again after the wait it asked for.
+ * Attempts at candidates in trouble, and repeated attempts, are paid from the retry budget. An offer that cannot take a
+ * required parameter is skipped, and if all are skipped, that is the error. Any other fault of the request ends the
+ * search, except that a prompt that is too long moves on to a model with a larger context, or else to the next one.
+ * Rejects with DispatchFailed.
  */
 export function dispatch<Answer>(
   search: Search,
-  attempt: (candidate: Candidate) => Promise<Answer>,
+  attempt: (candidate: Candidate, waiting: Waiting) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
   search.budget.request()
   return new Tries(search, attempt).run()
@@ -93,7 +107,7 @@ interface Failure {
 /** The tries of one call. Most calls have one, which succeeds: what the others need is made when they come. */
 class Tries<Answer> {
   readonly #search: Search
-  readonly #attempt: (candidate: Candidate) => Promise<Answer>
+  readonly #attempt: (candidate: Candidate, waiting: Waiting) => Promise<Answer>
   readonly #attempts: Attempt[] = []
   #failures: Failure[] | undefined
   #refusedModels: Set<string> | undefined
@@ -105,8 +119,10 @@ class Tries<Answer> {
   readonly #sentAgain = new Set<Candidate>()
   /** The candidate that was probed ahead of healthy ones. */
   #probed: Candidate | undefined
+  /** The largest context that the prompt was too long for, tokens. */
+  #tooShort: number | undefined
 
-  constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
+  constructor(search: Search, attempt: (candidate: Candidate, waiting: Waiting) => Promise<Answer>) {
     this.#search = search
     this.#attempt = attempt
   }
@@ -119,15 +135,58 @@ class Tries<Answer> {
       const answer = probed && (await this.#probeAhead(probed))
       if (answer) return answer
     }
-    for (const candidate of health.isQuiet ? candidates : wellFirst(this.#search)) {
-      if (this.#isOver) break
-      if (this.#refusedModels?.has(candidate.model.id) || this.#leftOut?.has(candidate.offer)) continue
-      if (candidate === this.#probed) continue
+    let rest = health.isQuiet ? candidates : wellFirst(this.#search)
+    for (let candidate = rest[0]; candidate !== undefined && !this.#isOver; candidate = rest[0]) {
+      if (this.#isOfAnother(candidate)) {
+        const answer = await this.#beforeAnother(rest)
+        if (answer) return answer
+        if (this.#isOver) break
+        rest = this.#largerFirst(rest)
+        candidate = rest[0]!
+      }
+      rest = rest.slice(1)
+      if (this.#isRefused(candidate) || candidate === this.#probed) continue
       if (health.standing(candidate, account) !== 'healthy' && !(await this.#mayTry(candidate))) continue
-      const answer = await this.#try(candidate)
+      const answer = await this.#try(candidate, rest)
       if (answer) return answer
     }
     return (await this.#again()) ?? this.#fail()
+  }
+
+  #isRefused({ model, offer }: Candidate): boolean {
+    return this.#refusedModels?.has(model.id) === true || this.#leftOut?.has(offer) === true
+  }
+
+  /** Whether the last attempt was at another model than this one's. */
+  #isOfAnother({ model }: Candidate): boolean {
+    const last = this.#failures?.at(-1)
+    return last !== undefined && last.candidate.model.id !== model.id
+  }
+
+  /**
+   * Asks a model that was asked once again before another one is: one answer late is better than one of another model,
+   * and the prompt is in its cache. Not if that would be the last attempt of the call.
+   */
+  async #beforeAnother(rest: readonly Candidate[]): Promise<Dispatched<Answer> | undefined> {
+    const { account, budget, disconnect, health, limit, pause } = this.#search
+    const { candidate, fault } = this.#failures!.at(-1)!
+    const isFirst = this.#failures!.every(
+      (other, at, { length }) => at === length - 1 || other.candidate.model.id !== candidate.model.id,
+    )
+    const waitMs = isFirst ? waitBefore(candidate, fault, 0, limitedWaitMs) : undefined
+    if (waitMs === undefined || this.#attempts.length + 1 >= limit || this.#isRefused(candidate))
+      return undefined
+    if (health.standing(candidate, account) === 'open' || !budget.take()) return undefined
+    await pause(waitMs, disconnect)
+    return this.#isOver ? undefined : this.#try(candidate, rest)
+  }
+
+  /** Those with a larger context than the prompt was too long for come first. */
+  #largerFirst(rest: readonly Candidate[]): readonly Candidate[] {
+    const least = this.#tooShort
+    if (least === undefined) return rest
+    const isLarger = ({ model }: Candidate) => (model.contextLength ?? 0) > least
+    return [...rest.filter(isLarger), ...rest.filter((candidate) => !isLarger(candidate))]
   }
 
   /** The answer of a candidate with an open breaker that ranks before the healthy ones, if it has recovered. */
@@ -137,28 +196,36 @@ class Tries<Answer> {
     try {
       if (!(await health.probe(candidate))) return undefined
       this.#probed = candidate
-      return await this.#try(candidate)
+      return await this.#try(candidate, this.#search.candidates)
     } finally {
       ended()
     }
   }
 
-  /** Undefined if the attempt failed and another may follow. */
-  async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
+  /** Undefined if the attempt failed and another may follow. `rest`: those that were not asked yet. */
+  async #try(candidate: Candidate, rest: readonly Candidate[]): Promise<Dispatched<Answer> | undefined> {
     const startedAt = performance.now()
     let answer: Answer
     try {
-      answer = await this.#attempt(candidate)
+      answer = await this.#attempt(candidate, this.#waiting(candidate, rest))
     } catch (error) {
       if (error instanceof AttemptFailed && error.retry !== undefined && !this.#sentAgain.has(candidate)) {
         this.#sentAgain.add(candidate)
         this.#noteFault(candidate, error, performance.now() - startedAt)
-        return this.#try(candidate)
+        return this.#try(candidate, rest)
       }
       this.#onFailed(candidate, error, startedAt)
       return undefined
     }
     return this.#onServed(candidate, answer, startedAt)
+  }
+
+  #waiting({ offer }: Candidate, rest: readonly Candidate[]): Waiting {
+    const { account, health, limit } = this.#search
+    if (rest.length === 0 || this.#attempts.length + 1 >= limit) return 'none'
+    const mayAnswer = (other: Candidate) =>
+      other.offer !== offer && !this.#isRefused(other) && health.standing(other, account) === 'healthy'
+    return rest.some(mayAnswer) ? 'another' : 'none'
   }
 
   async #again(): Promise<Dispatched<Answer> | undefined> {
@@ -169,7 +236,7 @@ class Tries<Answer> {
         return undefined
       await pause(next.waitMs, disconnect)
       if (this.#isOver) continue
-      const answer = await this.#try(next.candidate)
+      const answer = await this.#try(next.candidate, [])
       if (answer) return answer
     }
     return undefined
@@ -222,7 +289,7 @@ class Tries<Answer> {
   #onFailed(candidate: Candidate, error: unknown, startedAt: number): void {
     const ms = performance.now() - startedAt
     if (error instanceof AttemptAbandoned) this.#abandon(candidate, error, ms)
-    const { account, health, disconnect } = this.#search
+    const { account, afterFilter, health, disconnect } = this.#search
     const refused = error instanceof GatewayError
     const fault = refused ? undefined : faultOf(error)
     if (refused && error.code === 'unsupported_parameter') {
@@ -241,17 +308,20 @@ class Tries<Answer> {
     const counted =
       breaks(fault) && failures.some((before) => before.candidate === candidate && breaks(before.fault))
     failures.push({ candidate, fault })
+    if (error instanceof AttemptTooSlow) health.onSlow(candidate, ms)
     // A client that disconnects breaks its own connection; the provider is not to blame.
-    if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, ms, account)
+    else if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, ms, account)
     if (error instanceof AttemptFailed && error.made !== undefined) {
       // The provider charges for what its model spoiled: another try would cost as much again, which is the client's to decide.
       const owed = { candidate, askedMs: ms, usage: error.made.usage, made: error.made }
       const known = errorOf(fault, candidate.provider.id)
       throw new DispatchFailed(withAttempts(known, this.#attempts), this.#attempts, owed)
     }
-    if (!anotherModelMayHelp(fault)) this.#over = true
+    if (!anotherModelMayHelp(fault, afterFilter)) this.#over = true
     if (!anotherOfferMayHelp(fault))
       this.#refusedModels = (this.#refusedModels ?? new Set()).add(candidate.model.id)
+    if (fault.kind === 'context-length')
+      this.#tooShort = Math.max(this.#tooShort ?? 0, candidate.model.contextLength ?? 0)
   }
 
   /** The call is over, and nobody is to blame. Throws DispatchFailed. */
@@ -312,15 +382,25 @@ function wellFirst({ account, candidates, health }: Search): readonly Candidate[
   return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]
 }
 
-/** How long to wait before retrying the same candidate, milliseconds; undefined if it should not be retried. */
-function waitBefore({ provider }: Candidate, fault: Fault, round: number): number | undefined {
+/**
+ * How long to wait before retrying the same candidate, milliseconds; undefined if it should not be retried. `limitedMs`
+ * is for one that limits the rate and names no time: it is not retried without that.
+ */
+function waitBefore(
+  { provider }: Candidate,
+  fault: Fault,
+  round: number,
+  limitedMs?: number,
+): number | undefined {
   // A built-in provider fails because it was asked to, and would again.
   if (provider.transport === 'builtin') return undefined
   if (isRefusal(fault)) return undefined
   const asked = fault.retryAfterMs
   if (asked !== undefined && asked > longestWaitMs) return undefined
   if (asked !== undefined && (passing.has(fault.kind) || fault.kind === 'rate-limited')) return asked
-  return passing.has(fault.kind) ? firstWaitMs * 2 ** round * (0.5 + Math.random()) : undefined
+  const waitMs = fault.kind === 'rate-limited' ? limitedMs : firstWaitMs * 2 ** round
+  const isPassing = waitMs !== undefined && (passing.has(fault.kind) || fault.kind === 'rate-limited')
+  return isPassing ? waitMs * (0.5 + Math.random()) : undefined
 }
 
 /** A 4xx would be the same again, except for statuses about the moment rather than the request. */

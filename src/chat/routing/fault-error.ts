@@ -29,6 +29,18 @@ export class AttemptFailed extends Error {
   }
 }
 
+/**
+ * Thrown by an attempt whose provider has not begun to answer soon enough where another candidate waits: it may be slow
+ * and well.
+ */
+export class AttemptTooSlow extends AttemptFailed {
+  constructor() {
+    super(
+      transportFault('timeout', 'no content in time (timeouts.first_token_ms), and another candidate waits'),
+    )
+  }
+}
+
 /** Thrown by an attempt that the caller's side has ended before its answer began: no fault of the provider. */
 export class AttemptAbandoned extends Error {
   /** What the call ends with. */
@@ -137,10 +149,26 @@ export function anotherOfferMayHelp(fault: Fault): boolean {
   return !showsMessage.has(fault.kind)
 }
 
-/** Whether another model may succeed: it may have a longer context or another content policy. */
-export function anotherModelMayHelp(fault: Fault): boolean {
-  return fault.kind !== 'invalid-request'
+/**
+ * What follows when a content filter has refused the prompt. Another model has another policy, so it is asked only where
+ * the caller says so.
+ */
+export type AfterFilter = 'end' | 'fallback'
+
+/** Whether another model may succeed: it may have a longer context, go on with what the client has begun for it. */
+export function anotherModelMayHelp(fault: Fault, afterFilter: AfterFilter): boolean {
+  if (fault.kind === 'content-filter') return afterFilter === 'fallback'
+  return fault.kind !== 'invalid-request' || refusesPrefill(fault)
 }
+
+/** Whether the model does not go on with an answer that is begun for it: such a conversation must end with the user. */
+export function refusesPrefill({ kind, message }: Fault): boolean {
+  return kind === 'invalid-request' && prefillWords.test(message)
+}
+
+/** Anthropic's sentence, those of Mistral and DeepSeek, and what servers of templates say. */
+const prefillWords =
+  /\bpre-?fill|(?:conversation|messages?) must end with a user|(?:expected last role|last message\b[^.]*\b(?:must|should) be)/i
 
 /** A fault detected by us rather than reported by the provider. */
 export function transportFault(kind: 'cut' | 'timeout' | 'broken' | 'too-large', message: string): Fault {

@@ -44,6 +44,8 @@ const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
   credentials: 60_000,
 }
 const longestCoolMs = 86_400_000
+/** How long others are asked first after an offer was too slow where another waited. */
+const slowCoolMs = 10_000
 
 /** Faults that mean the provider does not work, as opposed to rejecting this request. */
 const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'too-large', 'cut', 'timeout'])
@@ -264,13 +266,32 @@ export class Health {
   /** Records an answer. `ms` until its first content, or its whole answer. */
   onAnswer(candidate: Candidate, ms: number): void {
     this.#recentOf(candidate.provider).add(true, ms)
-    const { provider, upstream } = candidate.offer
-    const name = `${provider}\n${upstream}`
-    const before = this.#latencies.get(name)
-    this.#latencies.set(name, before === undefined ? ms : before + (ms - before) * newestShare)
+    this.#meanLatency(candidate.offer, ms)
     if (this.#troubles.size === 0) return
     this.#forget(offerName(candidate))
     this.#forget(keyName(candidate))
+  }
+
+  /**
+   * Records that an offer had not begun to answer after `ms` where another waited. It may be well, and a call that has
+   * nobody else is not refused because of it: it cools down and no breaker opens.
+   */
+  onSlow(candidate: Candidate, ms: number): void {
+    if (candidate.provider.transport === 'builtin') return
+    this.#recentOf(candidate.provider).add(false, ms)
+    this.#meanLatency(candidate.offer, ms)
+    const name = offerName(candidate)
+    const before = this.#troubles.get(name) ?? none
+    this.#troubles.set(name, {
+      ...before,
+      coolUntil: Math.max(before.coolUntil, this.#clock() + slowCoolMs),
+    })
+  }
+
+  #meanLatency({ provider, upstream }: Offer, ms: number): void {
+    const name = `${provider}\n${upstream}`
+    const before = this.#latencies.get(name)
+    this.#latencies.set(name, before === undefined ? ms : before + (ms - before) * newestShare)
   }
 
   #forget(name: string): void {

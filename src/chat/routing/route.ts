@@ -52,6 +52,7 @@ export function chooseMembers(
     reason: known === undefined ? route.pick : 'session',
     members: known === undefined ? ranked : [known, ...ranked.filter((model) => model !== known)],
     refused,
+    afterFilter: route.afterFilter,
     session,
   }
 }

@@ -13,7 +13,7 @@ import type { ChatLimits, IncomingCall, PaidCall } from '../call.ts'
 import { quirksFor } from '../upstream/lower.ts'
 import type { Candidate } from './candidates.ts'
 import { pause, type RetryBudget, type Search } from './dispatch.ts'
-import { AttemptFailed } from './fault-error.ts'
+import { type AfterFilter, AttemptFailed } from './fault-error.ts'
 import type { RouteSessions } from './route.ts'
 import type { Health } from './health.ts'
 
@@ -174,6 +174,7 @@ export class CallSearch implements Search {
   readonly limit: number
   readonly health: Health
   readonly account: string
+  readonly afterFilter: AfterFilter
   readonly budget: RetryBudget
   readonly disconnect: AbortSignal
   readonly pause = pause
@@ -189,6 +190,7 @@ export class CallSearch implements Search {
     this.limit = parts.limits.attempts
     this.health = parts.health
     this.account = call.caller.account.id
+    this.afterFilter = call.route?.afterFilter ?? call.request.envelope.routing.afterFilter
     this.budget = parts.retryBudget
     this.disconnect = call.signal
     this.#requestId = call.requestId

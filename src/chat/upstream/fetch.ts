@@ -30,6 +30,7 @@ import {
   stopNote,
 } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import type { Waiting } from '../routing/dispatch.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import {
   phaseBoundary,
@@ -50,6 +51,7 @@ import { losesThoughts, ownerOf, remembering, thoughtsOf } from './thoughts.ts'
 import {
   boundedText,
   contextOf,
+  contentMsFor,
   deadlinesOf,
   patienceFor,
   parsedAnswer,
@@ -70,13 +72,15 @@ export interface OpenedStream extends OpenStream {
 
 /**
  * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
- * offer can take over, with GatewayError if the request itself is at fault.
+ * offer can take over, with GatewayError if the request itself is at fault. Where another candidate is `waiting`, it
+ * rejects with AttemptTooSlow if a model that does not think has no content soon.
  */
 export async function openStream(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
   candidate: Candidate,
   round: Round,
+  waiting: Waiting = 'none',
 ): Promise<OpenedStream> {
   const { call } = round
   const prepared = await prepare(parts, hold, candidate, round)
@@ -88,7 +92,11 @@ export async function openStream(
     parts,
     call,
     candidate,
-    { firstMs: limits.firstByteMs, totalMs: limits.totalMs },
+    {
+      firstMs: limits.firstByteMs,
+      totalMs: limits.totalMs,
+      ...(waiting === 'another' && contentMsFor(limits, call, candidate)),
+    },
     policy,
   )
   let begun: StreamChannel | undefined

@@ -23,6 +23,7 @@ import type { Candidate } from '../routing/candidates.ts'
 import {
   AttemptAbandoned,
   AttemptFailed,
+  AttemptTooSlow,
   clientGone,
   stopError,
   transportFault,
@@ -156,6 +157,8 @@ type SentRequest = Pick<ProviderRequest, 'path' | 'headers' | 'body'>
 interface Patience {
   /** From its start to the provider's first byte. */
   readonly firstMs: number
+  /** The same to its first content, whatever else it sends before; undefined where nobody else would be asked. */
+  readonly contentMs?: number
   /** From the call's arrival to the answer's end. */
   readonly totalMs: number
 }
@@ -174,6 +177,9 @@ export class UpstreamRequest {
   readonly #patience: Patience
   readonly #deadline: RelayDeadline
   #expired = false
+  /** Set where another candidate waits for this one to be too slow. */
+  #slow: RelayDeadline | undefined
+  #isTooSlow = false
   /** When the provider was reached, milliseconds of performance.now(). */
   #askedAt: number | undefined
   #read = false
@@ -256,6 +262,12 @@ export class UpstreamRequest {
   }
 
   #schedule(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const { contentMs } = this.#patience
+    if (contentMs !== undefined)
+      this.#slow = this.#parts.watchdog.arm(contentMs, () => {
+        this.#isTooSlow = true
+        this.#abort()
+      })
     const sent = this.#parts.scheduler.run(() => this.#sendNow(candidate, lowered, connectMs), 'new')
     // A promise of a promise is one.
     return sent as Promise<Response>
@@ -326,6 +338,7 @@ export class UpstreamRequest {
     if (error instanceof AttemptFailed)
       return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact), error.made, error.retry)
     if (error instanceof GatewayError) return error
+    if (this.#isTooSlow) return new AttemptTooSlow()
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
     if (this.#call.stopping.aborted) return stopError(this.#call.stopping)
     return error
@@ -333,7 +346,7 @@ export class UpstreamRequest {
 
   /** What the call ends with if its caller's side has ended it, and this request because of that. */
   #endedByCaller(): GatewayError | undefined {
-    if (this.#expired || !this.#controller.signal.aborted) return undefined
+    if (this.#expired || this.#isTooSlow || !this.#controller.signal.aborted) return undefined
     const { stopping } = this.#call
     // A shutdown is not the caller's doing, whatever it aborts.
     if (stopping.aborted) return stopping.reason instanceof GatewayError ? stopError(stopping) : undefined
@@ -350,6 +363,7 @@ export class UpstreamRequest {
   settle(): void {
     this.#isSettled = true
     this.#deadline.clear()
+    this.#slow?.clear()
     this.#endsWithClient = false
     this.#call.stopping.removeEventListener('abort', this.#abort)
   }
@@ -733,10 +747,12 @@ export class ConnectionLimit {
 /** The limits for a provider: its own where configured, otherwise the gateway's. */
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
   const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, reasoning_gap_ms, total_ms } = timeouts
+  const { first_token_ms } = timeouts
   // Most providers have none of their own; copying the limits for each call would only be garbage.
   if (
     (connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? reasoning_gap_ms ?? total_ms) ===
-    undefined
+      undefined &&
+    first_token_ms === undefined
   )
     return limits
   return {
@@ -744,6 +760,7 @@ export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider
     connectMs: connect_ms ?? limits.connectMs,
     firstByteMs: first_byte_ms ?? limits.firstByteMs,
     firstByteReasoningMs: first_byte_reasoning_ms ?? limits.firstByteReasoningMs,
+    firstTokenMs: first_token_ms ?? limits.firstTokenMs,
     gapMs: gap_ms ?? limits.gapMs,
     gapReasoningMs: reasoning_gap_ms ?? limits.gapReasoningMs,
     totalMs: total_ms ?? limits.totalMs,
@@ -756,16 +773,40 @@ export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider
  */
 export function patienceFor(
   limits: ChatLimits,
-  { request }: Pick<IncomingCall, 'request'>,
-  { model, provider }: Candidate,
+  call: Pick<IncomingCall, 'request'>,
+  candidate: Candidate,
 ): ChatLimits {
-  const deadlines = deadlinesOf(limits, provider)
-  if (!model.reasoning && !provider.local && !asksToThink(request.body)) return deadlines
+  const deadlines = deadlinesOf(limits, candidate.provider)
+  if (!mayThink(call, candidate)) return deadlines
   return {
     ...deadlines,
     firstByteMs: Math.max(deadlines.firstByteMs, deadlines.firstByteReasoningMs),
     gapMs: Math.max(deadlines.gapMs, deadlines.gapReasoningMs),
   }
+}
+
+function mayThink(
+  { request }: Pick<IncomingCall, 'request'>,
+  { model, provider }: Pick<Candidate, 'model' | 'provider'>,
+): boolean {
+  return model.reasoning || provider.local || asksToThink(request.body)
+}
+
+/** How fast a model reads a long prompt, bytes a millisecond: slow ones some 5,000 tokens a second. */
+const readBytesPerMs = 20
+
+/**
+ * How long a candidate may take to its first content where another one waits, milliseconds. Nothing where it may think
+ * or search, whose silence is no failure however many wait; a long prompt has time to be read. `limits` are those of the
+ * candidate.
+ */
+export function contentMsFor(
+  limits: Pick<ChatLimits, 'firstTokenMs'>,
+  call: Pick<IncomingCall, 'request' | 'bodyBytes'>,
+  candidate: Pick<Candidate, 'model' | 'provider'>,
+): { readonly contentMs: number } | undefined {
+  if (mayThink(call, candidate) || call.request.envelope.searches !== undefined) return undefined
+  return { contentMs: limits.firstTokenMs + Math.round(call.bodyBytes / readBytesPerMs) }
 }
 
 /** Whether a body of any protocol asks for reasoning, and not for none. */

@@ -341,6 +341,9 @@ const providerPreferences = z.looseObject({
   only: providerIds,
   ignore: providerIds,
   allow_fallbacks: flag.nullish(),
+  fallback_on_content_filter: flag
+    .nullish()
+    .describe('Whether the next model is asked when a content filter has refused the prompt.'),
   require_parameters: flag.nullish(),
   max_price: z
     .looseObject({
@@ -396,6 +399,7 @@ export const anywhere: Routing = {
   maxPrice: { input: undefined, output: undefined, request: undefined },
   dataPolicy: undefined,
   sort: undefined,
+  afterFilter: 'end',
 }
 
 /**
@@ -424,6 +428,7 @@ export function readRouting(routing: z.infer<typeof gatewayShape.provider>): Rou
     },
     dataPolicy: zdr === true ? 'zero_retention' : data_collection === 'deny' ? 'no_training' : undefined,
     sort: sortOf(routing.sort),
+    afterFilter: routing.fallback_on_content_filter === true ? 'fallback' : 'end',
   }
 }
 

@@ -301,6 +301,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     connectMs: timeouts.connect_ms,
     firstByteMs: timeouts.first_byte_ms,
     firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
+    firstTokenMs: timeouts.first_token_ms,
     toolMs: timeouts.tool_ms,
     gapMs: timeouts.gap_ms,
     gapReasoningMs: timeouts.reasoning_gap_ms,

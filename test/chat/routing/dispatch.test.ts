@@ -1,7 +1,7 @@
 // Which offer is tried when, how often, and what all their failures amount to.
 
 import { describe, expect, test } from 'bun:test'
-import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
+import { type AfterFilter, AttemptFailed, AttemptTooSlow } from '../../../src/chat/routing/fault-error.ts'
 import { dispatch, DispatchFailed, RetryBudget } from '../../../src/chat/routing/dispatch.ts'
 import { faultsToOpen, Health, probeEveryMs } from '../../../src/chat/routing/health.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
@@ -11,8 +11,14 @@ import { candidateOf, faultOf, modelOf, stillClock } from '../support.ts'
 
 type Script = Record<string, readonly (Fault | GatewayError | 'ok')[]>
 
+/** Offers of one model, one at each provider. */
+function offersOfOne(providers: readonly string[]): Candidate[] {
+  const model = modelOf('x/m')
+  return providers.map((id) => ({ ...candidateOf(id), model }))
+}
+
 /** A gateway's memory of its providers, and calls that are answered by a script; the last answer goes on for ever. */
-function house(script: Script, candidates = Object.keys(script).map((id) => candidateOf(id))) {
+function house(script: Script, candidates = offersOfOne(Object.keys(script))) {
   const clock = stillClock()
   const health = new Health(clock)
   const budget = new RetryBudget(clock)
@@ -32,13 +38,14 @@ function house(script: Script, candidates = Object.keys(script).map((id) => cand
   }
   const failed = () => undefined
   const served = () => undefined
-  const call = (limit = 3) =>
+  const call = (limit = 3, afterFilter: AfterFilter = 'end') =>
     dispatch(
       {
         candidates,
         limit,
         health,
         account: 'acct',
+        afterFilter,
         budget,
         disconnect: client.signal,
         onFailed: failed,
@@ -88,7 +95,6 @@ describe('one call', () => {
       'url_not_allowed',
       ['a'],
     ],
-    ['the prompt is too long, for one model', { a: [faultOf('context-length')], b: ['ok'] }, 'b', ['a', 'b']],
     ['a lone offer was down for a moment', { a: [down, 'ok'] }, 'a', ['a', 'a']],
     ['a lone offer stays down', { a: [down] }, 'upstream_error', ['a', 'a', 'a']],
     ['a lone offer timed out', { a: [faultOf('timeout')] }, 'upstream_timeout', ['a']],
@@ -117,6 +123,141 @@ describe('one call', () => {
     expect(the.tried).toEqual(tried)
   })
 
+  describe('of which another model is the fallback', () => {
+    const limited = faultOf('rate-limited')
+    const prefill = faultOf('invalid-request', { status: 400, message: 'assistant prefill is not supported' })
+    test.each<[string, Script, string, string[]]>([
+      ['down for a moment: it is asked again', { a: [down, 'ok'], b: ['ok'] }, 'a', ['a', 'a']],
+      ['down for good: once again, then the other', { a: [down], b: ['ok'] }, 'b', ['a', 'a', 'b']],
+      ['limited for a moment', { a: [limited, 'ok'], b: ['ok'] }, 'a', ['a', 'a']],
+      ['limited for good', { a: [limited], b: ['ok'] }, 'b', ['a', 'a', 'b']],
+      [
+        'limited for long, as it says',
+        { a: [faultOf('rate-limited', { retryAfterMs: 2_001 })], b: ['ok'] },
+        'b',
+        ['a', 'b'],
+      ],
+      ['too slow', { a: [faultOf('timeout')], b: ['ok'] }, 'b', ['a', 'b']],
+      ['our key refused', { a: [faultOf('credentials')], b: ['ok'] }, 'b', ['a', 'b']],
+      ['the prompt too long for it', { a: [faultOf('context-length')], b: ['ok'] }, 'b', ['a', 'b']],
+      ['the prompt filtered', { a: [faultOf('content-filter')], b: ['ok'] }, 'content_filtered', ['a']],
+      ['an answer begun that it does not go on with', { a: [prefill], b: ['ok'] }, 'b', ['a', 'b']],
+      [
+        'an answer begun that nobody goes on with',
+        { a: [prefill], b: [prefill] },
+        'invalid_request',
+        ['a', 'b'],
+      ],
+      [
+        'both down: the last attempt is the other’s',
+        { a: [down], b: [down] },
+        'upstream_error',
+        ['a', 'a', 'b'],
+      ],
+    ])('%s', async (_, script, outcome, tried) => {
+      const the = house(
+        script,
+        Object.keys(script).map((id) => candidateOf(id)),
+      )
+      expect(await the.call()).toBe(outcome)
+      expect(the.tried).toEqual(tried)
+    })
+
+    test('another offer of the same model goes first, and counts as the second try', async () => {
+      const candidates = [...offersOfOne(['a', 'b']), candidateOf('c')]
+      const the = house({ a: [down], b: [down], c: ['ok'] }, candidates)
+      expect(await the.call()).toBe('c')
+      expect(the.tried).toEqual(['a', 'b', 'c'])
+    })
+
+    test('two attempts are one for each', async () => {
+      const the = house(
+        { a: [down], b: ['ok'] },
+        ['a', 'b'].map((id) => candidateOf(id)),
+      )
+      expect(await the.call(2)).toBe('b')
+      expect(the.tried).toEqual(['a', 'b'])
+    })
+
+    test('a filtered prompt goes to it where the caller says so', async () => {
+      const the = house(
+        { a: [faultOf('content-filter')], b: ['ok'] },
+        ['a', 'b'].map((id) => candidateOf(id)),
+      )
+      expect(await the.call(3, 'fallback')).toBe('b')
+    })
+
+    test('a prompt too long for one goes to the larger ones first', async () => {
+      const sized = (id: string, contextLength: number | undefined) => {
+        const candidate = candidateOf(id)
+        return { ...candidate, model: { ...candidate.model, contextLength } }
+      }
+      const candidates = [sized('a', 100), sized('b', 50), sized('c', undefined), sized('d', 200)]
+      const tooLong = [faultOf('context-length')]
+      const the = house({ a: tooLong, b: tooLong, c: tooLong, d: tooLong }, candidates)
+      expect(await the.call(9)).toBe('context_length_exceeded')
+      expect(the.tried).toEqual(['a', 'd', 'b', 'c'])
+    })
+  })
+
+  test('an attempt is told whether another candidate waits', async () => {
+    const told: string[] = []
+    const ask = (the: ReturnType<typeof house>, limit: number) =>
+      dispatch(
+        {
+          ...the,
+          limit,
+          account: 'acct',
+          afterFilter: 'end',
+          budget: new RetryBudget(the.clock),
+          disconnect: the.client.signal,
+          onFailed: () => undefined,
+          onServed: () => undefined,
+          pause: async () => undefined,
+        },
+        async ({ provider }, waiting) => {
+          told.push(`${provider.id} ${waiting}`)
+          throw new AttemptFailed(faultOf('timeout'))
+        },
+      ).catch(() => undefined)
+    await ask(house({ a: [], b: [] }), 3)
+    await ask(house({ a: [], b: [] }), 1)
+    const first = candidateOf('a')
+    await ask(house({ a: [] }, [first, { ...first, key: 'second' }]), 3)
+    expect(told).toEqual(['a another', 'b none', 'a none', 'a none', 'a none'])
+  })
+
+  test('an offer too slow while another waits is asked last for a while, and opens no breaker', async () => {
+    const the = house({ a: [], b: [] })
+    for (let at = 0; at < 2 * faultsToOpen; at++) the.health.onSlow(the.candidates[0]!, 10_000)
+    expect(the.health.standing(the.candidates[0]!, 'acct')).toBe('cooling')
+    the.clock.pass(10_001)
+    expect(the.health.standing(the.candidates[0]!, 'acct')).toBe('healthy')
+  })
+
+  test('an attempt that is too slow is nobody’s failure', async () => {
+    const the = house({ a: [], b: [] })
+    for (let at = 0; at < faultsToOpen; at++)
+      await dispatch(
+        {
+          ...the,
+          candidates: [the.candidates[0]!],
+          limit: 1,
+          account: 'acct',
+          afterFilter: 'end',
+          budget: new RetryBudget(the.clock),
+          disconnect: the.client.signal,
+          onFailed: () => undefined,
+          onServed: () => undefined,
+          pause: async () => undefined,
+        },
+        async () => {
+          throw new AttemptTooSlow()
+        },
+      ).catch(() => undefined)
+    expect(the.health.standing(the.candidates[0]!, 'acct')).toBe('cooling')
+  })
+
   test('waits as long as it was asked to, and a little longer each time it was not', async () => {
     const asked = house({ a: [faultOf('overloaded', { retryAfterMs: 1_500 }), 'ok'] })
     await asked.call()
@@ -138,6 +279,7 @@ describe('one call', () => {
       limit: 3,
       health,
       account: 'acct',
+      afterFilter: 'end' as const,
       disconnect: client.signal,
       onFailed: failed,
       onServed: served,
@@ -220,7 +362,9 @@ describe('many calls', () => {
   describe('of which another candidate answers while the first is open', () => {
     /** The first was down for so long that its breaker is open; the second answers all the time. */
     async function opened(script: readonly (Fault | 'ok')[], more: Script = {}, candidates?: Candidate[]) {
-      const downFirst = [...Array<Fault>(faultsToOpen).fill(faultOf('overloaded')), ...script]
+      // Of two models the first is asked twice in each call, until its breaker opens.
+      const tries = candidates === undefined ? faultsToOpen : 2 * faultsToOpen - 1
+      const downFirst = [...Array<Fault>(tries).fill(faultOf('overloaded')), ...script]
       const the = house({ cheap: downFirst, dear: ['ok'], ...more }, candidates)
       for (let at = 0; at < faultsToOpen; at++) expect(await the.call()).toBe('dear')
       const from = the.tried.length
@@ -284,6 +428,7 @@ describe('many calls', () => {
             limit: 3,
             health: the.health,
             account: 'acct',
+            afterFilter: 'end',
             budget: new RetryBudget(the.clock),
             disconnect: the.client.signal,
             onFailed: () => undefined,

@@ -15,7 +15,7 @@ test.each<[FaultKind, number, string, boolean, boolean, boolean]>([
   // fault, status, code, tells the provider's words, another offer may help, another model may help
   ['invalid-request', 400, 'invalid_request', true, false, false],
   ['context-length', 400, 'context_length_exceeded', true, false, true],
-  ['content-filter', 400, 'content_filtered', true, false, true],
+  ['content-filter', 400, 'content_filtered', true, false, false],
   ['unusable-output', 502, 'unusable_answer', true, false, true],
   ['not-found', 404, 'model_unavailable', false, true, true],
   ['credentials', 502, 'upstream_refused_credentials', false, true, true],
@@ -42,7 +42,26 @@ test.each<[FaultKind, number, string, boolean, boolean, boolean]>([
     retryAfterMs: 7,
   })
   expect(JSON.stringify(error.details).includes('provider_code')).toBe(tells)
-  expect([anotherOfferMayHelp(fault), anotherModelMayHelp(fault)]).toEqual([offer, model])
+  expect([anotherOfferMayHelp(fault), anotherModelMayHelp(fault, 'end')]).toEqual([offer, model])
+})
+
+test('what a content filter refuses goes to another model where the caller says so', () => {
+  expect(anotherModelMayHelp(faultOf('content-filter'), 'fallback')).toBe(true)
+  expect(anotherModelMayHelp(faultOf('invalid-request'), 'fallback')).toBe(false)
+})
+
+test.each([
+  [
+    'This model does not support assistant message prefill. The conversation must end with a user message.',
+    true,
+  ],
+  ['Prefilling assistant messages is not supported for this model.', true],
+  ['Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant', true],
+  ['The last message of deepseek-reasoner must be a user message', true],
+  ['messages: at least one message is required', false],
+  ['Invalid value for max_tokens: must end with a number', false],
+])('a model may not go on with an answer: %s %p', (message, refuses) => {
+  expect(anotherModelMayHelp(faultOf('invalid-request', { message }), 'end')).toBe(refuses)
 })
 
 test('a request that is too large for the provider has the status that says so', () => {

@@ -7,6 +7,7 @@ import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { Watchdog } from '../../../src/chat/streaming/relay.ts'
 import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
 import {
+  contentMsFor,
   ConnectionLimit,
   type UpstreamParts,
   UpstreamRequest,
@@ -17,7 +18,10 @@ import { Upstream } from '../../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { until } from '../lab.ts'
-import { candidateOf } from '../support.ts'
+import type { Model } from '../../../src/catalog/row.ts'
+import type { JsonObject } from '../../../src/conversation/request.ts'
+import type { InboundRequest } from '../../../src/protocols/protocol.ts'
+import { candidateOf, envelope } from '../support.ts'
 
 /** A request that may take a second to its first byte and two in all, and what can happen to it. */
 function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
@@ -218,6 +222,23 @@ describe('a request to a provider', () => {
     request.end()
     await provider.stop()
   })
+})
+
+test('where another candidate waits, a long prompt has time to be read, and a model that may think has it all', () => {
+  const msFor = (body: JsonObject, bodyBytes: number, more: Partial<Model> = {}, searches?: number) => {
+    const candidate = candidateOf('lab')
+    const asked = { ...envelope, ...(searches !== undefined && { searches }) }
+    const call = { request: { body, envelope: asked } as unknown as InboundRequest, bodyBytes }
+    const limits = { firstTokenMs: 10_000 }
+    return contentMsFor(limits, call, { ...candidate, model: { ...candidate.model, ...more } })?.contentMs
+  }
+  expect(msFor({}, 100)).toBe(10_005)
+  expect(msFor({}, 800_000)).toBe(50_000)
+  expect(msFor({ reasoning_effort: 'none' }, 0)).toBe(10_000)
+  expect(msFor({ reasoning_effort: 'low' }, 0)).toBeUndefined()
+  expect(msFor({ thinking: { type: 'enabled' } }, 0)).toBeUndefined()
+  expect(msFor({}, 0, { reasoning: true })).toBeUndefined()
+  expect(msFor({}, 0, {}, 3)).toBeUndefined()
 })
 
 describe('connections to providers', () => {
