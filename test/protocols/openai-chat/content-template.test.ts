@@ -2,7 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { ContentTemplate, FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
+import { ContentTemplate } from '../../../src/protocols/framing/text-template.ts'
+import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 
 const theirs = (content: string, finish: string | null = null) =>
   JSON.stringify({ model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: finish }], seed: 7 })
