@@ -89,7 +89,7 @@ export class Simulation implements World {
     for (let step = 0; step < steps && this.#broken === null; step++) {
       actions.step()
       this.#bury()
-      if (step % 128 === 127) this.#auditFile()
+      if (step % 128 === 127) this.#audit()
     }
     if (this.#broken === null) this.#comeToRest()
     if (this.#broken !== null) throw new Broken(this.#broken)
@@ -121,7 +121,7 @@ export class Simulation implements World {
       if (this.stage.picture.hashOf(tx) !== hash)
         this.fail(`transaction ${tx} was anchored, and is not in the journal`)
     }
-    this.#auditFile()
+    this.#audit()
   }
 
   #runAll(): void {
@@ -397,9 +397,8 @@ export class Simulation implements World {
     return kind === 'grant' && value ? (value as GrantResult).lot : ''
   }
 
-  #auditFile(): void {
-    const report = this.stage.system.auditFile(this.stage.path)
-    const broken = report.checks.find((check) => !check.ok)
+  #audit(): void {
+    const broken = this.stage.audit().checks.find((check) => !check.ok)
     if (broken) this.fail(`audit: ${broken.name}: ${broken.detail}`)
   }
 }

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { MonthlySums } from '../../src/credits/ledger/monthly.ts'
-import type { auditFile } from '../../src/store/sqlite/audit/audit.ts'
+import type { auditOf } from '../../src/store/sqlite/audit/audit.ts'
 import type { openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
 import type { SqliteStatements } from '../../src/store/sqlite/audit/reports.ts'
 import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
@@ -10,7 +10,7 @@ import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts
 export interface System {
   readonly openDatabase: typeof openDatabase
   readonly SqliteLedger: typeof SqliteLedger
-  readonly auditFile: typeof auditFile
+  readonly auditOf: typeof auditOf
   readonly SqliteStatements: typeof SqliteStatements
   readonly MonthlySums: typeof MonthlySums
 }
@@ -28,7 +28,7 @@ export async function systemIn(root: string): Promise<System> {
   )) as [
     Pick<System, 'openDatabase'>,
     Pick<System, 'SqliteLedger'>,
-    Pick<System, 'auditFile'>,
+    Pick<System, 'auditOf'>,
     Pick<System, 'SqliteStatements'>,
     Pick<System, 'MonthlySums'>,
   ]

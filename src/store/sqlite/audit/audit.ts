@@ -8,7 +8,7 @@ import { loanPrefix } from '../../../credits/wallet.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
 import { readingFrom } from '../database/sqlite.ts'
 import { genesis, hashOf } from '../ledger/journal.ts'
-import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
+import { type Anchor, anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import type { Row } from '../../schema.ts'
 
 /** A query for violations: the first row names one in the column `broken`. */
@@ -348,27 +348,32 @@ export function auditFile(path: string): AuditReport {
   const anchors = readAnchors(anchorsBeside(path))
   return readingFrom(path, (database) => {
     database.run('BEGIN')
-    const chain = chainOf(database, genesis)
-    const found = checks.map(({ name, sql }) => result(name, firstBroken(database, sql)))
-    const damage = database.prepare<{ quick_check: string }, []>('PRAGMA quick_check(1)').get()?.quick_check
-    const all = [
-      result('the file is sound', damage === 'ok' ? null : (damage ?? 'no answer')),
-      result('the hash chain verifies', chain.broken),
-      result(anchoredHistory, missingAnchor(database, anchors)),
-      ...found,
-      result(
-        consumptionOrder,
-        runCheck(() => firstOutOfOrder(database)),
-      ),
-    ]
-    return {
-      ok: all.every((check) => check.ok),
-      journalEntries: chain.entries,
-      headHash: Buffer.from(chain.head).toString('hex'),
-      checks: all,
-      replaced: replacements(anchors),
-    }
+    return auditOf(database, anchors)
   })
+}
+
+/** Audits what one transaction of a connection sees, against the anchors. Throws only if it cannot be read. */
+export function auditOf(database: Database, anchors: readonly Anchor[]): AuditReport {
+  const chain = chainOf(database, genesis)
+  const found = checks.map(({ name, sql }) => result(name, firstBroken(database, sql)))
+  const damage = database.prepare<{ quick_check: string }, []>('PRAGMA quick_check(1)').get()?.quick_check
+  const all = [
+    result('the file is sound', damage === 'ok' ? null : (damage ?? 'no answer')),
+    result('the hash chain verifies', chain.broken),
+    result(anchoredHistory, missingAnchor(database, anchors)),
+    ...found,
+    result(
+      consumptionOrder,
+      runCheck(() => firstOutOfOrder(database)),
+    ),
+  ]
+  return {
+    ok: all.every((check) => check.ok),
+    journalEntries: chain.entries,
+    headHash: Buffer.from(chain.head).toString('hex'),
+    checks: all,
+    replaced: replacements(anchors),
+  }
 }
 
 export function result(name: string, detail: string | null): AuditReport['checks'][number] {
