@@ -5,7 +5,8 @@ import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { after, newAnswer } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 test('a cited address that is none is no source', () => {
   const cite = (url: string) => ({

@@ -8,7 +8,8 @@ import type { Page } from 'playwright-core'
 import { titleOf } from '../../src/console/chat/open-thread.ts'
 import { eventually, restingCredits } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { accessibilityFaults, clean, seen } from './visitor.ts'
 
 async function pick(page: Page, model: string): Promise<void> {
   await page.locator('button[aria-haspopup=dialog]').click()

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { openedConsole } from './opened.ts'
 import { payloads } from './payloads.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 /** A provider whose errors say what it is asked. */
 let provider: ReturnType<typeof Bun.serve>

@@ -3,7 +3,8 @@
 import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('keys', () => {
   const console = openedConsole()

@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core'
 import { conversationsNow } from '../../src/console/api/call.ts'
 import { keptTurn, requestFor } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 test('a cancelled response is a stopped answer, which the next question continues', () => {
   const output = [{ type: 'message', content: [{ type: 'output_text', text: 'slow sl' }] }]

@@ -6,7 +6,8 @@ import type { Page } from 'playwright-core'
 import { mcpServer, type TestMcpServer, text } from '../support/mcp-server.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { accessibilityFaults, browserPath, clean, pressInVain, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { accessibilityFaults, clean, pressInVain, seen } from './visitor.ts'
 
 const token = 'token-of-the-files'
 const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, browserPath, clean, seen, withAuthenticator } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { accessibilityFaults, clean, seen, withAuthenticator } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('a new operator', () => {
   const console = openedConsole()

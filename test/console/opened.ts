@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, expect } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { type RunningWeir, startWeir, type WeirOptions } from '../support/run-weir.ts'
-import { launchBrowser, type Visitor, visitor, type VisitorOptions } from './visitor.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { type Visitor, visitor, type VisitorOptions } from './visitor.ts'
 
 export interface OpenedConsole {
   readonly weir: RunningWeir

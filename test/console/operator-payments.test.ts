@@ -5,7 +5,8 @@ import { deliver, fx, Payer } from '../journeys/payments/top-ups-lab.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { browserPath, clean, pressInVain, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, pressInVain, seen } from './visitor.ts'
 
 let razorpay: FakeRazorpay
 beforeAll(() => {

@@ -6,7 +6,8 @@ import type { Locator } from 'playwright-core'
 import { eventually, post } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 const own = [
   '',

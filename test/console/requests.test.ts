@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('requests', () => {
   const console = openedConsole()

@@ -5,7 +5,8 @@ import { describe, expect, test } from 'bun:test'
 import type { CDPSession, Page } from 'playwright-core'
 import { startControl } from '../support/slowness.ts'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 const frameMs = 1_000 / 60
 

@@ -4,7 +4,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { eventually } from '../support/call-gateway.ts'
 import { startSmtpSink } from '../support/smtp-sink.ts'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { accessibilityFaults, clean, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('signing in', () => {
   const console = openedConsole()

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startIssuer } from '../support/oidc-issuer.ts'
 import { freePort } from '../support/run-weir.ts'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, browserPath, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { accessibilityFaults, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('single sign-on in the settings', () => {
   let address = ''

@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { openedConsole } from './opened.ts'
-import { browserPath, clean, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('what was not sent', () => {
   const console = openedConsole()

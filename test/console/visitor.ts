@@ -2,26 +2,7 @@
 // what they complain of, is noted.
 
 import axe from 'axe-core'
-import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
-
-export const browserPath =
-  Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
-
-export function launchBrowser(): Promise<Browser> {
-  return chromium.launch({
-    executablePath: browserPath!,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost',
-    ],
-  })
-}
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 
 export interface Visitor {
   readonly context: BrowserContext

@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { browserPath, clean, pressInVain, seen } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
+import { clean, pressInVain, seen } from './visitor.ts'
 
 let receiver: ReturnType<typeof Bun.serve>
 const types: unknown[] = []

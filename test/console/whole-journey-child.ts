@@ -3,7 +3,8 @@
 
 import OpenAI, { type APIError } from 'openai'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
-import { launchBrowser, seen, visitor, withAuthenticator } from './visitor.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { seen, visitor, withAuthenticator } from './visitor.ts'
 
 const email = 'asha@example.org'
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { browserPath } from './visitor.ts'
+import { browserPath } from '../support/browser.ts'
 
 const journey = resolve(import.meta.dir, 'whole-journey-child.ts')
 /** A network with nothing in it but this machine's own addresses. */

@@ -2,31 +2,19 @@
 // none of its own rules.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults } from '../console/visitor.ts'
+import { browserPath, launchBrowser } from '../support/browser.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 
-const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
-
-describe.skipIf(executablePath === null)('in a browser', () => {
+describe.skipIf(browserPath === null)('in a browser', () => {
   let weir: ServedWeir
   let browser: Browser
 
   beforeAll(async () => {
     weir = await serveWeir()
-    browser = await chromium.launch({
-      executablePath: executablePath!,
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--disable-quic',
-        '--no-first-run',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-      ],
-    })
+    browser = await launchBrowser()
   }, 60_000)
   afterAll(async () => {
     await browser?.close()

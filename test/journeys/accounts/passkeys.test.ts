@@ -1,13 +1,12 @@
 // Passkeys, in a browser with an authenticator of its own: registered by an invited person, then the way in.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { withAuthenticator } from '../../console/visitor.ts'
+import { launchBrowser } from '../../support/browser.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-
-const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
 
 let weir: ServedWeir
 let browser: Browser
@@ -15,7 +14,7 @@ let page: Page
 
 beforeAll(async () => {
   weir = await serveWeir({ config: 'local_servers: { discover: false }' })
-  browser = await chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox'] })
+  browser = await launchBrowser()
   page = await browser.newPage()
   await page.goto(`http://localhost:${weir.port}/console`)
   await withAuthenticator(page)

@@ -2,11 +2,10 @@
 // goes by a session can be called so.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
+import { browserPath, launchBrowser } from '../../support/browser.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
-
-const executablePath = Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
 
 const start = (origins?: readonly string[]) =>
   serveWeir({
@@ -130,7 +129,7 @@ describe('S18 an answer', () => {
   })
 })
 
-describe.skipIf(executablePath === null)('the official client in a browser', () => {
+describe.skipIf(browserPath === null)('the official client in a browser', () => {
   let browser: Browser
   let site: ReturnType<typeof Bun.serve>
   let opened: Page
@@ -153,10 +152,7 @@ describe.skipIf(executablePath === null)('the official client in a browser', () 
               headers: { 'content-type': 'text/html' },
             }),
     })
-    browser = await chromium.launch({
-      executablePath: executablePath!,
-      args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'],
-    })
+    browser = await launchBrowser()
     opened = await browser.newPage()
     await opened.goto(`http://127.0.0.1:${site.port}/`)
   }, 60_000)
