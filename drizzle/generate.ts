@@ -26,6 +26,7 @@ const withoutRowid = new Set([
   'mcp_server',
   'usage_day',
   'usage_total',
+  'usage_tag',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

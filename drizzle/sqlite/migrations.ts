@@ -721,4 +721,24 @@ CREATE INDEX \`item_conversation_account\` ON \`item_conversation\` (\`account\`
 ) STRICT;
 `,
   },
+  {
+    name: '0027_tags',
+    sql: `CREATE TABLE \`usage_tag\` (
+	\`account\` text NOT NULL,
+	\`tag\` text NOT NULL,
+	\`day\` integer NOT NULL,
+	\`value\` text NOT NULL,
+	\`key\` text NOT NULL,
+	\`model\` text NOT NULL,
+	\`calls\` integer NOT NULL,
+	\`errors\` integer NOT NULL,
+	\`input_tokens\` integer NOT NULL,
+	\`output_tokens\` integer NOT NULL,
+	\`cost\` integer NOT NULL,
+	\`charged\` integer NOT NULL,
+	PRIMARY KEY(\`account\`, \`tag\`, \`day\`, \`value\`, \`key\`, \`model\`)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX \`usage_tag_tag\` ON \`usage_tag\` (\`tag\`,\`day\`,\`value\`);ALTER TABLE \`call\` ADD \`tags\` text;ALTER TABLE \`open_call\` ADD \`tags\` text;ALTER TABLE \`request_log\` ADD \`tags\` text;
+`,
+  },
 ]

@@ -36,6 +36,8 @@ export interface PaidCall {
   readonly route?: RouteChoice | undefined
   /** Copies the answer for the request log, if the operator enabled that. */
   readonly transcript?: Transcript
+  /** What it is for, as `tagsText` writes it; undefined without tags. */
+  readonly tags?: string | undefined
   /** performance.now() on arrival. */
   readonly arrivedAt: number
 }

@@ -203,6 +203,7 @@ function decideHold(
     leaseUntil: hold.leaseUntil,
     checkpoint: null,
     model: hold.model,
+    tags: hold.tags ?? null,
     priceVersion: hold.priceVersion,
     openedAt: now,
   }

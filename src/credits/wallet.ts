@@ -49,6 +49,8 @@ export interface OpenCall {
   readonly leaseUntil: number
   readonly checkpoint: Checkpoint | null
   readonly model: string
+  /** As `tagsText` writes them; null without any. */
+  readonly tags: string | null
   readonly priceVersion: string
   readonly openedAt: number
 }

@@ -424,6 +424,7 @@ function keep(
       totalMs: Math.round(performance.now() - arrivedAt),
       detail: detailOf(error, { ...said, ...target, ...unknown, ...more }),
       contents: null,
+      tags: null,
     }
   })
 }

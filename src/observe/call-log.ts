@@ -31,6 +31,8 @@ export interface RequestLogRow {
   readonly detail: string | null
   /** Prompt and answer as JSON, cut to a limit; null unless `log.prompts` is on. */
   readonly contents: string | null
+  /** What the call is for, a JSON object of texts; null without tags. */
+  readonly tags: string | null
 }
 
 /** A row, with fields for the log line only. */
@@ -90,8 +92,8 @@ export interface RequestReader {
 
 // Usage by day, for charts and statements, from a rollup written together with the calls.
 
-/** What a day may be divided by. */
-export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account'
+/** What a day may be divided by; `tag` is by the values of one tag. */
+export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account' | 'tag'
 
 export interface UsageQuery extends SeenCalls {
   /** All accounts by default. */
@@ -102,6 +104,12 @@ export interface UsageQuery extends SeenCalls {
   readonly from: number
   readonly until: number
   readonly by: UsageGroup
+  /** The tag whose values are the groups, where `by` is `tag`. */
+  readonly tagName?: string | undefined
+  /** Only calls with this tag. With `by: 'tag'` it is of the same name. */
+  readonly tag?: { readonly name: string; readonly value: string } | undefined
+  /** Whether a row is of a UTC day or of a calendar month; of a day, if left out. */
+  readonly per?: 'day' | 'month' | undefined
 }
 
 export interface UsageFigures {
@@ -118,14 +126,15 @@ export interface UsageFigures {
 }
 
 export interface UsageOfDay extends UsageFigures {
+  /** The midnight that begins the day, or the month. */
   readonly day: number
 }
 
-/** Sums of one day and one group. */
+/** Sums of one day, or month, and one group. */
 export interface UsageSum extends UsageOfDay {
   /**
-   * A model, the id of a key or an account, or a channel (`api`, `app`). Empty for totals of a day, for the app when
-   * grouping by key, and for refusals of unknown models.
+   * A model, the id of a key or an account, a channel (`api`, `app`), or the value of a tag. Empty for totals of a day,
+   * for the app when grouping by key, for refusals of unknown models, and for calls without the tag.
    */
   readonly group: string
   /** The name of the key, or the address of the account. */
@@ -323,6 +332,7 @@ export class CallLog {
       first_byte_ms: call.firstByteMs,
       ms: call.totalMs,
       attempts: call.attempts,
+      ...(call.tags === null ? {} : { tags: JSON.parse(call.tags) as unknown }),
     })
   }
 }

@@ -231,6 +231,7 @@ class CallTraces implements Traces {
       ...(call.ending === null ? {} : { 'weir.ending': call.ending }),
       ...(call.firstByteMs === null ? {} : { 'weir.first_byte_ms': call.firstByteMs }),
     })
+    if (call.tags !== null) span.setAttributes(attributesOf(call.tags))
     if (call.code !== null) fail(span, call.code, this.#library.api.SpanStatusCode.ERROR)
     span.end()
   }
@@ -239,6 +240,16 @@ class CallTraces implements Traces {
     const late = new Promise<void>((resolve) => setTimeout(resolve, closeMs).unref())
     await Promise.race([this.#library.shutdown().catch(() => {}), late])
   }
+}
+
+/** The tags of a call, as its row has them; who it is made for also by the name that collectors know. */
+function attributesOf(tags: string): Attributes {
+  const attributes: Record<string, string> = {}
+  for (const [name, value] of Object.entries(JSON.parse(tags) as Readonly<Record<string, string>>)) {
+    attributes[`weir.tag.${name}`] = value
+    if (name === 'user') attributes['user.id'] = value
+  }
+  return attributes
 }
 
 function fail(span: Span, error: string, code: import('@opentelemetry/api').SpanStatusCode): void {

@@ -163,8 +163,9 @@ export class Reports implements UsageReader {
   }
 
   #sharedReport(query: UsageQuery, most: number, signal: AbortSignal | undefined): Promise<UsageReport> {
-    const { account, key, model, line, mode, from, until, by } = query
-    const name = JSON.stringify([account, key, model, line, mode, from, until, by, most])
+    const { account, key, model, line, mode, from, until, by, tagName, tag, per } = query
+    const asked = [account, key, model, line, mode, from, until, by, tagName, tag, per, most]
+    const name = JSON.stringify(asked)
     let shared = this.#shared.get(name)
     if (shared === undefined) {
       const left = new AbortController()

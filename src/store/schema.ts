@@ -113,6 +113,8 @@ function ledgerTables(c: typeof columns) {
       openedAt: c.time('opened_at').notNull(),
       /** The last checkpoint, which recovery charges. */
       progress: c.json('progress'),
+      /** What it is for, a JSON object of texts; null without any. */
+      tags: c.json('tags'),
     },
     () => [c.check('open_call_hold', sql`hold >= 0`)],
   )
@@ -142,6 +144,7 @@ function ledgerTables(c: typeof columns) {
       /** Usage, cost lines and who served it, for the receipt. */
       receipt: c.json('receipt'),
       settleTx: c.whole('settle_tx'),
+      tags: c.json('tags'),
     },
     (t) => [
       c.uniqueIndex('call_id').on(t.id),
@@ -267,6 +270,7 @@ function recordTables(c: typeof columns) {
       detail: c.json('detail'),
       /** Prompt and answer, if the operator keeps them. */
       contents: c.json('contents'),
+      tags: c.json('tags'),
     },
     (t) => [
       // A page is decided in these indexes alone, whatever its filters: reading the rows took ten times as long.
@@ -483,6 +487,26 @@ function recordTables(c: typeof columns) {
     ],
   )
 
+  /** What calls with a tag have come to, by day: one row for each tag of a call, in the transaction that ends it. */
+  const usageTag = c.table(
+    'usage_tag',
+    {
+      account: c.string('account').notNull(),
+      /** Its name. */
+      tag: c.string('tag').notNull(),
+      day: c.time('day').notNull(),
+      value: c.string('value').notNull(),
+      key: c.string('key').notNull(),
+      model: c.string('model').notNull(),
+      ...usageFigures(),
+    },
+    (t) => [
+      c.primaryKey({ columns: [t.account, t.tag, t.day, t.value, t.key, t.model] }),
+      // For the whole installation. It changes with the first call of a row alone.
+      c.index('usage_tag_tag').on(t.tag, t.day, t.value),
+    ],
+  )
+
   return {
     requestLog,
     signature,
@@ -496,6 +520,7 @@ function recordTables(c: typeof columns) {
     conversation,
     usageDay,
     usageTotal,
+    usageTag,
   }
 }
 
@@ -524,7 +549,7 @@ export const {
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
-export const { allowance, consoleSettings, usageDay, usageTotal, wallet, welcome } = tables
+export const { allowance, consoleSettings, usageDay, usageTag, usageTotal, wallet, welcome } = tables
 
 // The tables of webhooks and their pending deliveries.
 

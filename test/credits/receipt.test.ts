@@ -11,6 +11,7 @@ const record: CallRecord = {
   call: 'gen-1',
   account: 'anna',
   key: 'key1',
+  tags: {},
   model: 'sim/echo',
   state: 'settled',
   priceVersion: 'sim/echo@1',

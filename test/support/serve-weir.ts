@@ -48,7 +48,7 @@ export async function serveWeir({
     dataDir,
     key: isNew ? (owner?.key ?? '') : '',
     output: () => printed,
-    command: (...args) => runInside([...args, '--data-dir', dataDir, '--config', file], home.path, env),
+    command: (...args) => commandIn(home.path, env, [...args, '--data-dir', dataDir, '--config', file]),
     stop,
     [Symbol.asyncDispose]: async () => {
       await stop()
@@ -56,11 +56,10 @@ export async function serveWeir({
   }
 }
 
-/** Runs one subcommand to its end, in this process. */
-export async function runInside(
-  args: readonly string[],
+async function commandIn(
   cwd: string,
-  env: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>>,
+  args: readonly string[],
 ): Promise<CommandResult> {
   const ran = { stdout: '', stderr: '' }
   const code = await runCli(args, {

@@ -262,6 +262,7 @@ export function endedCall(
     totalMs: Math.round(performance.now() - arrivedAt),
     detail: error === undefined ? null : detailOf(error),
     contents: contentsOf(call),
+    tags: call.tags ?? null,
   }
 }
 

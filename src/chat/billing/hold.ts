@@ -101,6 +101,7 @@ export async function openHold(
     ...amountsOf(need),
     keyLimit: keyLimitOf(caller.key, now),
     model: model.id,
+    tags: call.tags,
     priceVersion: offer.price.version,
     owner: parts.owner,
     leaseUntil: leaseUntil(parts.limits, now),

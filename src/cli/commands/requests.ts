@@ -154,7 +154,7 @@ function lineOf(row: LoggedRequest): string[] {
 
 // `weir usage`: number and cost of calls, by UTC day.
 
-const options = ['from', 'to', 'by', 'key', 'model'] as const
+const options = ['from', 'to', 'by', 'per', 'tag', 'key', 'model'] as const
 
 /** Prints the days as a table, JSON or CSV. */
 export async function showUsage(context: Context, invocation: Invocation): Promise<void> {
@@ -183,10 +183,10 @@ function parametersOf(context: Context, invocation: Invocation) {
   }
 }
 
-function usageText({ data, totals, rest, by }: UsageView): string {
+function usageText({ data, totals, rest, by, per }: UsageView): string {
   if (data.length === 0) return 'no calls'
   const headings = [
-    'DAY',
+    per.toUpperCase(),
     ...(by === 'day' ? [] : [by.toUpperCase()]),
     'CALLS',
     'ERRORS',

@@ -3,6 +3,7 @@
 // decide() is pure and synchronous; a store loads, decides and appends in its own way.
 
 import type { Awaitable } from '../../async/async.ts'
+import type { Tags } from '../../conversation/tags.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { Pico } from '../money.ts'
 import type { Pool } from '../pool.ts'
@@ -60,6 +61,8 @@ export interface HoldCommand extends HoldAmounts {
   readonly funding: readonly Pool[]
   readonly keyLimit: KeyLimit | null
   readonly model: string
+  /** What the call is for, as `tagsText` writes it; undefined without tags. */
+  readonly tags?: string | undefined
   readonly priceVersion: string
   /** The process that owns the call; only it, or recovery after the lease, may end it. */
   readonly owner: string
@@ -284,6 +287,7 @@ export interface CallRecord {
   readonly key: string | null
   readonly model: string
   readonly state: 'open' | 'settled' | 'voided'
+  readonly tags: Tags
   readonly priceVersion: string
   readonly hold: Pico
   readonly openedAt: number

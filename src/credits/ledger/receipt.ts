@@ -1,5 +1,6 @@
 // A receipt: what a call cost, in lines that can be re-added by hand. Amounts are decimal strings in USD.
 
+import type { Tags } from '../../conversation/tags.ts'
 import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
 import { formatUsd, type Pico } from '../money.ts'
 import { testPriceVersion } from '../price.ts'
@@ -29,6 +30,8 @@ export interface Receipt {
   } | null
   /** `test`: made with a test key, answered by the simulator for free. */
   readonly mode: 'live' | 'test'
+  /** What the client said that it is for; `user` is who it was made for. */
+  readonly tags: Tags
   readonly state: CallRecord['state']
   /** How the call ended; null while it runs and if it was released. */
   readonly ending: CallRecord['ending']
@@ -94,6 +97,7 @@ export function receiptOf(record: CallRecord): Receipt {
       ? { id: served.route.id, reason: served.route.reason, passed_over: served.route.passedOver }
       : null,
     mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
+    tags: record.tags,
     state: record.state,
     ending: record.ending,
     error: record.released,

@@ -77,13 +77,22 @@ export function text(name: string, description: string, example?: string): Param
   }
 }
 
-export const idempotencyKey: readonly Parameter[] = [
+/** Headers of every request that costs money. */
+export const callHeaders: readonly Parameter[] = [
   {
     name: 'Idempotency-Key',
     in: 'header',
     description:
       'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
     schema: { type: 'string', maxLength: 255 },
+  },
+  {
+    name: 'x-weir-tags',
+    in: 'header',
+    description:
+      'What the call is for, by which usage is divided: at most 16 pairs, names of at most 64 characters and values of at most 512, percent-encoded where they have a comma, a percent sign or anything beyond ASCII. `user` is who it is made for.',
+    schema: { type: 'string' },
+    example: 'team=search,feature=chat',
   },
 ]
 

@@ -29,6 +29,7 @@ import {
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
 import type { Prefixes } from '../../json/prefix.ts'
 import type { FreeAnswer } from './paid/limits.ts'
+import { refuseByTags, tagsHeader } from './paid/tags.ts'
 
 /** What requests are read with. */
 export interface Intake {
@@ -373,6 +374,7 @@ export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
   if (type !== null && !/^(application\/([\w.+-]+\+)?json|text\/plain)\s*(;|$)/i.test(type)) {
     throw new GatewayError('unsupported_media_type')
   }
+  if (headers.has(tagsHeader)) refuseByTags(headers)
 }
 
 export function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {

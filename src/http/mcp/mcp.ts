@@ -11,6 +11,7 @@ import {
   type Route,
   type RouteCall,
 } from '../route.ts'
+import { tagsHeader } from '../intake/paid/tags.ts'
 import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { Site } from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
@@ -53,7 +54,7 @@ async function serve(parts: HttpParts, call: RouteCall): Promise<Response> {
     session: request.headers.get(sessionHeader),
     gone: request.signal,
   })
-  const ask = ownApi(parts, request.url, caller, running.signal)
+  const ask = ownApi(parts, request, caller, running.signal)
   // A tool is one request to the API: once that is answered nothing is left to cancel.
   const api: GatewayApi = (...asked) => ask(...asked).finally(running.end)
   const handler = createMcpHandler(() => gatewayServer(api), {
@@ -82,15 +83,24 @@ function isLocal(origin: string): boolean {
 
 const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
 
-/** The API as `caller`, for a request to the gateway's address `base`; `gone` aborts when nobody waits any more. */
-export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: AbortSignal): GatewayApi {
+/**
+ * The API as `caller`, for a request to the gateway whose tags are those of its calls; `gone` aborts when nobody waits
+ * any more.
+ */
+export function ownApi(
+  parts: HttpParts,
+  outer: Pick<Request, 'url' | 'headers'>,
+  caller: Caller,
+  gone: AbortSignal,
+): GatewayApi {
+  const tags = outer.headers.get(tagsHeader)
   // The outer request has its idle timeout lifted already.
   const within: HttpParts = { ...parts, keepOpen: () => undefined, closeWhenIdle: () => undefined }
   return async (path, body, signal) => {
-    const url = new URL(path, base)
+    const url = new URL(path, outer.url)
     const route = routes.find((each) => each.path === url.pathname)!
     const text = body === undefined ? undefined : JSON.stringify(body)
-    const headers = { 'content-type': 'application/json' }
+    const headers = { 'content-type': 'application/json', ...(tags === null ? {} : { [tagsHeader]: tags }) }
     const request = new Request(url, {
       method: route.method,
       headers,

@@ -65,6 +65,8 @@ export const creditsSchema = z.object({
   }),
 })
 
+const tags = z.record(z.string(), z.string())
+
 const receipt = z.object({
   id: z.string().describe('The request id of the call: `x-request-id` of its answer.'),
   object: z.literal('generation'),
@@ -82,6 +84,7 @@ const receipt = z.object({
     .nullable()
     .describe('How a virtual model came to `model`; null where a model was asked for itself.'),
   mode: z.enum(['live', 'test']),
+  tags: tags.describe('What the request said that it is for; `user` is who it was made for.'),
   state: z.enum(['open', 'settled', 'voided']),
   ending: z.enum(['finished', 'client-gone', 'provider-cut', 'stopped', 'recovered']).nullable(),
   error: z.string().nullable().describe('The error code of a call that served nothing.'),
@@ -154,6 +157,7 @@ const shownReceipt = {
     model: 'sim/echo',
     route: null,
     mode: 'live',
+    tags: { user: 'u-42', feature: 'chat' },
     state: 'settled',
     ending: 'finished',
     error: null,
@@ -342,6 +346,7 @@ const logged = z.object({
     .describe(
       'What the error said beside its code, such as the credit that was needed and the credit there was.',
     ),
+  tags: tags.describe('What the request said that it is for: `x-weir-tags`, `user` and `metadata`.'),
 })
 
 export const requestListSchema = z.object({
@@ -383,6 +388,7 @@ const served = {
   first_byte_ms: 22,
   total_ms: 23,
   detail: null,
+  tags: { user: 'u-42', feature: 'chat' },
 }
 
 const refused = {
@@ -409,6 +415,7 @@ const usageExample: UsageView = {
   from: '2026-11-21',
   to: '2026-11-22',
   by: 'model',
+  per: 'day',
   data: [
     {
       day: '2026-11-22',
@@ -431,8 +438,21 @@ const usageParameters = [
   text('to', 'The last UTC day; without it today.', '2026-11-22'),
   {
     ...text('by', 'What each day is divided by.'),
-    schema: { type: 'string', enum: ['day', 'model', 'key', 'channel'], default: 'day' },
+    schema: {
+      anyOf: [
+        { type: 'string', enum: ['day', 'model', 'key', 'channel', 'user'] },
+        { type: 'string', pattern: '^tag:.' },
+      ],
+      default: 'day',
+      description:
+        '`tag:feature` divides by the values of the tag `feature`, and `user` by who calls were made for.',
+    },
   },
+  {
+    ...text('per', 'Whether a row is of a UTC day or of a calendar month.'),
+    schema: { type: 'string', enum: ['day', 'month'], default: 'day' },
+  },
+  text('tag', 'Only calls with this tag.', 'feature=chat'),
   text('key', 'Only calls with the key of this id.'),
   text('model', 'Only calls of this model.'),
   {
@@ -449,7 +469,7 @@ export const usage: Operation = {
   tag: 'Account',
   summary: 'Get what the account’s calls came to',
   description:
-    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
+    'Calls, tokens and cost by UTC day or month, divided by model, key, channel (`api` or `app`), the person they were made for or the values of a tag, for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
   parameters: usageParameters,
   answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },

@@ -10,15 +10,7 @@ import {
 } from '../../protocols/openai-chat/inbound/schema.ts'
 import { textCompletion, textCompletionRequest } from '../../protocols/openai-completions/inbound.ts'
 import { ofAnyRequest, ofBody, ofCaller, ofChatBody, ofPaidChat } from '../docs/openapi-errors.ts'
-import {
-  type Content,
-  count,
-  idempotencyKey,
-  json,
-  type Operation,
-  schemaOf,
-  usd,
-} from '../docs/operation.ts'
+import { type Content, count, callHeaders, json, type Operation, schemaOf, usd } from '../docs/operation.ts'
 import * as examples from './chat-examples.ts'
 import { completionFields, requestFields } from './chat-examples.ts'
 import { responseRequests } from './responses-documentation.ts'
@@ -100,7 +92,7 @@ Custom tools, whose argument is a text, go to providers that know them; to other
 
 Unknown fields are tolerated: those that are known to change neither the price nor the length of an answer go on to the provider. Any other field, and a sampling parameter that the route cannot honour, is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: chatBody,
   answers: {
     200: {
@@ -125,7 +117,7 @@ export const completion: Operation = {
   summary: 'Create a legacy text completion',
   description: `The older form of a chat, for programs that send a \`prompt\`: it becomes the one message of a chat with the model, and the answer's text comes back in \`choices[].text\`. All other fields, holds, charges, receipts, limits and idempotency are those of POST /v1/chat/completions. Without \`max_tokens\` the model ends by itself. What a model thinks before it answers is not returned here.`,
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: {
     'application/json': { ...schemaOf('TextCompletionRequest'), examples: examples.completionRequests },
   },
@@ -150,7 +142,7 @@ export const embeddings: Operation = {
 
 An array of numbers is one input, the tokens of a text; providers that read texts only refuse it. With \`encoding_format: "base64"\` a vector is the base64 of its little-endian 32-bit floats. Fields that only some providers know, such as \`input_type\` or \`task_type\`, go on to them.`,
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: { 'application/json': { ...schemaOf('EmbeddingRequest'), examples: examples.embeddingRequests } },
   answers: { 200: { description: 'The vectors.', content: json('EmbeddingList', examples.embeddingList) } },
   errors: ofPaidChat,

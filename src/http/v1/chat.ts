@@ -19,6 +19,7 @@ import {
   refuseDropped,
   serveChat,
   servePaid,
+  withTags,
 } from '../intake/paid/serve-paid.ts'
 import { queryOf } from '../intake/query.ts'
 import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
@@ -98,17 +99,12 @@ export async function serveEmbedding(
   // Nobody waits for the servers that a caller names.
   if (addresses.length > 0) parts.largeBodies.leave(requestId)
   await Promise.all(addresses.map((address) => parts.chat.media.check(address)))
-  const asked = {
-    request,
-    caller,
-    json,
-    requestId,
-    call: { request: { envelope, body, promptParts }, arrivedAt },
-  }
+  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json: sent })
+  const asked = { request, caller, json, requestId, call: { ...tagged, arrivedAt } }
   const run: PaidRun = (stopping, signal, keeper) =>
     embed(parts.chat, {
       caller,
-      request: { envelope, body, promptParts, warnings },
+      ...tagged,
       embedding,
       body: (vectors, usage, bill, context) => protocol.answer(vectors, format, usage, bill, context),
       bodyBytes,

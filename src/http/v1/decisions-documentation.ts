@@ -2,7 +2,7 @@
 
 import { decision, decisionRequest } from '../../protocols/decisions/decisions.ts'
 import { ofPaidChat } from '../docs/openapi-errors.ts'
-import { idempotencyKey, json, type Operation, schemaOf } from '../docs/operation.ts'
+import { callHeaders, json, type Operation, schemaOf } from '../docs/operation.ts'
 
 const requests = {
   typed: {
@@ -41,7 +41,7 @@ export const createDecision: Operation = {
   summary: 'Answer typed questions about an input',
   description: `OpenAI’s Decisions: each question (\`predicate\`, \`choice\` or \`score\`) is answered in its order with the probabilities of its options. Nothing is generated: the input alone is charged. Goes to providers that answer decisions (OpenAI, Fireworks); \`sim\` answers them, too.`,
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: { 'application/json': { ...schemaOf('DecisionRequest'), examples: requests } },
   answers: { 200: { description: 'The answers.', content: json('Decision', answer) } },
   errors: [...ofPaidChat],

@@ -4,7 +4,7 @@ import { decide } from '../../chat/complete.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
 import { parseDecision } from '../../protocols/decisions/decisions.ts'
 import { addresses as places } from '../../protocols/openai-responses/inbound/read.ts'
-import { type PaidRun, refuseDropped, servePaid } from '../intake/paid/serve-paid.ts'
+import { type PaidRun, refuseDropped, servePaid, withTags } from '../intake/paid/serve-paid.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
@@ -22,17 +22,12 @@ export async function serveDecision(parts: ServingParts, call: RouteCall): Promi
   const warnings = [...checked.warnings, ...asked.warnings]
   refuseDropped(envelope, warnings)
   await Promise.all(checked.addresses.map((address) => parts.chat.media.check(address)))
-  const paid = {
-    request,
-    caller,
-    json,
-    requestId,
-    call: { request: { envelope, body, promptParts }, arrivedAt },
-  }
+  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json })
+  const paid = { request, caller, json, requestId, call: { ...tagged, arrivedAt } }
   const run: PaidRun = (stopping, signal, keeper) =>
     decide(parts.chat, {
       caller,
-      request: { envelope, body, promptParts, warnings },
+      ...tagged,
       decision: body,
       bodyBytes,
       requestId,

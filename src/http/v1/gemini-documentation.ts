@@ -12,7 +12,7 @@ import {
   generateContentResponse,
 } from '../../protocols/gemini/inbound/schema.ts'
 import { ofAnyRequest, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
-import { idempotencyKey, json, type Operation, type Parameter, schemaOf, text } from '../docs/operation.ts'
+import { callHeaders, json, type Operation, type Parameter, schemaOf, text } from '../docs/operation.ts'
 
 const contents = [{ role: 'user', parts: [{ text: 'Hello, river.' }] }]
 
@@ -98,7 +98,7 @@ export const callGemini: Operation = {
       },
     },
     { ...text('alt', 'How a stream is written.'), schema: { enum: ['sse'] } },
-    ...idempotencyKey,
+    ...callHeaders,
   ],
   body: {
     'application/json': {

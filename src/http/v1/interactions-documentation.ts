@@ -6,7 +6,7 @@ import {
   interactionObject,
 } from '../../protocols/interactions/inbound.ts'
 import { ofAnyRequest, ofCaller, ofPaidChat } from '../docs/openapi-errors.ts'
-import { idempotencyKey, json, type Operation, type Parameter, schemaOf, text } from '../docs/operation.ts'
+import { callHeaders, json, type Operation, type Parameter, schemaOf, text } from '../docs/operation.ts'
 import { z } from 'zod'
 
 /** Bodies that work as they stand. */
@@ -51,7 +51,7 @@ export const createInteraction: Operation = {
 
 \`stream: true\` answers with server-sent events (\`interaction.created\`, \`interaction.status_update\`, \`step.start\`, \`step.delta\`, \`step.stop\`, \`interaction.completed\`, \`error\`), then \`[DONE]\`. Functions, \`google_search\` (the gateway’s web search) and \`mcp_server\` are served. Other tools, agents, background interactions, cached contents, environments, webhooks, and safety settings that block something are refused.`,
   security: 'google',
-  parameters: [...idempotencyKey],
+  parameters: [...callHeaders],
   body: { 'application/json': { ...schemaOf('CreateInteractionRequest'), examples: requests } },
   answers: {
     200: {

@@ -8,7 +8,7 @@ import {
   tokenCount,
 } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
-import { idempotencyKey, json, type Operation, type Parameter, schemaOf } from '../docs/operation.ts'
+import { callHeaders, json, type Operation, type Parameter, schemaOf } from '../docs/operation.ts'
 import { answered, type Examples, requestFields, river, usage } from './chat-examples.ts'
 
 /** What each field of a request of Anthropic's protocol, and for one whose tokens are counted. */
@@ -164,7 +164,7 @@ With \`stream: true\` the answer is a stream of named events: \`message_start\`,
 
 What the model’s provider has no word for is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set. Message threads are refused.`,
   security: 'either',
-  parameters: [...anthropicHeaders, ...idempotencyKey],
+  parameters: [...anthropicHeaders, ...callHeaders],
   body: { 'application/json': { ...schemaOf('MessagesRequest'), examples: messageRequests } },
   answers: {
     200: {

@@ -1,6 +1,7 @@
 // The request log as clients see it, and the cursor of a page.
 
 import { z } from 'zod'
+import { tagsOf } from '../../conversation/tags.ts'
 import type { LedgerStore } from '../../credits/ledger/ledger.ts'
 import { receiptOf } from '../../credits/ledger/receipt.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -26,6 +27,7 @@ export function requestObject(row: LoggedRequest) {
     first_byte_ms: row.firstByteMs,
     total_ms: row.totalMs,
     detail: jsonObject(row.detail),
+    tags: tagsOf(row.tags),
   }
 }
 

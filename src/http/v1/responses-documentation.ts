@@ -21,7 +21,7 @@ import {
 import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
 import {
   type Content,
-  idempotencyKey,
+  callHeaders,
   json,
   type Operation,
   type Parameter,
@@ -260,9 +260,9 @@ A client that asks this address for a WebSocket (GET, with the same \`Authorizat
 
 A response is stored unless \`store\` is false, with its input: \`previous_response_id\` continues it, GET gives it again, DELETE forgets it. It can be asked for as soon as it is complete. One that is too large to be stored says \`store: false\`. Without storing, \`include: ["reasoning.encrypted_content"]\` gives the reasoning in a form that is sent back with the output.
 
-Tools that the client runs may be functions, custom tools (a text, with a grammar or without), \`local_shell\`, \`shell\` where the client is, \`apply_patch\`, \`tool_search\`, and namespaces of functions and custom tools; items of type \`additional_tools\` declare more, and what a search has found is offered from then on. Providers that know them are sent them as they are. To others each is a function, a custom tool one whose only argument is the text \`input\` and whose grammar is in its description; calls come back as they were declared. Tools and items of other types are refused by name. A \`compaction_trigger\` at the end of the input has the conversation compacted: by the provider where it can, else by the model, whose summary is in the \`compaction\` item.`,
+Tools that the client runs may be functions, custom tools (a text, with a grammar or without), \`local_shell\`, \`shell\` where the client is, \`apply_patch\`, \`tool_search\`, and namespaces of functions and custom tools; items of type \`additional_tools\` declare more, and what a search has found is offered from then on. Providers that know them are sent them as they are. To others each is a function, a custom tool one whose only argument is the text \`input\` and whose grammar is in its description; calls come back as they were declared. Tools and items of other types are refused by name, as is \`compaction_trigger\` where the provider compacts nothing.`,
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: responseBody,
   answers: {
     200: {
@@ -289,7 +289,7 @@ export const compactConversation: Operation = {
   description:
     'Takes the body of a request for a response, with the conversation as `input` or by `previous_response_id`, and has its model summarise it. `output` is sent as the input of the next request, in place of all before it: what the user and the developer said, word by word, and an item `compaction` with the summary, which every model of this gateway can go on with. It is charged as a response of that model, and stores nothing. Tools of the request are not used. Where no whole summary came (`status: "incomplete"`), `output` is the conversation as it was.',
   security: 'key',
-  parameters: idempotencyKey,
+  parameters: callHeaders,
   body: responseBody,
   answers: { 200: { description: 'The compacted conversation.', content: json('Compaction', compacted) } },
   errors: [...ofPaidChat, 'previous_response_not_found'],

@@ -4,9 +4,11 @@ import { z } from 'zod'
 import type { Viewer } from '../../accounts/account.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
+import { userTag } from '../../conversation/tags.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type {
   SeenCalls,
+  UsageGroup,
   UsageFigures,
   UsageOfDay,
   UsageQuery,
@@ -30,11 +32,32 @@ const date = z
   .refine((text) => isoDay(Date.parse(text)) === text, 'There is no such day.')
 const name = z.string().max(200, 'It has at most 200 characters.')
 
+const groups = ['day', 'model', 'key', 'channel'] as const
+/** By the values of one tag. */
+const tagGroup = z.templateLiteral(['tag:', z.string().min(1).max(64)])
+const asTag = (text: string) => {
+  const at = text.indexOf('=')
+  return { name: text.slice(0, at), value: text.slice(at + 1) }
+}
+/** Only calls with a tag. */
+export const tagFilter = z
+  .string()
+  .max(600, 'It has at most 600 characters.')
+  .regex(/^[^=]+=./, 'It takes a tag such as feature=chat.')
+  .transform(asTag)
+
 /** `from` and `to` are both included. */
 export const usageParameters = z.strictObject({
   from: date.optional(),
   to: date.optional(),
-  by: z.enum(['day', 'model', 'key', 'channel'], 'It takes day, model, key or channel.').default('day'),
+  by: z
+    .union([z.enum([...groups, 'user']), tagGroup], 'It takes day, model, key, channel, user or tag:NAME.')
+    .default('day'),
+  per: z
+    .enum(['day', 'month'], 'It takes day or month.')
+    .default('day')
+    .describe('Whether a row is of a day or of a calendar month, in UTC.'),
+  tag: tagFilter.optional().describe('Only calls with this tag: `feature=chat`.'),
   key: name.optional(),
   model: name.optional(),
   limit: z
@@ -52,12 +75,16 @@ export const usageParameters = z.strictObject({
 /** The same for operators, for any account. */
 export const adminUsageParameters = usageParameters.extend({
   by: z
-    .enum(['day', 'model', 'key', 'channel', 'account'], 'It takes day, model, key, channel or account.')
+    .union(
+      [z.enum([...groups, 'user', 'account']), tagGroup],
+      'It takes day, model, key, channel, account, user or tag:NAME.',
+    )
     .default('day'),
   account: name.optional(),
 })
 
-type Asked = z.infer<typeof adminUsageParameters> & SeenCalls
+type Asked = Omit<z.infer<typeof adminUsageParameters>, 'per'> &
+  SeenCalls & { readonly per?: 'day' | 'month' | undefined }
 
 const sums = {
   calls: z.int().describe('Every call that has ended, refusals included.'),
@@ -73,14 +100,16 @@ export const usageSchema = z.object({
   from: z.string().describe('The first UTC day.'),
   to: z.string().describe('The last UTC day.'),
   by: z.string(),
+  per: z.enum(['day', 'month']),
   data: z
     .array(
       z.object({
-        day: z.string(),
+        day: z.string().describe('With `per=month` a month, such as 2027-01.'),
         group: z
           .string()
           .describe(
-            'The model, the id of the key, or the channel; empty for a whole day, and for what has none.',
+            'The model, the id of the key, the channel, or the value of the tag; empty for a whole day, and for what ' +
+              'has none.',
           ),
         label: z.string().nullable().describe('The name of the key, or the address of the account.'),
         ...sums,
@@ -143,18 +172,33 @@ export async function usageFile(parts: HttpParts, asked: Asked, request: Request
 
 /** The requested days; the last 30 by default. Throws `invalid_request` for a wrong order or too many. */
 export function usageQuery(
-  { from, to, limit: _, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
+  { from, to, limit: _, by: asked, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
   now: number,
 ): UsageQuery {
+  const by = groupOf(asked)
+  if (by.tagName !== undefined && rest.tag !== undefined && by.tagName !== rest.tag.name)
+    throw wrongly('tag', 'Usage by the values of one tag cannot be of the calls with another.')
   const last = to === undefined ? startOfDay(now) : Date.parse(to)
   const first = from === undefined ? last - (defaultDays - 1) * dayMs : Date.parse(from)
-  if (first > last) throw wrongDays('from', 'from must not be after to.')
+  if (first > last) throw wrongly('from', 'from must not be after to.')
   if (last - first >= mostDays * dayMs)
-    throw wrongDays('from', `from and to may be at most ${mostDays} days apart.`)
-  return { ...rest, from: first, until: last + dayMs }
+    throw wrongly('from', `from and to may be at most ${mostDays} days apart.`)
+  return { ...rest, ...by, from: first, until: last + dayMs }
 }
 
-function wrongDays(param: string, message: string): GatewayError {
+/** Who a call is made for is a tag, too. */
+function groupOf(asked: Asked['by']): Pick<UsageQuery, 'by' | 'tagName'> {
+  if (asked === 'user') return { by: 'tag', tagName: userTag }
+  const name = asked.startsWith('tag:') ? asked.slice('tag:'.length) : undefined
+  return name === undefined ? { by: asked as UsageGroup } : { by: 'tag', tagName: name }
+}
+
+function groupText({ by, tagName }: UsageQuery): string {
+  if (by !== 'tag') return by
+  return tagName === userTag ? 'user' : `tag:${tagName}`
+}
+
+function wrongly(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message, param })
 }
 
@@ -165,23 +209,29 @@ export async function usageView(
   limit: number = mostGroups,
   signal?: AbortSignal,
 ): Promise<UsageView> {
-  const days = (query.until - query.from) / dayMs
-  const most = Math.max(1, Math.min(limit, Math.floor(mostRows / days)))
+  const days = (query.until - query.from) / (query.per === 'month' ? 28 * dayMs : dayMs)
+  const most = Math.max(1, Math.min(limit, Math.floor(mostRows / Math.max(1, days))))
   const { rows, totals, rest } = await reader.report(query, most, signal)
   return {
     object: 'usage',
     from: isoDay(query.from),
     to: isoDay(query.until - dayMs),
-    by: query.by,
-    data: rows.map((row) => ({ day: isoDay(row.day), group: row.group, label: row.label, ...figures(row) })),
+    by: groupText(query),
+    per: query.per ?? 'day',
+    data: rows.map((row) => ({
+      day: nameOf(row.day, query),
+      group: row.group,
+      label: row.label,
+      ...figures(row),
+    })),
     totals: figures(totals),
-    rest: restView(rest),
+    rest: restView(rest, query),
   }
 }
 
-function restView(rest: UsageReport['rest']): UsageView['rest'] {
+function restView(rest: UsageReport['rest'], query: UsageQuery): UsageView['rest'] {
   if (rest === null) return null
-  const ofDay = (row: UsageOfDay) => ({ day: isoDay(row.day), ...figures(row) })
+  const ofDay = (row: UsageOfDay) => ({ day: nameOf(row.day, query), ...figures(row) })
   return { groups: rest.groups, data: rest.days.map(ofDay) }
 }
 
@@ -194,6 +244,11 @@ function figures(sum: UsageFigures) {
     cost: formatUsd(sum.cost),
     charged: formatUsd(sum.charged),
   }
+}
+
+/** A day, or a month. */
+function nameOf(at: number, { per }: UsageQuery): string {
+  return per === 'month' ? isoDay(at).slice(0, 'yyyy-mm'.length) : isoDay(at)
 }
 
 function isoDay(at: number): string {

@@ -37,7 +37,12 @@ function lab() {
     log: { error: (_: string, fields: { error: unknown }) => faults.push(fields.error) },
     publicUrl: () => 'http://127.0.0.1:8787',
   } as unknown as HttpParts
-  return { api: ownApi(parts, 'http://127.0.0.1:8787/mcp', caller, signal), largeBodies, faults, rows }
+  return {
+    api: ownApi(parts, new Request('http://127.0.0.1:8787/mcp'), caller, signal),
+    largeBodies,
+    faults,
+    rows,
+  }
 }
 
 test('a large body that is refused makes no other wait', async () => {

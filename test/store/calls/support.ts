@@ -24,6 +24,7 @@ export function logRowOf(requestId: string, more: Partial<RequestLogRow> = {}): 
     totalMs: 30,
     detail: null,
     contents: null,
+    tags: null,
     ...more,
   }
 }

@@ -85,6 +85,7 @@ const refused: RequestLogRow = {
   totalMs: 1,
   detail: null,
   contents: null,
+  tags: null,
 }
 
 describe('usage by day', () => {
@@ -161,6 +162,7 @@ describe('usage by day', () => {
       outputTokens: 1,
       cost,
       charged: cost,
+      tags: null,
     })
     const commit = () => {
       database.run('BEGIN')

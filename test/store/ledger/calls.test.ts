@@ -41,6 +41,7 @@ function rowWith(receipt: string | null, upstreamId: string | null): Row<'call'>
     estimated: 0n,
     upstream_id: upstreamId,
     receipt,
+    tags: null,
     settle_tx: 1n,
   }
 }

@@ -20,6 +20,7 @@ import type { Envelope, Inbound, InboundRequest } from '../../../protocols/proto
 import type { ServingParts } from '../../parts.ts'
 import { errorResponse, type Refuse } from '../../route.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
+import { tagsHeader, tagsOfRequest } from './tags.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 interface ReadChat extends KeyedRequest {
@@ -31,13 +32,15 @@ interface ReadChat extends KeyedRequest {
 /** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
 export function serveChat(parts: ServingParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call, conversation } = chat
-  const { inbound, request, bodyBytes, arrivedAt } = call
+  const { inbound, bodyBytes, arrivedAt } = call
+  const { request, tags } = withTags(call.request, chat)
   const run: PaidRun = (stopping, signal, keeper) => {
     if (conversation !== undefined) parts.chat.inFlight.answersIn(requestId, conversation)
     return complete(parts.chat, {
       inbound,
       request,
       bodyBytes,
+      tags,
       arrivedAt,
       caller,
       requestId,
@@ -46,7 +49,30 @@ export function serveChat(parts: ServingParts, chat: ReadChat, refuse?: Refuse):
       keeper,
     })
   }
-  return servePaid(parts, chat, run, refuse)
+  return servePaid(parts, { ...chat, call: { ...call, request, tags } }, run, refuse)
+}
+
+/**
+ * The request with a warning for what of it is no tag, and the tags of its call. Throws `invalid_request` for a header
+ * that is out of bounds, and `unsupported_parameter` for a warning where the request is strict.
+ */
+export function withTags<Asked extends PaidCall['request']>(
+  asked: Asked,
+  { request: { headers }, json }: Pick<KeyedRequest, 'request' | 'json'>,
+): { readonly request: Asked; readonly tags: string | undefined } {
+  const mayHave =
+    json['user'] !== undefined ||
+    json['metadata'] !== undefined ||
+    json['safety_identifier'] !== undefined ||
+    json['labels'] !== undefined ||
+    headers.has(tagsHeader)
+  const tagged = mayHave ? tagsOfRequest(headers, json) : undefined
+  if (tagged === undefined || tagged.warnings.length === 0) return { request: asked, tags: tagged?.tags }
+  refuseDropped(asked.envelope, tagged.warnings)
+  return {
+    request: { ...asked, warnings: [...(asked.warnings ?? []), ...tagged.warnings] },
+    tags: tagged.tags,
+  }
 }
 
 /**
@@ -82,7 +108,7 @@ export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: rea
 }
 
 interface PaidRequest extends KeyedRequest {
-  readonly call: Pick<PaidCall, 'request' | 'arrivedAt'>
+  readonly call: Pick<PaidCall, 'request' | 'arrivedAt' | 'tags'>
 }
 
 /** Runs a paid request until `stopping` aborts: at a shutdown, or when its caller may call no longer. */
@@ -152,8 +178,8 @@ function note(
   figures: Readonly<Record<string, unknown>> = {},
 ): void {
   if (!(thrown instanceof GatewayError)) return
-  const { request, arrivedAt } = call
-  const asked = { caller, requestId, arrivedAt, request, keeper: undefined }
+  const { request, arrivedAt, tags } = call
+  const asked = { caller, requestId, arrivedAt, request, tags, keeper: undefined }
   const refused = refusedCall(asked, thrown, now(), figures)
   chat.traces?.onCallEnded(refused)
   calls.onRefused(refused, thrown)

@@ -48,7 +48,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
       database,
       'request_log',
       `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens, completion_tokens,
-       cost, attempts, first_byte_ms, total_ms, detail, contents`,
+       cost, attempts, first_byte_ms, total_ms, detail, contents, tags`,
     )
   }
 
@@ -128,9 +128,9 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     }
   }
 
-  #countRefusal({ account, at, key }: RequestLogRow, model: string): void {
+  #countRefusal({ account, at, key, tags }: RequestLogRow, model: string): void {
     const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
-    this.#usage.add({ account, at, key, model, calls: 1, errors: 1, ...nothing })
+    this.#usage.add({ account, at, key, model, tags, calls: 1, errors: 1, ...nothing })
     this.#usage.write()
   }
 
@@ -160,6 +160,7 @@ function valuesOf(row: RequestLogRow): SQLQueryBindings[] {
     whole(row.totalMs),
     row.detail,
     row.contents,
+    row.tags,
   ]
 }
 

@@ -18,8 +18,9 @@ import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
 
 /** After so long a report gives way to others, milliseconds. */
 const stepMs = 4
-/** Groups of a day that are read at once. */
+/** Groups of a day that are read at once. Those of a month are sorted for each such page. */
 const groupsAtOnce = 1_000
+const groupsOfMonthAtOnce = 50_000
 /** Names of keys and accounts that one report remembers. */
 const labelsRemembered = 50_000
 
@@ -44,6 +45,13 @@ interface FiguresRow {
 type DayRow = FiguresRow & { readonly day: bigint }
 type GroupRow = FiguresRow & { readonly name: string; readonly account: string }
 
+/** A day, or a month as far as it is asked for: a half-open interval, and what its rows call it. */
+interface Period {
+  readonly name: number
+  readonly from: number
+  readonly until: number
+}
+
 const sums = `sum(calls) AS calls, sum(errors) AS errors, sum(input_tokens) AS input_tokens,
   sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(charged) AS charged`
 
@@ -56,16 +64,21 @@ interface Ranked {
   readonly calls: bigint
 }
 
-/** How a day is divided in each of the two tables. */
-const namesIn: Readonly<Record<'usage_day' | 'usage_total', Readonly<Record<UsageGroup, string>>>> = {
-  usage_day: {
-    day: "''",
-    model: 'model',
-    key: 'key',
-    channel: "CASE key WHEN '' THEN 'app' ELSE 'api' END",
-    account: 'account',
-  },
-  usage_total: { day: "''", model: 'model', channel: 'channel', key: "''", account: "''" },
+type Table = 'usage_day' | 'usage_tag' | 'usage_total'
+
+const columnsOfDay = {
+  day: "''",
+  model: 'model',
+  key: 'key',
+  channel: "CASE key WHEN '' THEN 'app' ELSE 'api' END",
+  account: 'account',
+  tag: "''",
+}
+/** How a day is divided in each of the tables. */
+const namesIn: Readonly<Record<Table, Readonly<Record<UsageGroup, string>>>> = {
+  usage_day: columnsOfDay,
+  usage_tag: { ...columnsOfDay, tag: 'value' },
+  usage_total: { day: "''", model: 'model', channel: 'channel', key: "''", account: "''", tag: "''" },
 }
 
 /** The report, at the end of its steps. */
@@ -76,6 +89,7 @@ export function* reportSteps(
 ): Generator<undefined, UsageReport> {
   const source = new UsageSource(database, query)
   try {
+    if (source.table === 'usage_tag') return yield* source.rankTags(most)
     return source.hasManyGroups ? yield* source.rank(most) : yield* source.small(most)
   } finally {
     source.close()
@@ -87,8 +101,9 @@ export function* csvSteps(database: Database, query: UsageQuery): Generator<stri
   const source = new UsageSource(database, query)
   try {
     yield csvLine(usageColumns)
-    for (let day = startOfDay(query.from); day < query.until; day += dayMs)
-      for (const rows of source.pagesOfDay(day)) yield csvLines(usageColumns, rows.map(cellsOf))
+    const cells = cellsOf(query.per)
+    for (const period of periodsOf(query))
+      for (const rows of source.pagesOf(period)) yield csvLines(usageColumns, rows.map(cells))
   } finally {
     source.close()
   }
@@ -97,6 +112,20 @@ export function* csvSteps(database: Database, query: UsageQuery): Generator<stri
 /** Whether a report reads few rows: it needs no thread of its own. */
 export function isSmall(database: Database, query: UsageQuery, rows: number): boolean {
   const { from, until, account, key, line } = query
+  const tag = tagOf(query)
+  if (tag !== undefined) {
+    const [who, whose] = account === undefined ? ['', []] : ['account = ? AND ', [account]]
+    const tagged = one(
+      database,
+      `SELECT count(*) FROM (SELECT 1 FROM usage_tag WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?)`,
+      ...whose,
+      tag,
+      from,
+      until,
+      rows + 1,
+    )
+    if (Number(tagged) > rows) return false
+  }
   if (key !== undefined || line !== undefined) return true
   const [table, who] = isOfTotals(query)
     ? ['usage_total', '']
@@ -110,6 +139,28 @@ export function isSmall(database: Database, query: UsageQuery, rows: number): bo
   return Number(counted) <= rows
 }
 
+/** The name of the tag that a query is about. */
+function tagOf({ by, tagName, tag }: UsageQuery): string | undefined {
+  return by === 'tag' ? (tagName ?? '') : tag?.name
+}
+
+/** The days of a query, or its months; the first and the last as far as they are asked for. */
+function periodsOf({ from, until, per }: UsageQuery): Period[] {
+  const periods: Period[] = []
+  for (let at = startOfDay(from); at < until;) {
+    const name = per === 'month' ? startOfMonth(at) : at
+    const end = per === 'month' ? Math.min(until, startOfMonth(name + 31 * dayMs)) : at + dayMs
+    periods.push({ name, from: at, until: end })
+    at = end
+  }
+  return periods
+}
+
+function startOfMonth(at: number): number {
+  const date = new Date(at)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
+}
+
 /** What the totals of the installation answer. */
 function isOfTotals({ account, key, by }: UsageQuery): boolean {
   return account === undefined && key === undefined && by !== 'key' && by !== 'account'
@@ -118,7 +169,7 @@ function isOfTotals({ account, key, by }: UsageQuery): boolean {
 class UsageSource {
   readonly #database: Database
   readonly #query: UsageQuery
-  readonly #table: 'usage_day' | 'usage_total'
+  readonly table: Table
   /** Whose days are read; undefined for everybody's. */
   readonly #account: string | undefined
   /** Further conditions of the query. */
@@ -130,7 +181,7 @@ class UsageSource {
   constructor(database: Database, query: UsageQuery) {
     this.#database = database
     this.#query = { ...query, from: startOfDay(query.from) }
-    this.#table = isOfTotals(query) ? 'usage_total' : 'usage_day'
+    this.table = tagOf(query) === undefined ? (isOfTotals(query) ? 'usage_total' : 'usage_day') : 'usage_tag'
     this.#account = query.account ?? (query.key === undefined ? undefined : this.#ownerOf(query.key))
     this.#filter = this.#filterOf(query)
   }
@@ -151,10 +202,9 @@ class UsageSource {
 
   /** Reads every group of every day. */
   *small(most: number): Generator<undefined, UsageReport> {
-    const { from, until } = this.#query
     const rows: UsageSum[] = []
-    for (let day = from; day < until; day += dayMs) {
-      for (const page of this.pagesOfDay(day)) rows.push(...page)
+    for (const period of periodsOf(this.#query)) {
+      for (const page of this.pagesOf(period)) rows.push(...page)
       if (this.#isLong()) yield
     }
     const ofGroup = new Map<string, { cost: bigint; calls: number }>()
@@ -182,7 +232,9 @@ class UsageSource {
   /** Ranks the groups first, so that only those are read that are shown. */
   *rank(most: number): Generator<undefined, UsageReport> {
     const { from, until } = this.#query
-    const days = this.#account === undefined ? this.#totalDays() : this.#daysOf(this.#account, undefined)
+    const days = this.#byPeriod(
+      this.#account === undefined ? this.#totalDays() : this.#daysOf(this.#account, undefined),
+    )
     if (this.#isLong()) yield
     let top: Ranked[] = []
     let groups = 0
@@ -206,29 +258,79 @@ class UsageSource {
         account === undefined
           ? app
           : this.#daysOf(account, this.#query.by === 'key' ? group : undefined, [from, until])
-      for (const day of own) rows.push({ ...day, group, label: this.#labelOf(group) })
+      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: this.#labelOf(group) })
       if (this.#isLong()) yield
     }
     rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
     return reportOf(rows, days, groups - top.length)
   }
 
-  /** The groups of a day, a page at a time. */
-  *pagesOfDay(day: number): Generator<readonly UsageSum[]> {
+  /** Of the calls with a tag. The database ranks them, since there may be a value for each person. */
+  *rankTags(most: number): Generator<undefined, UsageReport> {
+    const { by, from, until, tag } = this.#query
+    const { text, values } = this.#where(...within(from, until))
+    const tagged = this.#byPeriod(
+      this.#days(`FROM usage_tag WHERE ${text} GROUP BY day ORDER BY day`, values),
+    )
+    if (this.#isLong()) yield
+    const named = namesIn.usage_tag[by]
+    const top = this.#all<{ named: string; groups: bigint }>(
+      `SELECT ${named} AS named, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM usage_tag
+       WHERE ${text} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ${most}`,
+      values,
+    )
+    if (this.#isLong()) yield
+    const rows: UsageSum[] = []
+    const days = JSON.stringify(daysWithin(from, until))
+    for (const { named: group } of top) {
+      const one = this.#where([`${named} = ?`, group])
+      const own = this.#days(
+        `FROM (SELECT value AS named FROM json_each(?)) AS asked CROSS JOIN usage_tag ON usage_tag.day = asked.named
+         WHERE ${one.text} GROUP BY day ORDER BY day`,
+        [days, ...one.values],
+      )
+      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: this.#labelOf(group) })
+      if (this.#isLong()) yield
+    }
+    const hidden = Number(top[0]?.groups ?? 0n) - top.length
+    const whole = by === 'tag' && tag === undefined ? yield* this.#wholeDays() : undefined
+    if (whole !== undefined) rows.push(...withoutTag(whole, tagged))
+    rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
+    return reportOf(rows, whole ?? tagged, hidden)
+  }
+
+  /** All calls that the query would be about without its tag. */
+  *#wholeDays(period?: Period): Generator<undefined, readonly UsageOfDay[]> {
+    const { from, until } = period ?? this.#query
+    const query: UsageQuery = { ...this.#query, from, until, by: 'day', tagName: undefined }
+    const source = new UsageSource(this.#database, query)
+    try {
+      return (yield* source.small(1)).rows
+    } finally {
+      source.close()
+    }
+  }
+
+  /** The groups of a day or a month, a page at a time. */
+  *pagesOf(period: Period): Generator<readonly UsageSum[]> {
     const { by } = this.#query
+    if (this.table === 'usage_tag') {
+      yield* this.#pagesOfTags(period)
+      return
+    }
     if (!this.hasManyGroups) {
-      if (this.#account === undefined && this.#table === 'usage_day') return
-      const { text, values } = this.#where(['day = ?', day])
+      if (this.#account === undefined && this.table === 'usage_day') return
+      const { text, values } = this.#where(...during(period))
       const rows = this.#all<GroupRow>(
-        `SELECT ${namesIn[this.#table][by]} AS name, '' AS account, ${sums} FROM ${this.#table} WHERE ${text}
+        `SELECT ${namesIn[this.table][by]} AS name, '' AS account, ${sums} FROM ${this.table} WHERE ${text}
          GROUP BY name ORDER BY name`,
         values,
       )
-      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, day))
+      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
       return
     }
     if (this.#account === undefined && by === 'key') {
-      const app = this.#totalDays('app', [day, day + dayMs])
+      const app = this.#byPeriod(this.#totalDays('app', [period.from, period.until]))
       if (app.length > 0) yield app.map((figures) => ({ ...figures, group: '', label: null }))
     }
     // In the order of the index: a page of it is found at once, and nothing is sorted.
@@ -237,18 +339,42 @@ class UsageSource {
     const noApp = this.#account === undefined && by === 'key' ? "key <> ''" : 'true'
     // Nothing comes before the app's own calls, whose key is empty.
     let place = this.#account === undefined ? columns.map(() => '') : undefined
+    const atOnce = isOneDay(period) ? groupsAtOnce : groupsOfMonthAtOnce
     for (;;) {
-      const { text, values } = this.#where(['day = ?', day])
+      const { text, values } = this.#where(...during(period))
       const rows = this.#all<GroupRow>(
         `SELECT ${by} AS name, account, ${sums} FROM usage_day WHERE ${text} AND ${noApp}
          ${place === undefined ? '' : `AND ${after}`}
-         GROUP BY ${columns.join(', ')} ORDER BY ${columns.join(', ')} LIMIT ${groupsAtOnce}`,
+         GROUP BY ${columns.join(', ')} ORDER BY ${columns.join(', ')} LIMIT ${atOnce}`,
         [...values, ...(place ?? [])],
       )
-      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, day))
+      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
       const last = rows.at(-1)
-      if (rows.length < groupsAtOnce || last === undefined) return
+      if (rows.length < atOnce || last === undefined) return
       place = columns.length === 1 ? [last.name] : [last.account, last.name]
+    }
+  }
+
+  *#pagesOfTags(period: Period): Generator<readonly UsageSum[]> {
+    const { by, tag } = this.#query
+    const { text, values } = this.#where(...during(period))
+    if (by === 'tag' && tag === undefined) {
+      const [whole] = endOf(this.#wholeDays(period))
+      const tagged = this.#days(`FROM usage_tag WHERE ${text} GROUP BY day`, values)
+      if (whole !== undefined) yield withoutTag([whole], this.#byPeriod(tagged))
+    }
+    const named = namesIn.usage_tag[by]
+    const atOnce = isOneDay(period) ? groupsAtOnce : groupsOfMonthAtOnce
+    let after: string | undefined
+    for (;;) {
+      const rows: GroupRow[] = this.#all<GroupRow>(
+        `SELECT ${named} AS named, ${named} AS name, '' AS account, ${sums} FROM usage_tag WHERE ${text}
+         ${after === undefined ? '' : `AND ${named} > ?`} GROUP BY named ORDER BY named LIMIT ${atOnce}`,
+        after === undefined ? values : [...values, after],
+      )
+      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
+      after = rows.at(-1)?.name
+      if (rows.length < atOnce) return
     }
   }
 
@@ -295,8 +421,7 @@ class UsageSource {
       const { text, values } = this.#ofAccount(account)
       return this.#days(`FROM usage_day WHERE ${text} GROUP BY day ORDER BY day`, values)
     }
-    const named: number[] = []
-    for (let day = span[0]; day < span[1]; day += dayMs) named.push(day)
+    const named = daysWithin(...span)
     const { text, values } = where(['account = ?', account], ['usage_day.key = ?', key], ...this.#filter)
     return this.#days(
       `FROM (SELECT value AS named FROM json_each(?)) CROSS JOIN usage_day ON usage_day.day = named
@@ -327,6 +452,13 @@ class UsageSource {
     }))
   }
 
+  /** The same by month, where that is asked for. */
+  #byPeriod(days: readonly UsageOfDay[]): UsageOfDay[] {
+    return this.#query.per === 'month'
+      ? daysOf(days.map((row) => ({ ...row, day: startOfMonth(row.day) })))
+      : [...days]
+  }
+
   /** Of the rows that are asked for, those that also fulfil this. */
   #where(...given: Condition[]): { text: string; values: Value[] } {
     const own: Condition[] = this.#account === undefined ? [] : [['account = ?', this.#account]]
@@ -339,8 +471,12 @@ class UsageSource {
     return where(['account = ?', account], ['day >= ?', from], ['day < ?', until], ...this.#filter)
   }
 
-  #filterOf({ key, line, mode, model }: UsageQuery): Condition[] {
+  #filterOf(query: UsageQuery): Condition[] {
+    const { key, line, mode, model, tag } = query
     const filter: Condition[] = []
+    const name = tagOf(query)
+    if (name !== undefined) filter.push(['tag = ?', name])
+    if (tag !== undefined) filter.push(['value = ?', tag.value])
     if (key !== undefined) filter.push(['key = ?', key])
     if (line !== undefined) {
       const keys = this.#all<{ id: string }>(keysOfLine, [line])
@@ -421,7 +557,7 @@ function combine(a: UsageFigures, b: UsageFigures, sign: 1 | -1): UsageFigures {
   }
 }
 
-function daysOf(rows: readonly UsageSum[]): UsageOfDay[] {
+function daysOf(rows: readonly UsageOfDay[]): UsageOfDay[] {
   const days = new Map<number, UsageFigures>()
   for (const row of rows) days.set(row.day, plus(days.get(row.day) ?? nothing, row))
   return [...days].map(([day, figures]) => ({ day, ...figures }))
@@ -444,9 +580,54 @@ function rank(a: Ranked, b: Ranked): number {
   return byCost(a.cost, b.cost) || byCost(a.calls, b.calls) || (a.group < b.group ? -1 : 1)
 }
 
-function cellsOf({ day, group, label, calls, errors, cost, charged, inputTokens, outputTokens }: UsageSum) {
-  return {
-    day: new Date(day).toISOString().slice(0, 10),
+/** What calls without the tag have come to, from what all have. */
+function withoutTag(whole: readonly UsageOfDay[], tagged: readonly UsageOfDay[]): UsageSum[] {
+  const of = new Map(tagged.map((row) => [row.day, row]))
+  return whole
+    .map(({ day, ...figures }) => ({
+      day,
+      group: '',
+      label: null,
+      ...combine(figures, of.get(day) ?? nothing, -1),
+    }))
+    .filter(({ calls }) => calls > 0)
+}
+
+function within(from: number, until: number): Condition[] {
+  return [
+    ['day >= ?', from],
+    ['day < ?', until],
+  ]
+}
+
+/** Of one day the index gives the groups in order. */
+function during(period: Period): Condition[] {
+  return isOneDay(period) ? [['day = ?', period.from]] : within(period.from, period.until)
+}
+
+function isOneDay({ from, until }: Period): boolean {
+  return until - from === dayMs
+}
+
+function daysWithin(from: number, until: number): number[] {
+  const days: number[] = []
+  for (let day = from; day < until; day += dayMs) days.push(day)
+  return days
+}
+
+/** Takes all steps at once. */
+function endOf<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+/** Cells of the CSV; a month is written without a day. */
+function cellsOf(per: UsageQuery['per']) {
+  const length = per === 'month' ? 'yyyy-mm'.length : 'yyyy-mm-dd'.length
+  return ({ day, group, label, calls, errors, cost, charged, inputTokens, outputTokens }: UsageSum) => ({
+    day: new Date(day).toISOString().slice(0, length),
     group,
     label,
     calls,
@@ -455,5 +636,5 @@ function cellsOf({ day, group, label, calls, errors, cost, charged, inputTokens,
     output_tokens: outputTokens,
     cost: formatUsd(cost),
     charged: formatUsd(charged),
-  }
+  })
 }

@@ -2,6 +2,7 @@
 // rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
+import { tagsOf } from '../../../conversation/tags.ts'
 import {
   completionTokens,
   noUsage,
@@ -16,7 +17,7 @@ import type { CallChange, Checkpoint, OpenCall, Pin } from '../../../credits/wal
 import type { CallEnd, ReceiptFacts } from '../../ledger-core.ts'
 import { BulkInsert } from './journal.ts'
 import type { Row } from '../../schema.ts'
-import { isOutage, requireOne } from '../database/sqlite.ts'
+import { isOutage, requireOne, whenNeeded } from '../database/sqlite.ts'
 import type { CostLine } from '../../../credits/price.ts'
 import { startOfDay } from '../../../credits/calendar.ts'
 
@@ -46,12 +47,12 @@ export class CallTable {
     this.#opened = new BulkInsert(
       database,
       'open_call',
-      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress',
+      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress, tags',
     )
     this.#ended = new BulkInsert(
       database,
       'call',
-      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, settle_tx',
+      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, settle_tx, tags',
     )
   }
 
@@ -104,6 +105,7 @@ export class CallTable {
       end.receipt?.served?.upstreamId ?? null,
       receiptText(end.receipt, end.attempts, open.priceVersion),
       end.tx,
+      open.tags,
     ])
     const usage = end.receipt?.usage ?? noUsage
     const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
@@ -119,6 +121,7 @@ export class CallTable {
       outputTokens: completionTokens(usage),
       cost,
       charged,
+      tags: open.tags,
     })
     if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (let n = 0; n < end.attempts.length; n++) {
@@ -200,6 +203,7 @@ function rowOf(account: string, open: OpenCall) {
     open.leaseUntil,
     open.openedAt,
     open.checkpoint === null ? null : checkpointText(open.checkpoint),
+    open.tags,
   ] as const
 }
 
@@ -371,6 +375,7 @@ export function openCallOf(row: Row<'openCall'>): OpenCall {
     leaseUntil: Number(row.lease_until),
     checkpoint: checkpointOf(row.progress),
     model: row.model,
+    tags: row.tags,
     priceVersion: row.price_version,
     openedAt: Number(row.opened_at),
   }
@@ -469,6 +474,7 @@ function factsOf(row: Row<'openCall'> | Row<'call'>) {
     account: row.account,
     key: row.key,
     model: row.model,
+    tags: tagsOf(row.tags),
     priceVersion: row.price_version,
     hold: row.hold,
     openedAt: Number(row.opened_at),
@@ -510,6 +516,8 @@ export interface UsageAdded {
   readonly outputTokens: number
   readonly cost: bigint
   readonly charged: bigint
+  /** As `tagsText` writes them; null without any. */
+  readonly tags: string | null
 }
 
 /** How many refused additions are kept for another try; the rest are only logged. */
@@ -517,12 +525,15 @@ const mostKept = 1_000
 /** How long until the next try, milliseconds. */
 const patienceMs = 60_000
 
-/** A row of an account's day, or of the whole installation's. */
-type Table = 'usage_day' | 'usage_total'
+/** A row of an account's day, of a tag of it, or of the whole installation's day. */
+type Table = 'usage_day' | 'usage_tag' | 'usage_total'
+
+/** What calls with one tag add to a day. */
+type UsageOfTag = UsageAdded & { readonly tag: string; readonly value: string }
 
 interface Refused {
   readonly table: Table
-  readonly added: UsageAdded
+  readonly added: UsageAdded | UsageOfTag
   readonly error: unknown
 }
 
@@ -532,10 +543,12 @@ interface Refused {
  * and tried again with a later commit.
  */
 export class UsageDays {
-  readonly #upserts: Readonly<Record<Table, Statement>>
+  readonly #upserts: Readonly<Record<Exclude<Table, 'usage_tag'>, Statement>>
+  readonly #ofTag: () => Statement
   readonly #onRefused: (added: UsageAdded, error: unknown) => void
   readonly #retryMs: number
   #added: Writable<UsageAdded>[] = []
+  #ofTags: Writable<UsageOfTag>[] = []
   /** In the transaction under way: what was refused for the first time, and what is in at last. */
   #refused: Refused[] = []
   #done = new Set<Refused>()
@@ -562,10 +575,19 @@ export class UsageDays {
          VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9) ${sums}`,
       ),
     }
+    this.#ofTag = whenNeeded(() =>
+      database.prepare(
+        `INSERT INTO usage_tag (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, account, tag,
+         value) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ${sums}`,
+      ),
+    )
   }
 
   /** The object is kept, and what comes next for the same row is added to it. */
   add(added: UsageAdded): void {
+    if (added.tags !== null)
+      for (const [tag, value] of Object.entries(tagsOf(added.tags)))
+        this.#ofTags.push({ ...added, tag, value })
     const last = this.#added.at(-1)
     if (last !== undefined && isSameRow(last, added)) addTo(last, added)
     else this.#added.push(added)
@@ -577,6 +599,10 @@ export class UsageDays {
     for (const added of this.#added.length > 1 ? together(this.#added, rowOfDay) : this.#added)
       if (this.#tryAdd('usage_day', added)) written.push(added)
     this.#added = []
+    if (this.#ofTags.length > 0) {
+      for (const added of together(this.#ofTags, rowOfTag)) this.#tryAdd('usage_tag', added)
+      this.#ofTags = []
+    }
     if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry(written)
     const copies = written.length > 1 ? together(written.map(copyOf), rowOfTotal) : written
     for (const added of copies) this.#tryAdd('usage_total', added)
@@ -595,6 +621,7 @@ export class UsageDays {
   /** Forgets what has not been written: those who added it will do so again. */
   forget(): void {
     this.#added = []
+    this.#ofTags = []
     this.#refused = []
     this.#done = new Set()
   }
@@ -609,22 +636,41 @@ export class UsageDays {
   }
 
   /** Whether it is in. */
-  #tryAdd(table: Table, added: UsageAdded): boolean {
+  #tryAdd(table: Table, added: UsageAdded | UsageOfTag): boolean {
     const error = this.#refusal(table, added)
     if (error !== undefined) this.#refused.push({ table, added, error })
     return error === undefined
   }
 
   /** Why the database refuses it; undefined where it is in. Throws when the database cannot be written at all. */
-  #refusal(table: Table, added: UsageAdded): unknown {
+  #refusal(table: Table, added: UsageAdded | UsageOfTag): unknown {
     const { account, at, key, model, calls, errors, cost, charged } = added
     const [input, output] = [Math.round(added.inputTokens), Math.round(added.outputTokens)]
     const day = startOfDay(at)
-    const upsert = this.#upserts[table]
     try {
+      if ('tag' in added) {
+        const { tag, value } = added
+        this.#ofTag().run(
+          calls,
+          errors,
+          input,
+          output,
+          cost,
+          charged,
+          day,
+          key ?? '',
+          model,
+          account,
+          tag,
+          value,
+        )
+        return undefined
+      }
+      const { usage_day, usage_total } = this.#upserts
       if (table === 'usage_day')
-        upsert.run(calls, errors, input, output, cost, charged, day, key ?? '', model, account)
-      else upsert.run(calls, errors, input, output, cost, charged, day, key === null ? 'app' : 'api', model)
+        usage_day.run(calls, errors, input, output, cost, charged, day, key ?? '', model, account)
+      else
+        usage_total.run(calls, errors, input, output, cost, charged, day, key === null ? 'app' : 'api', model)
       return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
@@ -634,11 +680,11 @@ export class UsageDays {
 }
 
 /** What several calls add to one row, added up: calls that end together are often of one key and model. */
-function together(
-  added: readonly Writable<UsageAdded>[],
-  rowOf: (added: UsageAdded) => string,
-): Iterable<UsageAdded> {
-  const rows = new Map<string, Writable<UsageAdded>>()
+function together<Added extends UsageAdded>(
+  added: readonly Writable<Added>[],
+  rowOf: (added: Added) => string,
+): Iterable<Added> {
+  const rows = new Map<string, Writable<Added>>()
   for (const one of added) {
     const name = rowOf(one)
     const row = rows.get(name)
@@ -650,6 +696,10 @@ function together(
 
 function rowOfDay({ account, at, key, model }: UsageAdded): string {
   return `${account} ${startOfDay(at)} ${key ?? ''} ${model}`
+}
+
+function rowOfTag(added: UsageOfTag): string {
+  return JSON.stringify([rowOfDay(added), added.tag, added.value])
 }
 
 function rowOfTotal({ at, key, model }: UsageAdded): string {
