@@ -44,7 +44,7 @@ describe.skipIf(browserPath === null)('the console', () => {
       Object.defineProperty(Crypto.prototype, 'randomUUID', { value: undefined })
       Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })
     })
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/connect')
     // The simulator's models that misbehave are no first call.
     await page.getByLabel('Model').locator('option').first().waitFor({ state: 'attached' })
@@ -174,7 +174,7 @@ describe.skipIf(browserPath === null)('the console', () => {
   test('keeps what was typed when the session ends, and goes on after the sign-in', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key', exact: true }).click()
     await page.getByLabel('Name').fill('typed before')
@@ -201,7 +201,7 @@ describe.skipIf(browserPath === null)('the console', () => {
 
   test('shows nothing of the account whose session ended to another one that signs in', async () => {
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key', exact: true }).click()
     await page.getByLabel('Name').fill('typed before')
@@ -219,7 +219,7 @@ describe.skipIf(browserPath === null)('the console', () => {
 
   test('keeps a question that cannot be asked because the models cannot be loaded', async () => {
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await context.route('**/console/api/models', (route) => route.fulfill({ status: 503, body: '' }))
     await page.goto('/console/chat')
     await say(page, 'Do not lose this.')

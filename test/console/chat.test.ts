@@ -195,7 +195,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
   test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/chat')
     await pick(page, 'sim/tools')
     await page.getByRole('button', { name: 'Search the web' }).click()
@@ -244,7 +244,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
   test('takes text and images along, and is exported as markdown', async () => {
     const visit = await console.visit({ width: 390 })
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/chat')
     await pick(page, 'sim/echo')
     const pixel =

@@ -47,7 +47,7 @@ describe.skipIf(browserPath === null)('keys', () => {
   test('what a key may read is chosen when it is made, and shown in the list', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
     await page.getByLabel('Name').fill('dashboard')
@@ -70,7 +70,7 @@ describe.skipIf(browserPath === null)('keys', () => {
   test('a key is replaced with an overlap: both work, and both are listed with their last use', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
     await page.getByLabel('Name').fill('search service')
@@ -99,7 +99,7 @@ describe.skipIf(browserPath === null)('keys', () => {
   test('two tabs that replace one key make one successor', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
     await page.getByLabel('Name').fill('shared')
@@ -123,7 +123,7 @@ describe.skipIf(browserPath === null)('keys', () => {
   test('a key whose answer was lost is not made again, and the form says so', async () => {
     const { context, page } = await console.visit()
     await page.clock.install()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key', exact: true }).click()
     await page.getByLabel('Name').fill('made once')
@@ -178,7 +178,7 @@ describe.skipIf(browserPath === null)('keys', () => {
   test('a test key has its band, where a failure is chosen that the key then meets', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
     await page.getByLabel('Name').fill('trial')

@@ -121,7 +121,7 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     const { pathname } = new URL(page.url())
     await context.close()
     const other = await console.visit()
-    await console.signIn(other.page)
+    await console.enter(other.page)
     await other.page.goto(pathname)
     await other.page.getByText('Stopped.', { exact: true }).waitFor()
     expect(await textOf(other.page)).toStartWith('slow slow')

@@ -149,7 +149,7 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
 
   test('one behind OAuth is signed in to in the browser', async () => {
     const { context, page, complaints } = await console.visit({ width: 390, theme: 'dark' })
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/mcp')
     await page.getByRole('button', { name: 'Add a server' }).click()
     await page.getByLabel('Name').fill('guarded')
@@ -169,7 +169,7 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
   test('management keys are made by operators, shown once and revoked', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/keys')
     await page.getByRole('button', { name: 'Make a key' }).click()
     await page.getByLabel('Name').fill('billing job')
@@ -199,7 +199,7 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
 
   test('a management key whose answer was lost is not made again, and is listed', async () => {
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/keys')
     await page.getByRole('button', { name: 'Make a key' }).click()
     await page.getByLabel('Name').fill('made once')

@@ -15,14 +15,14 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     const before = await console.visit()
     await before.page.goto('/console')
     await withAuthenticator(before.page)
-    await console.signIn(before.page, email)
+    await console.enter(before.page, email)
     await before.page.goto('/console/settings')
     await before.page.getByRole('button', { name: 'Add a passkey' }).click()
     await before.page.getByRole('button', { name: /^Remove / }).waitFor()
 
     const operator = await console.visit()
     const { page } = operator
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto(`/console/operator/accounts/${id}`)
     await page.getByRole('button', { name: 'Make it an operator' }).click()
     const dialog = page.getByRole('dialog')

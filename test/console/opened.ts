@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { type RunningWeir, startWeir, type WeirOptions } from '../support/run-weir.ts'
+import { runInside } from '../support/serve-weir.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { type Visitor, visitor, type VisitorOptions } from './visitor.ts'
 
@@ -13,8 +14,10 @@ export interface OpenedConsole {
   visit(options?: VisitorOptions): Promise<Visitor>
   /** A new sign-in link for an account. */
   linkFor(email: string): Promise<string>
-  /** Signs in with a link; ends on the overview. */
+  /** Signs in by a link, and opens the overview. */
   signIn(page: Page, email?: string): Promise<void>
+  /** Signs in by a link; what the page shows stays as it is. */
+  enter(page: Page, email?: string): Promise<void>
 }
 
 /** To be called once, in the file's `describe`. */
@@ -38,13 +41,21 @@ export function openedConsole(options: () => WeirOptions = () => ({})): OpenedCo
     },
     visit: (wanted) => visitor(browser!, opened.origin, wanted),
     linkFor: async (email) => {
-      const made = await weir!.command('accounts', 'link', '--account', email, '--json')
-      expect(made).toMatchObject({ code: 0 })
-      return (JSON.parse(made.stdout) as { url: string }).url
+      const { dataDir } = weir!
+      const args = ['accounts', 'link', '--account', email, '--json', '--data-dir', dataDir]
+      const { code, stdout } = await runInside(args, dataDir)
+      expect(code).toBe(0)
+      return (JSON.parse(stdout) as { url: string }).url
     },
-    signIn: async (page, email = 'owner@localhost') => {
-      await page.goto(await opened.linkFor(email))
-      await page.getByRole('link', { name: 'Not now' }).click()
+    enter: async (page, email = 'owner@localhost') => {
+      const token = new URL(await opened.linkFor(email)).hash.slice(1)
+      const headers = { origin: opened.origin }
+      const answer = await page.context().request.post('/console/api/link', { data: { token }, headers })
+      expect(answer.status()).toBe(200)
+    },
+    signIn: async (page, email) => {
+      await opened.enter(page, email)
+      await page.goto('/console')
       await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     },
   }

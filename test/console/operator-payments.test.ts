@@ -58,7 +58,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
   test('vouchers are shown once, and revoked', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/payments/vouchers')
     await page.getByRole('button', { name: 'Make vouchers' }).click()
     await page.getByLabel('US dollars each').fill('10')
@@ -82,7 +82,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
 
   test('vouchers whose answer was lost are not made again, and are listed', async () => {
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/payments/vouchers')
     await page.getByRole('button', { name: 'Make vouchers' }).click()
     await page.getByLabel('US dollars each').fill('10')
@@ -101,7 +101,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
   test('a grant whose answer was lost is told of when another amount is granted, which the next press books', async () => {
     const emil = await Payer.of(console.weir, 'emil')
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto(`/console/operator/accounts/${emil.account}`)
     const path = `**/console/api/admin/accounts/${emil.account}/grant`
     const grant = page.getByRole('button', { name: 'Grant', exact: true })
@@ -122,7 +122,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
   test('a grant whose answer was lost is booked once, and the form says that it was granted before', async () => {
     const gerd = await Payer.of(console.weir, 'gerd')
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto(`/console/operator/accounts/${gerd.account}`)
     const path = `**/console/api/admin/accounts/${gerd.account}/grant`
     const grant = page.getByRole('button', { name: 'Grant', exact: true })
@@ -152,7 +152,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     const bert = await Payer.of(console.weir, 'bert')
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/payments/subscriptions')
     await page.getByRole('button', { name: 'Grant a period' }).click()
     const grant = page.getByRole('button', { name: 'Grant', exact: true })
@@ -177,7 +177,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
   test('a subscription whose answer was lost is granted once when it is sent again', async () => {
     const dora = await Payer.of(console.weir, 'dora')
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/operator/payments/subscriptions')
     await page.getByRole('button', { name: 'Grant a period' }).click()
     await page.getByLabel('Account').fill('dora@example.org')
@@ -199,7 +199,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await deliver(console.weir, razorpay.paid(razorpay.pay([...razorpay.links.keys()].at(-1)!)))
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto(`/console/operator/accounts/${carl.account}`)
     await page.getByLabel('It may owe').selectOption('limited')
     await page.getByLabel('At most, US dollars').fill('20')
@@ -220,7 +220,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByRole('heading', { level: 1, name: 'carl@example.org' }).waitFor()
     await context.close()
     const own = await console.visit()
-    await console.signIn(own.page, 'carl@example.org')
+    await console.enter(own.page, 'carl@example.org')
     await own.page.goto('/console/credits')
     await own.page.getByRole('link', { name: 'Statements' }).click()
     await own.page.getByRole('cell', { name: '₹500' }).waitFor()

@@ -173,7 +173,7 @@ describe.skipIf(browserPath === null)('payments', () => {
   test('a credit line is shown where the account has one', async () => {
     await console.weir.command('accounts', 'set', '--account', 'owner@localhost', '--credit-line', '500')
     const visit = await console.visit()
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     await visit.page.goto('/console/credits')
     await visit.page.getByText('Without credit this account may owe up to $500.00.').waitFor()
     await visit.context.close()

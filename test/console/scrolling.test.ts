@@ -48,7 +48,7 @@ describe.skipIf(browserPath === null)('the list of models', () => {
     const control = startControl()
     const visit = await console.visit()
     const { page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/models')
     const list = page.getByRole('rowgroup', { name: 'Models, with the arrow keys' })
     await list.getByRole('row').first().waitFor()

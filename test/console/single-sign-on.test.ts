@@ -33,7 +33,7 @@ describe.skipIf(browserPath === null)('single sign-on in the settings', () => {
     const { context, page } = visit
     // The issuer's pages want a font of somebody else.
     await context.route(/googleapis/, (route) => route.abort())
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/settings')
     const section = page.locator('section').filter({ hasText: 'Single sign-on' })
     await section.getByText('Not linked.').waitFor()

@@ -32,7 +32,7 @@ webhooks: { every_ms: 50 }
   test('one is added, tried, told of a key, and removed', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/settings/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
     await page.getByLabel('Address').fill(`http://127.0.0.1:${receiver.port}/hook`)
@@ -64,7 +64,7 @@ webhooks: { every_ms: 50 }
 
   test('one whose answer was lost is not added again, and is listed', async () => {
     const { context, page } = await console.visit()
-    await console.signIn(page)
+    await console.enter(page)
     await page.goto('/console/settings/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
     const address = `http://127.0.0.1:${receiver.port}/once`

@@ -273,7 +273,6 @@ test('a search that the provider runs goes to providers of the protocol; elsewhe
 
 describe('items that only a provider of the protocol can honour', () => {
   test.each<[JsonObject, RegExp]>([
-    [{ type: 'compaction_trigger' }, /compact/],
     [{ type: 'compaction', encrypted_content: 'x' }, /compacted/],
     [
       {

@@ -182,7 +182,6 @@ const reasons: Readonly<Record<Own, Readonly<Record<string, RegExp>>>> = {
     "the provider's mark of its software": /^metadata\.system_fingerprint$/,
     'the figures as they were streamed': /^output\[\]\.content\[\]\.logprobs\[\]\.logprob is$/,
     'marked, since only its maker can read it': /^output\[\]\.encrypted_content is$/,
-    'only where the client asked for it': /^output\[\]\.encrypted_content$/,
     'reasoning without a word': /^output\[\]\.type is$/,
     'searches of the provider, in the words for every search':
       /^output\[\]\.(arguments|call_id|name|status is)$/,

@@ -48,7 +48,7 @@ export async function serveWeir({
     dataDir,
     key: isNew ? (owner?.key ?? '') : '',
     output: () => printed,
-    command: (...args) => commandIn(home.path, env, [...args, '--data-dir', dataDir, '--config', file]),
+    command: (...args) => runInside([...args, '--data-dir', dataDir, '--config', file], home.path, env),
     stop,
     [Symbol.asyncDispose]: async () => {
       await stop()
@@ -56,10 +56,11 @@ export async function serveWeir({
   }
 }
 
-async function commandIn(
-  cwd: string,
-  env: Readonly<Record<string, string>>,
+/** Runs one subcommand to its end, in this process. */
+export async function runInside(
   args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<CommandResult> {
   const ran = { stdout: '', stderr: '' }
   const code = await runCli(args, {

@@ -167,6 +167,11 @@ export function forOtherProtocols(request: ChatRequest): {
     const message = `'${param}' cannot be honoured by this model's provider: ${refusedElsewhere}.`
     throw new GatewayError('unsupported_parameter', { message, param })
   }
+  // A model that is to write a summary calls nothing.
+  const last = request.messages.at(-1)
+  const isSummary = last?.role === 'user' && last.item?.['type'] === 'compaction_trigger'
+  if (isSummary && request.tools.length > 0)
+    return { request: { ...request, toolChoice: { kind: 'none' } }, warnings: noWarnings }
   return { request, warnings: noWarnings }
 }
 

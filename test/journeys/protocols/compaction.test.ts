@@ -35,18 +35,37 @@ const claude = {
   usage: { input_tokens: 200, output_tokens: 12 },
 }
 
+/** A provider that compacts by itself. */
+const compacting = {
+  id: 'resp_p',
+  object: 'response',
+  status: 'completed',
+  model: 'gpt',
+  output: [{ id: 'cmp_p', type: 'compaction', encrypted_content: 'gAAAA-of-the-provider' }],
+  usage: { input_tokens: 200, output_tokens: 12, total_tokens: 212 },
+}
+const answers = (path: string, model: string) =>
+  path.endsWith('/messages') ? claude : path.endsWith('/responses') ? compacting : chat(model)
+
 beforeAll(async () => {
-  provider = startReplayServer(({ path, json }) => ({
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    body: new TextEncoder().encode(
-      JSON.stringify(path.endsWith('/messages') ? claude : chat((json as { model: string }).model)),
-    ),
-  }))
+  provider = startReplayServer(({ path, json }) => {
+    const { model, stream } = json as { model: string; stream?: boolean }
+    const answer = answers(path, model)
+    const isEvents = stream === true && answer === compacting
+    const text = isEvents
+      ? `data: ${JSON.stringify({ type: 'response.completed', response: answer })}\n\n`
+      : JSON.stringify(answer)
+    const type = isEvents ? 'text/event-stream' : 'application/json'
+    return { status: 200, headers: { 'content-type': type }, body: new TextEncoder().encode(text) }
+  })
   const base_url = `${provider.url}/v1`
   lab = await startLab({
-    providers: { chat: base_url, claude: { protocol: 'anthropic-messages', base_url } },
-    models: { 'chat/whole': {}, 'chat/cut': {}, 'chat/empty': {}, 'claude/whole': {} },
+    providers: {
+      chat: base_url,
+      claude: { protocol: 'anthropic-messages', base_url },
+      gpt: { protocol: 'openai-responses', base_url },
+    },
+    models: { 'chat/whole': {}, 'chat/cut': {}, 'chat/empty': {}, 'claude/whole': {}, 'gpt/whole': {} },
   })
   openai = new OpenAI({ apiKey: lab.weir.key, baseURL: lab.weir.baseUrl, maxRetries: 0 })
 })
@@ -137,3 +156,45 @@ test.each<[string, object, number]>([
 })
 
 test('all of it is in a ledger that proves itself', () => expectAudited(lab.weir))
+
+/** As Codex asks: the trigger ends the input, and one compaction is expected. */
+const triggered = (model: string, stream: boolean) =>
+  openai.responses.create({
+    model,
+    input: [...conversation, { type: 'compaction_trigger' }] as never,
+    tools,
+    stream,
+    store: false,
+  })
+
+async function outputOf(model: string, stream: boolean): Promise<OpenAI.Responses.ResponseOutputItem[]> {
+  const answer = await triggered(model, stream)
+  if (!(Symbol.asyncIterator in answer)) return answer.output
+  const events: OpenAI.Responses.ResponseStreamEvent[] = []
+  for await (const event of answer) events.push(event)
+  const end = events.at(-1) as OpenAI.Responses.ResponseCompletedEvent
+  const done = events.flatMap((event) => (event.type === 'response.output_item.done' ? [event.item] : []))
+  expect(end.type).toBe('response.completed')
+  expect(done).toEqual(end.response.output)
+  return done
+}
+
+// The providers of this test stream nothing but the answer of the one that compacts.
+describe.each([
+  ['chat/whole', false],
+  ['claude/whole', false],
+  ['gpt/whole', false],
+  ['gpt/whole', true],
+] as const)('a compaction_trigger for %s, streamed: %p', (model, stream) => {
+  test('gives one compaction, which its model reads', async () => {
+    const output = await outputOf(model, stream)
+    expect(output.map((item) => item.type as string)).toEqual(['compaction'])
+    const asked = JSON.stringify(sent())
+    expect(asked.includes('"compaction_trigger"')).toBe(model === 'gpt/whole')
+    expect(asked.includes('what is needed to go on')).toBe(model !== 'gpt/whole')
+    if (model !== 'gpt/whole') expect(JSON.stringify(sent()['tool_choice'])).toContain('none')
+    await openai.responses.create({ model, input: [...output, { role: 'user', content: 'Go on.' }] as never })
+    const text = JSON.stringify(sent())
+    expect(text).toContain(model === 'gpt/whole' ? 'gAAAA-of-the-provider' : summary)
+  })
+})

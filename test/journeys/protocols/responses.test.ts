@@ -261,6 +261,29 @@ describe('a conversation', () => {
     expect(items.filter(({ type }) => type === 'function_call_output')).toHaveLength(1)
   })
 
+  test('takes a question that is sent once more in front of its result as the one it was', async () => {
+    const tools = [{ type: 'function', name: 'depth', parameters: null, strict: null }] as const
+    const asked = [{ role: 'user', content: [{ type: 'input_text', text: 'How deep is it?' }] }] as const
+    const model = 'sim/tools'
+    const first = await client.responses.create({ model, input: asked as never, tools: [...tools] })
+    const call = first.output.find(({ type }) => type === 'function_call') as { call_id: string }
+    const result = { type: 'function_call_output', call_id: call.call_id, output: '3 m' } as const
+    const second = await client.responses.create({
+      model,
+      input: [...asked, result] as never,
+      previous_response_id: first.id,
+      tools: [...tools],
+    })
+    // Asked again behind the result, the model would call once more.
+    expect(second.output.map(({ type }) => type)).toEqual(['message'])
+    const again = await client.responses.create({
+      model: 'sim/echo',
+      input: asked as never,
+      previous_response_id: second.id,
+    })
+    expect(again.output_text).toBe('How deep is it?')
+  })
+
   test('refers to stored items by their ids', async () => {
     const first = await client.responses.create({ model: 'sim/echo', input: 'one' })
     const reference = { type: 'item_reference', id: first.output[0]!.id! } as const

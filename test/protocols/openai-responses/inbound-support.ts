@@ -79,6 +79,7 @@ const itemGrammar: Readonly<Record<string, RegExp>> = {
   reasoning:
     /^added( summary\+( summary)+ summary\. summary-part\.| part\+( thought)+ thought\. part\.)* done$/,
   image_generation_call: /^added making made done$/,
+  compaction: /^added done$/,
   web_search_call: /^added asked searching( found)? done$/,
 }
 

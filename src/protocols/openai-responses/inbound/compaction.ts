@@ -3,10 +3,10 @@
 // whatever its provider speaks, so that any other can go on with it.
 
 import { z } from 'zod'
-import type { JsonObject } from '../../../conversation/request.ts'
+import type { JsonObject, Message } from '../../../conversation/request.ts'
 import { isObject, parseJson } from '../../lenient.ts'
 import type { Inbound } from '../../protocol.ts'
-import { type InputItem, kindOf, responseObject } from './schema.ts'
+import { type InputItem, kindOf, responseObject, type ResponsesRequest } from './schema.ts'
 
 /** Marks what we made: what a provider has encrypted is for that provider alone. */
 const prefix = 'weir.'
@@ -16,6 +16,19 @@ const carriedSchema = z.object({ summary: z.string() })
 const request = `Write down what is needed to go on with this conversation without having read it: what was asked for, what was \
 decided and why, what has been done and what came of it, with all names, paths, figures and identifiers that still \
 matter, and what remains to be done. Leave out what is settled and of no further use. Write nothing else, and call no tool.`
+
+/** What a `compaction_trigger` asks of a model: its provider is sent the trigger itself where it compacts. */
+export const compactionAsked: Message = {
+  role: 'user',
+  content: [{ kind: 'text', text: request, cache: undefined }],
+  item: { type: 'compaction_trigger' },
+}
+
+/** Whether a request asks for the compaction of its conversation instead of an answer to it. */
+export function asksForCompaction({ input }: Pick<ResponsesRequest, 'input'>): boolean {
+  const last = Array.isArray(input) ? input.at(-1) : undefined
+  return last !== undefined && kindOf(last) === 'compaction_trigger'
+}
 
 /** Of these a summary has no use, or the request for it has its own. */
 const replaced: ReadonlySet<string> = new Set([
@@ -56,7 +69,10 @@ function compactionOf(response: JsonObject, items: readonly JsonObject[]): JsonO
   const summary = textOf(response)
   const isWhole = status === 'completed' && summary.trim() !== ''
   const output = isWhole
-    ? [...items.filter(isSaid).map(message), compaction(String(id), summary)]
+    ? [
+        ...items.filter(isSaid).map(message),
+        { id: String(id).replace(/^resp_/, 'cmp_'), ...compactionOfSummary(summary) },
+      ]
     : [...items]
   return {
     id: id!,
@@ -87,9 +103,10 @@ function message({ role, content }: JsonObject): JsonObject {
   return { type: 'message', role: role!, content: content! }
 }
 
-function compaction(id: string, summary: string): JsonObject {
+/** A summary as an item, without its id. */
+export function compactionOfSummary(summary: string): JsonObject {
   const carried = Buffer.from(JSON.stringify({ summary })).toString('base64url')
-  return { type: 'compaction', id: id.replace(/^resp_/, 'cmp_'), encrypted_content: prefix + carried }
+  return { type: 'compaction', encrypted_content: prefix + carried }
 }
 
 /** The summary in a `compaction` item of ours; undefined for one of a provider. */

@@ -19,6 +19,7 @@ import { wireWarnings } from '../../openai/messages.ts'
 import { costDetails, wireUsage as chatUsage, withOthers } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
+import { asksForCompaction, compactionOfSummary } from './compaction.ts'
 import {
   type CallFacts,
   CallItem,
@@ -88,6 +89,8 @@ export class ResponseEncoder implements StreamEncoder {
   /** Sources that arrived before their text. */
   #sources: Annotation[] = []
   #textLength = 0
+  /** What a model writes that was asked for a compaction; undefined for an answer like any other. */
+  #summary: string | undefined
   readonly #whole: boolean
   #reason: FinishReason | undefined
   #native: string | undefined
@@ -99,6 +102,7 @@ export class ResponseEncoder implements StreamEncoder {
     this.#settings = settings
     this.#context = context
     this.#whole = answer === 'whole'
+    this.#summary = asksForCompaction(settings.request) ? '' : undefined
   }
 
   start(): readonly Frame[] {
@@ -131,6 +135,7 @@ export class ResponseEncoder implements StreamEncoder {
   conclude(usage: Usage, bill: Bill): JsonObject {
     this.#beginDeferred()
     const incomplete = incompleteFor(this.#reason)
+    this.#endSummary(incomplete === null)
     const last = this.#items.at(-1)
     for (const item of this.#items) {
       const cut = incomplete !== null && (item === last || (item instanceof CallItem && !item.whole))
@@ -194,6 +199,10 @@ export class ResponseEncoder implements StreamEncoder {
   #take(event: Extract<ChatEvent, { choice: number }>): void {
     switch (event.kind) {
       case 'text-delta':
+        if (this.#summary !== undefined) {
+          this.#summary += event.text
+          return
+        }
         if (event.text === '') return this.#openMessage()?.startMessage(event.message)
         this.#message(event.message).text(event.text, this.#textLength)
         this.#textLength += event.text.length
@@ -235,8 +244,7 @@ export class ResponseEncoder implements StreamEncoder {
         const { item, search } = event
         if (item.type === 'web_search_call')
           (this.#searches.get(search ?? '') ?? this.#beginSearch()).end(item)
-        else
-          this.#begin(notePrefix(item), (place, emit) => new NoteItem(place, emit, item)).close('completed')
+        else this.#note(item)
         return
       }
       case 'choice-finish':
@@ -262,7 +270,20 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#begin('ws', (place, emit) => new SearchItem(place, emit, query))
   }
 
+  /** A whole summary is the compaction; of one that was cut the client is told as of any text. */
+  #endSummary(isWhole: boolean): void {
+    const summary = this.#summary ?? ''
+    if (summary === '') return
+    if (isWhole) this.#note(compactionOfSummary(summary))
+    else this.#message(undefined).text(summary, 0)
+  }
+
+  #note(item: JsonObject): void {
+    this.#begin(notePrefix(item), (place, emit) => new NoteItem(place, emit, item)).close('completed')
+  }
+
   #reasoning(delta: ReasoningDetail): void {
+    if (isCompaction(delta)) return this.#note({ type: 'compaction', encrypted_content: delta.data! })
     const detail = joinReasoning(this.#details.get(delta.index), delta)
     this.#details.set(delta.index, detail)
     const open = this.#items.at(-1)
@@ -369,6 +390,16 @@ export class ResponseEncoder implements StreamEncoder {
     this.#frames = []
     return frames
   }
+}
+
+/** A provider of this protocol has compacted the conversation: a detail has no field for the type of its item. */
+function isCompaction({ format, type, id, data }: ReasoningDetail): boolean {
+  return (
+    format?.endsWith('openai-responses-v1') === true &&
+    type === 'reasoning.encrypted' &&
+    id?.startsWith('cmp_') === true &&
+    data !== undefined
+  )
 }
 
 function asksForSummary({ reasoning }: ResponsesRequest): boolean {

@@ -12,7 +12,7 @@ import type {
   TurnMessage,
 } from '../../../conversation/request.ts'
 import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
-import { summaryIn } from './compaction.ts'
+import { compactionAsked, summaryIn } from './compaction.ts'
 import { markLast, readMark, readPartMark, type WireCacheControl } from '../../request/cache-marks.ts'
 import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
@@ -145,7 +145,8 @@ export function readItems(
         break
       }
       case 'compaction_trigger':
-        keepNative({ type: 'compaction_trigger' }, param, 'only providers of the Responses protocol compact')
+        endTurn()
+        messages.push({ message: compactionAsked, field: param })
         break
       case 'compaction': {
         const { encrypted_content } = item as Extract<KnownItem, { type: 'compaction' }>

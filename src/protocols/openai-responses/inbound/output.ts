@@ -431,6 +431,7 @@ export class NoteItem extends OutputItem {
 const notePrefixes: Readonly<Record<string, string>> = {
   mcp_list_tools: 'mcpl',
   mcp_approval_request: 'mcpr',
+  compaction: 'cmp',
 }
 
 export function notePrefix({ type }: JsonObject): string {

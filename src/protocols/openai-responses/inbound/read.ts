@@ -421,18 +421,32 @@ export function completeItems(
 }
 
 /**
- * The request's own items without results that the conversation before has already: some clients send a result with the
- * request that continues the answer to it, too, and most providers refuse a second result of one call.
+ * The request's own items without what the conversation before has already: some clients (Semantic Kernel) send all
+ * results with each request that continues an answer, and in front of them the question once more. Most providers refuse
+ * a second result of one call, and a question behind the result would be asked again.
  */
 export function withoutRepeats(
   items: readonly InputItem[],
   history: readonly InputItem[],
 ): readonly InputItem[] {
   if (history.length === 0) return items
+  const lastResult = items.findLastIndex(isResult)
+  if (lastResult < 0) return items
   const answered = new Set(history.filter(isResult).map(resultName))
-  return answered.size === 0
-    ? items
-    : items.filter((item) => !isResult(item) || !answered.has(resultName(item)))
+  const asked = new Set(history.map(questionIn))
+  return items.filter((item, at) => {
+    if (isResult(item)) return !answered.has(resultName(item))
+    const question = at < lastResult ? questionIn(item) : undefined
+    return question === undefined || !asked.has(question)
+  })
+}
+
+/** What a message that is not the model's says, as text that can be compared. */
+function questionIn(item: InputItem): string | undefined {
+  if (kindOf(item) !== 'message' || item['role'] === 'assistant') return undefined
+  const { content } = item as Extract<InputItem, { content?: unknown }>
+  const parts = typeof content === 'string' ? [{ type: 'input_text', text: content }] : content
+  return JSON.stringify([item['role'], parts])
 }
 
 function isResult(item: InputItem): boolean {
