@@ -468,6 +468,11 @@ export function mayUse(caller: Caller, modelId: string): boolean {
   return allowed.includes(modelId) || allowed.includes(`${provider}/*`) || allowed.includes('*')
 }
 
+/** Whether models are named that the caller may use, and no others. */
+export function isLimited({ key }: Caller): boolean {
+  return key?.allowedModels != null
+}
+
 /** Whose calls, and what was answered to them, may be read: a key is not as wide as its account. */
 export interface Viewer {
   readonly account: string

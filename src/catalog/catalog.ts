@@ -68,6 +68,8 @@ export interface ModelFilter {
   /** The highest prices of an input token and an output token, in picodollars. */
   readonly maxPrice?: Pico
   readonly supportedParameters?: readonly string[]
+  /** Whether whoever asks may use it. */
+  readonly permits?: (id: string) => boolean
 }
 
 export interface Catalog {
@@ -444,12 +446,13 @@ export function highestBaseRates(price: Price): { input: Pico; output: Pico } {
 
 /** Whether a model matches the filter, which is prepared once for all of them. */
 function matching(filter: ModelFilter, rows: ReadonlyMap<string, CatalogRow>): (model: Model) => boolean {
-  const { provider, servedBy, access, maxPrice, supportedParameters = [] } = filter
+  const { provider, servedBy, access, maxPrice, supportedParameters = [], permits } = filter
   const words = (filter.q ?? '')
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '')
   return (model) => {
+    if (permits?.(model.id) === false) return false
     if (servedBy !== undefined && !isModelServedBy(model, rows.get(model.id), servedBy)) return false
     if (provider !== undefined && !model.offers.some((offer) => offer.provider === provider)) return false
     if (access !== undefined && access !== (model.premium ? 'premium' : 'open')) return false

@@ -16,6 +16,7 @@ import {
 import { isObject } from '../../protocols/lenient.ts'
 import { type FreeAnswer, freely, type FreeReading } from '../intake/paid/limits.ts'
 import { refusedLater, refuseGemini, type RouteCall } from '../route.ts'
+import { type Caller, mayUse } from '../../accounts/account.ts'
 import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
 import { decodePath } from '../intake/query.ts'
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
@@ -150,14 +151,15 @@ export function listGeminiModels(
   parts: FreeReading & { readonly catalog: Catalog },
   request: Request,
 ): Promise<Response> {
-  return freely(parts, request, () => geminiModels(parts.catalog, request), 'x-goog-api-key')
+  return freely(parts, request, (caller) => geminiModels(parts.catalog, request, caller), 'x-goog-api-key')
 }
 
-function geminiModels(catalog: Catalog, request: Request): FreeAnswer {
+function geminiModels(catalog: Catalog, request: Request, caller: Caller | undefined): FreeAnswer {
   const { searchParams } = new URL(request.url)
   const size = wholeNumber(searchParams.get('pageSize'), 'pageSize') ?? defaultPageSize
   const from = wholeNumber(searchParams.get('pageToken'), 'pageToken') ?? 0
-  const models = catalog.list().filter((model) => methodsOf(model).length > 0)
+  const permits = (id: string) => caller === undefined || mayUse(caller, id)
+  const models = catalog.list({ permits }).filter((model) => methodsOf(model).length > 0)
   const page = models.slice(from, from + Math.min(Math.max(size, 1), largestPage))
   const next = from + page.length
   const body = JSON.stringify({

@@ -9,7 +9,7 @@ export const models: Operation = {
   tag: 'Models',
   summary: 'List the models',
   description:
-    'Every model that is sold here; with `available=true` those that can be called now. Needs no key. The answer has an `ETag`, and is compressed for clients that take gzip. A request with an `anthropic-version` or an `x-api-key` header is answered in pages (`limit`, `after_id`, `before_id`) in the shape of Anthropic’s Models API.',
+    'Every model that is sold here; with `available=true` those that can be called now. Needs no key; one that is limited to models is shown these. The answer has an `ETag`, and is compressed for clients that take gzip. A request with an `anthropic-version` or an `x-api-key` header is answered in pages (`limit`, `after_id`, `before_id`) in the shape of Anthropic’s Models API.',
   security: 'none',
   parameters: [
     text('q', 'Only models whose id or name holds this.', 'echo'),

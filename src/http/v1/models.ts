@@ -1,6 +1,7 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
 import { LRUCache } from 'lru-cache'
+import { type Caller, isLimited, mayUse } from '../../accounts/account.ts'
 import type { ModelFilter } from '../../catalog/catalog.ts'
 import type { Model } from '../../catalog/row.ts'
 import {
@@ -28,7 +29,7 @@ const maxQueryCharacters = 200
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
  * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
- * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API, Google's clients those of theirs.
+ * wrong. A key that is limited to models is shown these. Clients of Anthropic's protocol get pages in the shape of its Models API, Google's clients those of theirs.
  */
 export const listModels: Route<ServingParts> = {
   method: 'GET',
@@ -62,9 +63,12 @@ export function errorsForModels(request: Request): Refuse {
 }
 
 function list(models: ServingParts, request: Request): Promise<Response> {
-  return freely(models, request, async () => {
-    const { answer, made } = listAnswer(models, request)
+  return freely(models, request, async (caller) => {
+    const { answer, made } = listAnswer(models, request, caller)
     const { response, bytes } = await withEtag(request, answer)
+    // What one key is shown is no other's.
+    if (caller !== undefined && isLimited(caller))
+      response.headers.set('cache-control', 'private, max-age=60')
     return { response, bytes: made ? Math.max(leastMade, answer.body.length) + bytes : bytes }
   })
 }
@@ -103,10 +107,15 @@ const kept = new WeakMap<readonly Model[], LRUCache<string, ListAnswer>>()
 function listAnswer(
   { catalog, answering }: ServingParts,
   request: Request,
+  caller: Caller | undefined,
 ): { readonly answer: ListAnswer; readonly made: boolean } {
   const query = new URL(request.url).searchParams
   const filter = filterOf(query, answering)
   const page = speaksMessages(request) ? pageOf(query) : undefined
+  if (caller !== undefined && isLimited(caller)) {
+    const found = catalog.list({ ...filter, permits: (id) => mayUse(caller, id) })
+    return { answer: listOf(found, page), made: true }
+  }
   const name = JSON.stringify([query.toString(), page, [...(filter.servedBy ?? [])]])
   const all = catalog.list()
   let answers = kept.get(all)
@@ -117,9 +126,13 @@ function listAnswer(
   const before = answers.get(name)
   if (before !== undefined) return { answer: before, made: false }
   const found = Object.keys(filter).length === 0 ? all : catalog.list(filter)
-  const answer = answerOf(page ? JSON.stringify(anthropicModelList(found, page)) : modelListText(found))
+  const answer = listOf(found, page)
   answers.set(name, answer)
   return { answer, made: true }
+}
+
+function listOf(found: readonly Model[], page: ModelPage | undefined): ListAnswer {
+  return answerOf(page ? JSON.stringify(anthropicModelList(found, page)) : modelListText(found))
 }
 
 /** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */
@@ -190,4 +203,4 @@ async function withEtag(request: Request, { body, etag }: ListAnswer): Promise<F
 }
 
 /** What an answer depends on beside its address. */
-const vary = 'accept-encoding, anthropic-version, x-api-key, x-goog-api-key'
+const vary = 'accept-encoding, authorization, anthropic-version, x-api-key, x-goog-api-key'

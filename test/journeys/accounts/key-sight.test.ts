@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { until } from '../../chat/lab.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
-import { runJson } from '../../support/call-gateway.ts'
+import { keyFor, runJson } from '../../support/call-gateway.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -267,4 +268,35 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     }
     expect(await until(answers, ([, status]) => status !== 200)).toEqual([200, 403, 'key_limit_exceeded'])
   })
+})
+
+test('a key that is limited to models is shown these and no others, in each shape of the list', async () => {
+  await using weir = await serveWeir({ config: 'rate_limits: { free_bytes_per_minute: 0 }' })
+  const { key } = await keyFor(weir, 'owner@localhost', '--models', 'sim/echo,openai/*')
+  const list = async (path: string, headers: Record<string, string>) => {
+    const answer = await fetch(`${weir.origin}${path}`, { headers })
+    const { data, models } = (await answer.json()) as { data?: { id: string }[]; models?: { name: string }[] }
+    const ids = data?.map(({ id }) => id) ?? models!.map(({ name }) => name.replace('models/', ''))
+    return { ids, shared: answer.headers.get('cache-control')?.includes('public') }
+  }
+  // Whoever may search at all may search for nothing.
+  const isMine = (id: string) => /^(openai\/|sim\/(echo|search:free)$)/.test(id)
+  const bearer = { authorization: `Bearer ${key}` }
+  const everybodys = (await list('/v1/models', {})).ids
+  const mine = await list('/v1/models', bearer)
+  expect(mine).toEqual({ ids: everybodys.filter(isMine), shared: false })
+  expect(mine.ids).toContain('sim/echo')
+  expect(everybodys.length).toBeGreaterThan(mine.ids.length)
+  expect((await list('/v1/models?provider=sim&q=echo', bearer)).ids).toEqual(['sim/echo'])
+  const anthropics = await list('/v1/models?limit=1000', {
+    'x-api-key': key,
+    'anthropic-version': '2023-06-01',
+  })
+  expect(anthropics.ids).toEqual(mine.ids)
+  const googles = await list('/v1beta/models?pageSize=1000', { 'x-goog-api-key': key })
+  expect(googles.ids.length).toBeGreaterThan(1)
+  expect(googles.ids.filter((id) => !isMine(id))).toEqual([])
+  // Nobody needs a key here, so one that is none is shown all.
+  expect((await list('/v1/models', { authorization: 'Bearer none' })).ids).toEqual(everybodys)
+  expect((await list('/v1/models', { authorization: `Bearer ${weir.key}` })).ids).toEqual(everybodys)
 })

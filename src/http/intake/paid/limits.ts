@@ -1,7 +1,7 @@
 // Limits the requests of a key, an account and the whole gateway: concurrently, and per minute.
 
 import { LRUCache } from 'lru-cache'
-import { type ApiKey, lineOf } from '../../../accounts/account.ts'
+import { type ApiKey, type Caller, lineOf } from '../../../accounts/account.ts'
 import { networkOf } from '../../../accounts/identity/network.ts'
 import { WindowLimit } from '../../../accounts/identity/sign-in-limits.ts'
 import { atMost, type Awaitable } from '../../../async/async.ts'
@@ -275,18 +275,20 @@ export interface FreeAnswer {
   readonly bytes: number
 }
 
-/** What `read` answers, counted for whoever asks. Rejects with `rate_limit_exceeded`, and as `read` does. */
+/** What `read` answers, counted for whoever asks; it is given the caller where a valid key came along. Rejects with `rate_limit_exceeded`, and as `read` does. */
 export async function freely(
   parts: FreeReading,
   request: Request,
-  read: () => FreeAnswer | Promise<FreeAnswer>,
+  read: (caller: Caller | undefined) => FreeAnswer | Promise<FreeAnswer>,
   header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
 ): Promise<Response> {
-  const reader = await readerOf(parts, request, header)
+  const caller = await readerOf(parts, request, header)
+  const reader =
+    caller === undefined ? networkOf(parts.site.addressOf(request)) : `account ${caller.account.id}`
   parts.freeReads.require(reader)
   let bytes = 0
   try {
-    const answer = await read()
+    const answer = await read(caller)
     bytes = answer.bytes
     return answer.response
   } finally {
@@ -301,21 +303,21 @@ export interface FreeReading extends Authentication {
   readonly site: Pick<Site, 'addressOf'>
 }
 
-/** Whose share a request is read from: the account's whose key it brings, else its network's. */
+/** Whose key a request brings: it is read from the share of that account, else of the network. */
 async function readerOf(
   parts: FreeReading,
   request: Request,
   header: 'x-api-key' | 'x-goog-api-key',
-): Promise<string> {
+): Promise<Caller | undefined> {
   const { headers } = request
   try {
     if (headers.has('authorization') || headers.has(header))
-      return `account ${(await authenticateEither(headers, parts, header)).account.id}`
+      return await authenticateEither(headers, parts, header)
   } catch (error) {
     // Nobody needs a key here: one that is not valid is as good as none.
     if (!(error instanceof GatewayError)) throw error
   }
-  return networkOf(parts.site.addressOf(request))
+  return undefined
 }
 
 // Limits unsigned messages per network. Signed ones are never counted and always accepted, whoever else uses the same
