@@ -31,6 +31,10 @@ export const routeSchema = z.strictObject({
       'Which is asked first: `order` as written; `weight` by shares, the same for every call of an account; `price` the ' +
         'cheapest; `latency` the quickest of late. Without it `weight` where a weight is given, else `order`.',
     ),
+  continue: z
+    .boolean()
+    .optional()
+    .describe('Whether another member goes on with a stream that has broken off within its text.'),
   fallback_on_content_filter: z
     .boolean()
     .optional()
@@ -60,6 +64,8 @@ export interface ModelRoute {
   readonly defaults: RouteDefaults
   /** What follows when a content filter has refused the prompt; undefined for what the request says. */
   readonly afterFilter: 'end' | 'fallback' | undefined
+  /** Whether another member goes on with a stream that has broken off; undefined for what the request says. */
+  readonly continues: boolean | undefined
 }
 
 export interface RouteMember {
@@ -74,6 +80,7 @@ export function routeOf({
   pick,
   defaults = {},
   fallback_on_content_filter: falls,
+  continue: continues,
 }: WrittenRoute): ModelRoute {
   const isWeighted = to.some((member) => typeof member !== 'string' && member.weight !== undefined)
   return {
@@ -85,6 +92,7 @@ export function routeOf({
     ),
     defaults,
     afterFilter: falls === undefined ? undefined : falls ? 'fallback' : 'end',
+    continues,
   }
 }
 

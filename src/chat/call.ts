@@ -55,6 +55,8 @@ export interface RouteChoice {
   readonly refused: readonly { readonly model: string; readonly reason: string }[]
   /** What follows when a content filter has refused the prompt; undefined where the route does not say. */
   readonly afterFilter: ModelRoute['afterFilter']
+  /** Whether a stream that breaks off is gone on with; undefined where the route does not say. */
+  readonly continues: ModelRoute['continues']
   /** Where the member that serves is remembered; undefined for a request without a session. */
   readonly session: string | undefined
 }

@@ -22,6 +22,7 @@ import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
 import { withRouteDefaults } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
+import { continuedStream, mayContinue } from './streaming/continued-stream.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
 import { type Embedded, fetchDecision, fetchVectors, type WholeAnswer } from './upstream/fetch.ts'
@@ -50,6 +51,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
     return completeWithTools(parts, call, gatewayTools, payable, warnings)
   }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
+    if (mayContinue(call, candidates)) return continuedStream(parts, call, hold, candidates, warnings)
     const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
     // Nobody is asked again.
     forgetSource(call.request.body)

@@ -209,7 +209,8 @@ export const providerSchema = z.strictObject({
     z.record(z.string(), z.unknown()).default({}),
     "What deviates from the protocol's defaults. `passes` lists further fields of clients' bodies that go on although " +
       'the gateway has no word for them: any that might change the price or the length of an answer does not; ' +
-      '`bodyExtras` are fields of every request, whatever clients say of them; `dialects: false` keeps models that ' +
+      '`bodyExtras` are fields of every request, whatever clients say of them; `prefill` says how its models are made to go ' +
+      'on with an answer that is begun (`as-it-is`, `prefix`, `partial`, `template`); `dialects: false` keeps models that ' +
       "reason in the provider's own protocol, for an address that serves no other (OpenAI's, Azure's and xAI's are asked in Responses)",
   ),
   ignores: note(

@@ -173,6 +173,8 @@ export interface AssistantMessage {
   readonly name?: string
   /** The provider has paused in it, and goes on where it comes back as the last message. */
   readonly paused?: true
+  /** The model is to go on with it: it is the beginning of its answer. Always the last message. */
+  readonly prefill?: true
 }
 
 export interface ToolMessage {

@@ -129,6 +129,11 @@ export interface Outbound<Quirks = unknown> {
     request: ChatRequest,
     target: Pick<Target<Quirks>, 'model' | 'quirks'>,
   ): OwnSearch | undefined
+  /**
+   * How the model goes on with a last message that is marked as `prefill`; undefined where it begins a new answer, or
+   * refuses the request.
+   */
+  prefill?(target: Pick<Target<Quirks>, 'model' | 'quirks' | 'reasoning'>): Prefill | undefined
   /** A whole JSON answer (already parsed) as events, exactly one of them terminal. Never throws. */
   whole(body: unknown, target: Target<Quirks>): readonly ChatEvent[]
   /** What `collect` makes of those events, for answers that need none of them to be read; undefined for all others. */
@@ -147,6 +152,9 @@ export interface Outbound<Quirks = unknown> {
   /** For clients that speak this protocol themselves; without it they are translated for as all others. */
   readonly passthrough?: Passthrough<Quirks>
 }
+
+/** What the answer to a prefill holds: what follows it alone, or the prefill once more in front of it. */
+export type Prefill = 'rest' | 'repeated'
 
 export type ProtocolAuth =
   | { readonly kind: 'bearer' }
@@ -241,6 +249,8 @@ export interface Routing {
   readonly sort: 'price' | 'latency' | undefined
   /** What follows when a content filter has refused the prompt: another model, or the end. */
   readonly afterFilter: 'end' | 'fallback'
+  /** Whether another candidate goes on with a stream that has broken off. */
+  readonly continues: boolean
 }
 
 /** An address in a client's request, and the field that holds it. */

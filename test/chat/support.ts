@@ -93,6 +93,7 @@ export const anyRoute: Routing = {
   dataPolicy: undefined,
   sort: undefined,
   afterFilter: 'end',
+  continues: false,
 }
 
 export const envelope: Envelope = {

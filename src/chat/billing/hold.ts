@@ -2,6 +2,7 @@
 
 import { windowEnd } from '../../accounts/account.ts'
 import { Delivered } from '../../conversation/delivered.ts'
+import type { Fault } from '../../conversation/event.ts'
 import { addedUsage, noUsage, type Usage } from '../../conversation/usage.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
@@ -45,7 +46,7 @@ import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
 import { routeNote } from '../routing/route.ts'
-import { codeOf } from '../routing/fault-error.ts'
+import { codeOf, publicReason } from '../routing/fault-error.ts'
 import type { Scheduler } from '../../scheduler/scheduler.ts'
 import {
   billOf,
@@ -343,6 +344,15 @@ export class Hold {
     this.#attempts = this.#attempts.length === 0 ? attempts : [...this.#attempts, ...attempts]
   }
 
+  /** The answer of the candidate that has served last breaks off, and another one is to go on with it. */
+  noteSeam(fault: Fault, characters: number): void {
+    const last = this.#attempts.at(-1)
+    if (last === undefined) return
+    const seam = `its answer broke off after ${plural(characters, 'character')}: ${publicReason(fault)}`
+    const broken = { ...last, code: codeOf(fault), status: fault.status ?? last.status, reason: seam }
+    this.#attempts = [...this.#attempts.slice(0, -1), broken]
+  }
+
   /** Holds more in addition; false if the account does not have the least of it. */
   async extend(amounts: HoldAmounts): Promise<boolean> {
     const { ledger, owner } = this.#parts
@@ -353,14 +363,15 @@ export class Hold {
   }
 
   /**
-   * Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. Returns
-   * what it is charged for.
+   * Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies; that
+   * is durable `soon`, or `at-once`, before this resolves. Returns what it is charged for.
    */
-  async endRound(outcome: Outcome): Promise<Usage> {
+  async endRound(outcome: Outcome, when: 'soon' | 'at-once' = 'soon'): Promise<Usage> {
     const charge = await this.#charge(outcome)
     this.#earlier ??= new EarlierRounds()
     this.#earlier.addRound(charge)
     this.#checkpointSoon()
+    if (when === 'at-once') await this.#checkpoints?.flush()
     return charge.usage
   }
 
@@ -428,7 +439,7 @@ export class Hold {
     const room = this.#room - this.#unbookedCost
     if (room >= most) return undefined
     // What is queued together shares one commit.
-    this.#checkpoints?.flush()
+    void this.#checkpoints?.flush()
     // An answer that may be as long as its model writes takes a share for each round: several at once would be others'.
     if (want === most && (await this.#extendAhead(want, room))) return undefined
     const lacking = (amount: Pico) => larger(0n, amount - room)
@@ -723,6 +734,7 @@ class Checkpoints {
   readonly #call: string
   readonly #progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>
   #timer: Timer | undefined
+  #written: Promise<void> = Promise.resolve()
 
   /** `progress` is called when a checkpoint is written. */
   constructor(
@@ -740,9 +752,10 @@ class Checkpoints {
     this.#timer ??= setTimeout(() => this.#write(), soonMs)
   }
 
-  /** Queues the waiting checkpoint now. */
-  flush(): void {
+  /** Queues the waiting checkpoint now. Resolves when it is written, or could not be. */
+  flush(): Promise<void> {
     if (this.#timer !== undefined) this.#write()
+    return this.#written
   }
 
   stop(): void {
@@ -755,7 +768,7 @@ class Checkpoints {
     const { ledger, owner, limits, log, now } = this.#parts
     const call = this.#call
     pass('checkpoint-queued', call)
-    ledger
+    this.#written = ledger
       .checkpoint({ call, owner, ...this.#progress(), leaseUntil: leaseUntil(limits, now()) })
       .then(() => pass('checkpoint-committed', call))
       .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))

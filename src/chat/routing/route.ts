@@ -53,6 +53,7 @@ export function chooseMembers(
     members: known === undefined ? ranked : [known, ...ranked.filter((model) => model !== known)],
     refused,
     afterFilter: route.afterFilter,
+    continues: route.continues,
     session,
   }
 }

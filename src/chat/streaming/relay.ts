@@ -29,6 +29,8 @@ export interface OpenStream {
   readonly abort: () => void
   /** Set if the answer has several rounds. */
   readonly rounds?: Rounds
+  /** Called when the provider has been silent too long; true if another one goes on with its answer. */
+  readonly onSilence?: () => boolean
 }
 
 /** Between two rounds no provider is read: tools run, and the next request is sent. */
@@ -83,6 +85,7 @@ export interface RelayOptions {
   readonly stopping: AbortSignal
   /** Removes our secrets from a provider's text. */
   readonly redact: (text: string) => string
+  /** Of the provider that answers now: a later round may have another one. */
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
   /**
    * Settles the outcome; called exactly once. `make` gets the figures before they are durable; the client sees them
@@ -191,8 +194,10 @@ class Relay {
    */
   async #pump(silence: Deadline): Promise<void> {
     const { channel, reader, head, ended, rounds } = this.#open
-    const { limits, watchdog, onDisconnect, onProgress } = this.#options
-    const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
+    const { limits, watchdog, onProgress } = this.#options
+    const gap = watchdog.arm(limits.gapMs, () => {
+      if (this.#open.onSilence?.() !== true) this.#expire('the provider fell silent')
+    })
     try {
       // Removed from the head, so that unread bytes are held once.
       for (const bytes of head.splice(0)) this.#enqueue(bytes)
@@ -219,7 +224,7 @@ class Relay {
           }
         if (this.#wrote) silence.extend(limits.keepaliveMs)
         this.#wrote = false
-        if (this.#clientGone && onDisconnect !== 'drain') break
+        if (this.#clientGone && this.#options.onDisconnect !== 'drain') break
         if (done) {
           this.#open.read()
           this.#endOfBody()
@@ -233,7 +238,7 @@ class Relay {
       if (error instanceof DispatchFailed) this.#roundError = error.error
       // A broken connection, a deadline or our own abort; `progress` and the flags say which. An answer that has given
       // its finish reason is complete all the same.
-      if (!this.#clientGone || onDisconnect === 'drain') this.#endOfBody()
+      if (!this.#clientGone || this.#options.onDisconnect === 'drain') this.#endOfBody()
     } finally {
       gap.clear()
       this.#open.abort()

@@ -242,7 +242,9 @@ export function streamResponse(
     disconnect: call.signal,
     stopping: call.stopping,
     redact: parts.redact,
-    onDisconnect: disconnectPolicy(call, provider.onDisconnect),
+    get onDisconnect() {
+      return disconnectPolicy(call, hold.candidate.provider.onDisconnect)
+    },
     settle: (outcome, make) => {
       if (outcome.fault) noteBreak(parts, call, hold, outcome.fault)
       return hold.settle(outcome, make)
@@ -255,10 +257,10 @@ export function streamResponse(
 }
 
 /** A started answer failed: it counts against the offer, and the reason is logged. */
-function noteBreak(
+export function noteBreak(
   parts: Pick<StreamingParts, 'health' | 'log'>,
   call: PaidCall,
-  { candidate }: Hold,
+  { candidate }: Pick<Hold, 'candidate'>,
   fault: Fault,
 ): void {
   parts.health.onFailed(candidate, fault, 0, call.caller.account.id)

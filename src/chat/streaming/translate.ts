@@ -311,7 +311,10 @@ export class AnswerSink {
   /** Ends the answer; open choices are closed with the finish reason `length`. */
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): void {
     this.#open()
-    Object.assign(this.#extra, stopNote(stoppedBy))
+    const { metadata, ...note } = stopNote(stoppedBy)
+    const known = this.#extra['metadata']
+    if (metadata !== undefined)
+      Object.assign(this.#extra, note, { metadata: { ...(known as object), ...(metadata as object) } })
     if (stoppedBy !== undefined) {
       for (const choice of this.#choices.size > 0 ? this.#choices : [0]) {
         if (this.#closed.has(choice)) continue

@@ -8,6 +8,7 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import type { Warning } from '../../protocols/lowering.ts'
+import { refusesPrefill } from '../routing/fault-error.ts'
 
 /** How long a refusal is believed, milliseconds: providers change what their models take. */
 const believedMs = 24 * 3_600_000
@@ -98,8 +99,12 @@ export class LearnedRefusals {
   /** Of each model; its size tells whether there is anything to heed. */
   readonly byModel = new LRUCache<string, readonly Refusal[]>({ ...atMost(mostModels), ttl: believedMs })
 
+  /** Those that do not go on with an answer that is begun for them. */
+  readonly withoutPrefill = new LRUCache<string, true>({ ...atMost(mostModels), ttl: believedMs })
+
   /** Learns from the fault of a request with this body. Whether there was anything to learn that was not known. */
   learn(model: string, fault: Fault, body: unknown): boolean {
+    if (refusesPrefill(fault)) this.withoutPrefill.set(model, true)
     const found = isObject(body) ? refusalIn(fault, body) : undefined
     if (found === undefined) return false
     const known = this.byModel.get(model) ?? []

@@ -1,6 +1,6 @@
 // Bedrock's Converse protocol, spoken to a provider.
 
-import { ignoredByClaude } from '../claude/models.ts'
+import { ignoredByClaude, prefillOfClaude } from '../claude/models.ts'
 import { type BedrockQuirks, defaultQuirks, familyOf, lower, lowerSteps } from './lower.ts'
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from '../faults.ts'
@@ -15,6 +15,7 @@ export const outbound: Outbound<BedrockQuirks> = withinLimits<BedrockQuirks>({
   inlinesUrls: true,
   lower,
   lowerSteps,
+  prefill: ({ model }) => prefillOfClaude(model),
   whole: (body, target) => parseWhole(body, target.model),
   parser: (target) => parserOf(target.model),
   fault: faultOf,

@@ -3,6 +3,7 @@
 import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
 import { isObject } from '../lenient.ts'
 import type { Warn } from '../lowering.ts'
+import type { Prefill } from '../protocol.ts'
 
 type Effort = 'low' | 'medium' | 'high' | 'xhigh' | 'max'
 
@@ -82,6 +83,11 @@ export function traitsOf(model: string, reasons: boolean, overrides: Partial<Mod
 /** Parameters that a model refuses in any case. Models of other vendors refuse none. */
 export function ignoredByClaude(model: string, reasons: boolean): readonly string[] {
   return traitsOf(model, reasons, {}).sampling === 'neither' ? ['temperature', 'top_p', 'top_k'] : []
+}
+
+/** How a model goes on with an answer that is begun for it, while it does not think. Of other vendors' nothing is known. */
+export function prefillOfClaude(model: string, overrides: Partial<ModelTraits> = {}): Prefill | undefined {
+  return /claude/i.test(model) && traitsOf(model, false, overrides).prefill ? 'rest' : undefined
 }
 
 // Fixed names that identify parts of Claude's requests and answers in every protocol.

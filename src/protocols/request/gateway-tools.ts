@@ -341,6 +341,9 @@ const providerPreferences = z.looseObject({
   only: providerIds,
   ignore: providerIds,
   allow_fallbacks: flag.nullish(),
+  continue: flag
+    .nullish()
+    .describe('Whether another candidate goes on with a stream that has broken off within its text.'),
   fallback_on_content_filter: flag
     .nullish()
     .describe('Whether the next model is asked when a content filter has refused the prompt.'),
@@ -400,6 +403,7 @@ export const anywhere: Routing = {
   dataPolicy: undefined,
   sort: undefined,
   afterFilter: 'end',
+  continues: false,
 }
 
 /**
@@ -429,6 +433,7 @@ export function readRouting(routing: z.infer<typeof gatewayShape.provider>): Rou
     dataPolicy: zdr === true ? 'zero_retention' : data_collection === 'deny' ? 'no_training' : undefined,
     sort: sortOf(routing.sort),
     afterFilter: routing.fallback_on_content_filter === true ? 'fallback' : 'end',
+    continues: routing.continue === true,
   }
 }
 

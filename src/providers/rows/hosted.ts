@@ -86,6 +86,8 @@ const groq = openaiCompatible({
     efforts: ['none', 'low', 'medium', 'high'],
     thinkTags: true,
     messageNames: false,
+    // "Assistant message prefilling": its guide.
+    prefill: 'as-it-is',
     passes: ['reasoning_format', 'include_reasoning', 'disable_tool_validation', 'citation_options'],
     // It accepts the penalties silently, but according to its reference no model supports them.
     drops: alsoDrops(...beyondPlainChat, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
@@ -131,6 +133,7 @@ const mistral = openaiCompatible({
     toolCallIds: 'nine',
     requiredToolChoice: 'any',
     seedField: 'random_seed',
+    prefill: 'prefix',
     messageNames: false,
     streamOptions: false,
     fileParts: 'document_url',
@@ -303,6 +306,8 @@ const alibaba = openaiCompatible({
     // `enable_search`, `search_options` and `enable_code_interpreter` have fees.
     passes: ['enable_thinking', 'preserve_thinking', 'thinking_budget', 'tool_stream', 'translation_options'],
     cacheControl: true,
+    // "Partial mode": its guide to text generation.
+    prefill: 'partial',
     drops: alsoDrops('min_p', 'frequency_penalty', 'logit_bias', 'prediction', 'user'),
   },
 })
@@ -318,6 +323,8 @@ const moonshot = openaiCompatible({
     passes: ['thinking'],
     reasoningEcho: 'reasoning_content',
     echoRequired: true,
+    // "Partial mode": its guide.
+    prefill: 'partial',
     drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
     refuses: ['logprobs'],
   },

@@ -41,6 +41,7 @@ const vllm = openaiCompatible({
   auth: { kind: 'none' },
   local: true,
   quirks: {
+    prefill: 'template',
     effortFields: ['reasoning_effort', 'chat_template_kwargs'],
     reasoningEcho: 'reasoning_content',
     thinkTags: true,

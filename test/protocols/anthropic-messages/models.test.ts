@@ -1,7 +1,7 @@
 // Which generation a model's name belongs to, in all the spellings that providers use.
 
 import { describe, expect, test } from 'bun:test'
-import { traitsOf } from '../../../src/protocols/claude/models.ts'
+import { prefillOfClaude, traitsOf } from '../../../src/protocols/claude/models.ts'
 
 describe('the traits of a model', () => {
   test.each([
@@ -37,4 +37,15 @@ describe('the traits of a model', () => {
     expect(traitsOf('kimi-k2-thinking', true, {}).thinking).toBe('budget')
     expect(traitsOf('kimi-k2-thinking', true, { thinking: 'none' }).thinking).toBe('none')
   })
+})
+
+test.each([
+  ['claude-3-5-haiku-20241022', 'rest'],
+  ['claude-sonnet-4-5', 'rest'],
+  ['anthropic.claude-opus-4-5-20251101-v1:0', 'rest'],
+  ['claude-opus-4-6', undefined],
+  ['claude-sonnet-5', undefined],
+  ['minimax-m2', undefined],
+] as const)('%s goes on with an answer that is begun for it: %p', (model, answer) => {
+  expect(prefillOfClaude(model)).toBe(answer)
 })

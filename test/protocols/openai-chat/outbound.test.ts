@@ -450,3 +450,27 @@ describe('tools and formats', () => {
     expect(warnings.map((warning) => warning.param)).toEqual(['response_format'])
   })
 })
+
+describe('an answer that is begun for the model', () => {
+  const messages = [user(text('hi')), assistant({ content: [text('It ')], prefill: true })]
+  test.each([
+    ['mistral', { prefix: true }, {}, 'repeated'],
+    ['moonshot', { partial: true }, {}, 'rest'],
+    ['alibaba', { partial: true }, {}, 'rest'],
+    ['groq', {}, {}, 'rest'],
+    ['vllm', {}, { continue_final_message: true, add_generation_prompt: false }, 'rest'],
+    ['openai', {}, {}, undefined],
+    ['deepseek', {}, {}, undefined],
+  ] as const)('is sent to %s with %j and %j, and is answered by its %p', (row, ofMessage, ofBody, answer) => {
+    const { body, warnings } = lower(row, { messages })
+    const [, last] = body.messages as object[]
+    expect(last).toMatchObject({ role: 'assistant', content: 'It ', ...ofMessage })
+    expect(Object.keys(last!).toSorted()).toEqual(['content', 'role', ...Object.keys(ofMessage)].toSorted())
+    expect(body).toMatchObject(ofBody)
+    expect('continue_final_message' in body).toBe('continue_final_message' in ofBody)
+    expect(warnings).toEqual([])
+    const quirks = targetOf(quirksOf(row), {}).quirks
+    expect(outbound.prefill?.({ model: 'm', quirks, reasoning: false })).toBe(answer)
+    expect(outbound.prefill?.({ model: 'm', quirks, reasoning: true })).toBeUndefined()
+  })
+})

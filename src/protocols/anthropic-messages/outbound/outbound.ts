@@ -1,6 +1,6 @@
 // Anthropic's Messages protocol, spoken to a provider.
 
-import { ignoredByClaude } from '../../claude/models.ts'
+import { ignoredByClaude, prefillOfClaude } from '../../claude/models.ts'
 import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough.ts'
@@ -21,6 +21,7 @@ export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>
   lower,
   lowerSteps,
   ownSearch,
+  prefill: ({ model, quirks }) => prefillOfClaude(model, quirks.traits),
   whole: parseWhole,
   parser: ({ quirks, document }) => streamParser(quirks.framing, document),
   fault: faultOf,

@@ -41,7 +41,7 @@ import {
   shownTools,
   withRootObjects,
 } from '../../openai/parameters.ts'
-import type { Target } from '../../protocol.ts'
+import type { Prefill, Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
 export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
@@ -62,6 +62,10 @@ export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): Low
   body.messages = messages
   if (request.maxOutputTokens !== undefined) body[quirks.maxTokensField] = request.maxOutputTokens
   body.stream = request.stream
+  if (quirks.prefill === 'template' && isPrefilled(request)) {
+    body.continue_final_message = true
+    body.add_generation_prompt = false
+  }
   // Usage is always requested: without it a stream could only be charged by estimate.
   if (request.stream && quirks.streamOptions) body.stream_options = { include_usage: true }
   const dropped = joinWarnings(
@@ -77,6 +81,20 @@ export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): Low
 }
 
 const noHeaders: Readonly<Record<string, string>> = {}
+
+function isPrefilled({ messages }: ChatRequest): boolean {
+  const last = messages.at(-1)
+  return last?.role === 'assistant' && last.prefill === true
+}
+
+/** How the model goes on with an answer that is begun for it. One that reasons would think anew, or not at all. */
+export function prefillOf({
+  quirks,
+  reasoning,
+}: Pick<Target<OpenAIChatQuirks>, 'quirks' | 'reasoning'>): Prefill | undefined {
+  if (reasoning || quirks.prefill === 'none') return undefined
+  return quirks.prefill === 'prefix' ? 'repeated' : 'rest'
+}
 
 function lostNames(messages: readonly Message[]): readonly Warning[] {
   const warnings: Warning[] = []
@@ -147,6 +165,8 @@ function lowerAssistant(message: AssistantMessage, context: MessageContext): Jso
     ...reasoningEcho(message, content, context),
   }
   if (calls.length > 0) lowered.tool_calls = calls
+  const { prefill } = context.quirks
+  if (message.prefill && (prefill === 'prefix' || prefill === 'partial')) lowered[prefill] = true
   return withName(lowered, message, context.quirks)
 }
 

@@ -7,7 +7,7 @@ import { passthrough } from '../passthrough/passthrough.ts'
 import { plainWhole, streamParser, wholeEvents } from './parse.ts'
 import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from '../../openai/fault.ts'
-import { lower, ownSearch } from './lower.ts'
+import { lower, ownSearch, prefillOf } from './lower.ts'
 
 export const outbound: Outbound<OpenAIChatQuirks> = withinLimits<OpenAIChatQuirks>(
   {
@@ -18,6 +18,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = withinLimits<OpenAIChatQuirk
     inlinesUrls: false,
     lower,
     ownSearch,
+    prefill: prefillOf,
     whole: (body, target) => wholeEvents(body, target.quirks),
     plainWhole: (body, target) => plainWhole(body, target.quirks),
     parser: (target, choices = 1) => streamParser(target, choices),

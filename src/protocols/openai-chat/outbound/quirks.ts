@@ -96,6 +96,11 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly requiredToolChoice: 'required' | 'any'
   /** Whether user and assistant must alternate: consecutive turns of a role are merged. */
   readonly alternatingRoles: boolean
+  /**
+   * How a model is made to go on with a last message of its own: `as-it-is`, by a field of the message (`prefix`, after
+   * which the answer repeats it, or `partial`), or by the template (vLLM). `none`: it begins a new answer.
+   */
+  readonly prefill: 'none' | 'as-it-is' | 'prefix' | 'partial' | 'template'
   /** Whether messages may carry `name`. */
   readonly messageNames: boolean
   /** Whether `stream_options.include_usage` is supported; otherwise usage is always sent. */
@@ -154,6 +159,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   allowedTools: false,
   seedField: 'seed',
   alternatingRoles: false,
+  prefill: 'none',
   messageNames: true,
   streamOptions: true,
   jsonSchema: true,
