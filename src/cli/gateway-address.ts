@@ -39,8 +39,8 @@ export function gatewayUrl({ config, env }: Context, invocation: Invocation): st
   return `${publicUrl.replace(/\/+$/, '')}/v1`
 }
 
-/** `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */
-function checkedUrl(name: string, url: string): string {
+/** An address that somebody typed, as a base URL. `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */
+export function checkedUrl(name: string, url: string): string {
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
     throw usageFault(`${name} takes an address such as http://127.0.0.1:8787/v1, not ${JSON.stringify(url)}`)
   const bare = url.replace(/\/+$/, '')

@@ -635,6 +635,21 @@ function upkeepCommands(weir: Command, io: Io): void {
     .option('--write', 'write it into the configuration of the client; what is there stays')
     .action(runForClient(io, async () => (await import('./commands/connect.ts')).connect))
   weir
+    .command('conformance')
+    .description(
+      'try what clients may rely on, at this gateway or at any other server, and report what holds',
+    )
+    .argument('[address]', 'the base URL, such as https://host/v1 (this gateway)')
+    .option('--key <key>', 'the API key (or WEIR_API_KEY)')
+    .option(
+      '--model <id>',
+      'a model that calls functions and keeps to a JSON schema (sim/tools of a gateway of this kind)',
+    )
+    .option('--protocol <list>', 'only these, with commas: models, chat, responses, messages, gemini')
+    .option('--timeout <seconds>', 'how long one answer may take', '60')
+    .option('--html <file>', 'write the report as a page')
+    .action(runForClient(io, async () => (await import('./commands/conformance.ts')).conformance))
+  weir
     .command('doctor')
     .description('look for what keeps the gateway from working')
     .option('--provider <id>', 'make one cheap call to this provider, and say what is wrong')

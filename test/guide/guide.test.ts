@@ -182,10 +182,11 @@ describe('every block', () => {
         }
         const words = wordsOf(bare).slice(1)
         // It must exist in the folder where a reader would be.
-        const files = words.map((word) => (/\.(db|json)$/.test(word) ? home.join(word) : word))
+        const files = words.map((word) => (/\.(db|json|html)$/.test(word) ? home.join(word) : word))
         const url = ['chat', 'route'].includes(words[0]!) ? ['--url', weir.baseUrl, '--key', weir.key] : []
+        const tried = words[0] === 'conformance' ? [weir.baseUrl, '--key', weir.key] : []
         const exec = words[0] === 'service' ? ['--exec', '/usr/local/bin/weir'] : []
-        const ran = await weir.command(...files, ...url, ...exec)
+        const ran = await weir.command(...files, ...url, ...tried, ...exec)
         // The doctor finds that no provider has a key here.
         const expected = words[0] === 'doctor' ? [0, 1] : [0]
         expect({

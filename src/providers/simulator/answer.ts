@@ -61,7 +61,8 @@ export function callTools(request: SimRequest): Plan {
     const lines = request.results.map(({ name, text }) => `${name} answered: ${text}`)
     return { reasoning: '', text: lines.join('\n'), calls: [] }
   }
-  if (request.tools.length === 0) return echo(request)
+  if (request.tools.length === 0)
+    return request.schema === undefined ? echo(request) : structuredPlan(request)
   const callable = request.tools.filter((tool) => request.toolsForced || isAnswerable(tool, request))
   if (callable.length === 0) return echo(request)
   const called = request.parallelCalls ? callable : callable.slice(0, 1)
