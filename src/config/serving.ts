@@ -233,7 +233,7 @@ export const providerSchema = z.strictObject({
   timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
   price: note(
     z.literal('free').optional(),
-    '`free` sells its models without a price of their own for nothing, on purpose',
+    '`free` sells its models without a price of their own for nothing, on purpose; for `sim`, all of them',
   ),
   disabled: note(z.boolean().default(false), 'Takes the provider out of service'),
 })

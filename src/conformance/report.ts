@@ -76,6 +76,7 @@ td p { margin: .2rem 0 0; color: var(--quiet); overflow-wrap: anywhere }
 .failed td:first-child { color: var(--bad); font-weight: 600 }
 .left_out { color: var(--quiet) }
 .wide { overflow-x: auto }
+td:last-child { white-space: nowrap }
 </style>
 <h1>Conformance of ${escapeText(base_url)}</h1>
 <p>Model <code>${escapeText(model)}</code>, ${escapeText(made_at)}, by the cases of weir ${escapeText(weir)}.</p>

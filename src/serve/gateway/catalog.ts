@@ -75,6 +75,12 @@ function withLocalPrice(entry: ModelOverride, config: Config, priced: ReadonlySe
   return free ? { ...entry, price: freePrice } : entry
 }
 
+/** The simulator's models have prices to try credit with; the operator may give them away. */
+function withFreeSimulator(all: readonly CatalogRow[], config: Config): readonly CatalogRow[] {
+  if (config.providers['sim']?.price !== 'free') return all
+  return all.map((row) => (row.id.startsWith('sim/') ? { ...row, price: freePrice } : row))
+}
+
 function hasPrice({ price, offers = [] }: CatalogRow): boolean {
   return price !== undefined || offers.some((offer) => offer.price !== undefined)
 }
@@ -143,7 +149,7 @@ export function catalogInUse(
   local: readonly CatalogRow[] = [],
   file: CatalogFile = catalogFileInUse(config.data_dir),
 ): Catalog {
-  const rows = [...local, ...bundledRows(file)]
+  const rows = [...local, ...withFreeSimulator(bundledRows(file), config)]
   const priced = new Set(rows.filter(hasPrice).map(({ id }) => id))
   const outputAtLeast =
     parseUsdPerMillion(config.premium.output_usd_per_million) ?? defaultPremiumRule.outputAtLeast
