@@ -22,7 +22,7 @@ import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
 import { withRouteDefaults } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
-import { continuedStream, mayContinue } from './streaming/continued-stream.ts'
+import { continuedStream } from './streaming/continued-stream.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
 import { type Embedded, fetchDecision, fetchVectors, type WholeAnswer } from './upstream/fetch.ts'
@@ -60,6 +60,13 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
       ? streamResponse(parts, call, hold, answer, headers)
       : jsonResponse(parts, call, hold, answer, headers)
   })
+}
+
+/** Whether the stream of a call is gone on with if it breaks off: its caller says so, and somebody else is there. */
+function mayContinue({ request, route }: IncomingCall, candidates: readonly Candidate[]): boolean {
+  const { stream, n, routing, searches } = request.envelope
+  if (!(route?.continues ?? routing.continues) || !stream || n !== 1 || searches !== undefined) return false
+  return candidates.some(({ offer }) => offer !== candidates[0]!.offer)
 }
 
 /** For an answer that may pause, which is made in rounds too. */

@@ -183,6 +183,19 @@ const providerTimeouts = {
   total_ms: note(wholeBetween(1, day), 'Overrides timeouts.total_ms for this provider'),
 }
 
+/** One address of a provider, or one contract with it. */
+const deploymentSchema = z.strictObject({
+  base_url: baseUrl.optional(),
+  api_key: z
+    .union([secret.transform((key) => [key]), z.array(secret)], { error: 'must be text, or a list of it' })
+    .default([]),
+  region: z.string().min(1).max(64).optional(),
+  weight: z.number().positive().max(1_000_000).default(1),
+  requests_per_minute: wholeBetween(1, 100_000_000).optional(),
+  tokens_per_minute: wholeBetween(1, 1_000_000_000_000).optional(),
+  max_in_flight: wholeBetween(1, 1_000_000).optional(),
+})
+
 export const providerSchema = z.strictObject({
   name: note(z.string().min(1).optional(), 'What people call it'),
   protocol: note(
@@ -198,6 +211,14 @@ export const providerSchema = z.strictObject({
       .union([secret.transform((key) => [key]), z.array(secret)], { error: 'must be text, or a list of it' })
       .default([]),
     'Its key, or a list of keys used in turn: text, ${ENVIRONMENT_NAME} or file:/path',
+    { secret: true },
+  ),
+  deployments: note(
+    z.array(deploymentSchema).max(64).default([]),
+    'Several addresses or contracts of it, each with `base_url`, `api_key` (those of the provider where it has none), ' +
+      '`region` (for people), `weight` (its share of the calls) and limits that are kept ahead of its 429: ' +
+      '`requests_per_minute`, `tokens_per_minute` (the prompt and the most that was asked for), `max_in_flight`; each ' +
+      'process of the gateway keeps its part of them',
     { secret: true },
   ),
   headers: note(

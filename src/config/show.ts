@@ -66,8 +66,9 @@ export function renderSettings(shown: readonly ShownSetting[]): string {
 
 /** Every secret of the configuration as plain text, for the log to recognise. */
 export function secretsOf(config: Config): string[] {
-  const ofProviders = Object.values(config.providers).flatMap(({ api_key, headers }) => [
+  const ofProviders = Object.values(config.providers).flatMap(({ api_key, deployments, headers }) => [
     ...api_key,
+    ...deployments.flatMap((deployment) => deployment.api_key),
     ...Object.values(headers),
   ])
   const others = settings().flatMap((setting) =>

@@ -125,6 +125,28 @@ export interface ConfiguredProvider extends Provider {
   readonly timeouts: ProviderTimeouts
   /** Whether prompts for its Claude models are marked for the cache where the client has marked nothing. */
   readonly marksCache: boolean
+  /** The provider once for each of its deployments, in order; `keys` are those of all. Absent where it has none. */
+  readonly deployments?: readonly ConfiguredProvider[]
+  /** Which of them it is. */
+  readonly deployment?: Deployment
+}
+
+/** One address of a provider, or one contract with it. */
+export interface Deployment {
+  /** The position of its first key among those of all deployments. */
+  readonly firstKey: number
+  readonly region: string | undefined
+  /** Its share of the calls, beside those of the others. */
+  readonly weight: number
+  /** Undefined where it has none. */
+  readonly limits: DeploymentLimits | undefined
+}
+
+/** What is kept ahead of a provider's 429, of each deployment. */
+export interface DeploymentLimits {
+  readonly requestsPerMinute: number | undefined
+  readonly tokensPerMinute: number | undefined
+  readonly inFlight: number | undefined
 }
 
 /** Milliseconds; the gateway's defaults apply to what is not set. */
@@ -146,6 +168,7 @@ export interface ProviderOverride {
   readonly protocol?: ProtocolId | undefined
   readonly base_url?: string | undefined
   readonly api_key: readonly string[]
+  readonly deployments?: readonly DeploymentSettings[]
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Readonly<Record<string, unknown>>
   readonly ignores?: readonly IgnorableParameter[]
@@ -153,6 +176,16 @@ export interface ProviderOverride {
   readonly mark_cache?: boolean
   readonly disabled: boolean
   readonly timeouts?: ProviderTimeouts
+}
+
+interface DeploymentSettings {
+  readonly base_url?: string | undefined
+  readonly api_key: readonly string[]
+  readonly region?: string | undefined
+  readonly weight: number
+  readonly requests_per_minute?: number | undefined
+  readonly tokens_per_minute?: number | undefined
+  readonly max_in_flight?: number | undefined
 }
 
 /**
@@ -189,7 +222,8 @@ export function configureProvider(
   const protocol = override?.protocol ?? base.protocol
   // Quirks and credentials are for the row's protocol and have no meaning in another one.
   const changed = protocol !== base.protocol
-  return {
+  const deployments = override?.deployments ?? []
+  const provider: ConfiguredProvider = {
     ...base,
     protocol,
     name: override?.name ?? base.name,
@@ -200,7 +234,9 @@ export function configureProvider(
     clientBody: changed ? 'translated' : base.clientBody,
     dialects: changed ? undefined : dialectsOf(base, override),
     auth:
-      base.auth.kind === 'none' && keys.length > 0 ? { kind: 'bearer', env: [] } : authFor(base, protocol),
+      base.auth.kind === 'none' && (keys.length > 0 || deployments.some(({ api_key }) => api_key.length > 0))
+        ? { kind: 'bearer', env: [] }
+        : authFor(base, protocol),
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
     custom: row === undefined,
     timeouts: override?.timeouts ?? {},
@@ -211,6 +247,36 @@ export function configureProvider(
       base.dataPolicy ??
       (base.local || base.transport === 'builtin' ? 'zero_retention' : undefined),
   }
+  return deployments.length === 0 ? provider : withDeployments(provider, deployments)
+}
+
+/** The provider with its deployments: what one does not say is as the provider says it. Those without a key are left out. */
+function withDeployments(
+  provider: ConfiguredProvider,
+  settings: readonly DeploymentSettings[],
+): ConfiguredProvider {
+  const deployments: ConfiguredProvider[] = []
+  const keys: (string | undefined)[] = []
+  for (const each of settings) {
+    const { base_url: baseUrl = provider.baseUrl, api_key: own, region, weight } = each
+    const { requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute } = each
+    const { max_in_flight: inFlight } = each
+    const ofThis = own.length > 0 ? own : provider.keys
+    if (baseUrl === '' || ofThis.length === 0) continue
+    const isLimited = (requestsPerMinute ?? tokensPerMinute ?? inFlight) !== undefined
+    const limits = isLimited ? { requestsPerMinute, tokensPerMinute, inFlight } : undefined
+    deployments.push({
+      ...provider,
+      baseUrl,
+      keys: ofThis,
+      deployment: { firstKey: keys.length, region, weight, limits },
+    })
+    keys.push(...ofThis)
+  }
+  const [first] = deployments
+  if (first === undefined) return provider
+  // The first key is of the first address.
+  return { ...provider, baseUrl: first.baseUrl, keys, deployments }
 }
 
 /** Names as rows write them: a header under two spellings would be sent with both values. */

@@ -4,6 +4,7 @@ import { InFlight } from '../../src/chat/in-flight.ts'
 import type { ChatLimits, IncomingCall } from '../../src/chat/call.ts'
 import type { ChatParts } from '../../src/chat/paid-call.ts'
 import { Health } from '../../src/chat/routing/health.ts'
+import { DeploymentUse } from '../../src/chat/routing/deployments.ts'
 import { RetryBudget } from '../../src/chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../src/chat/streaming/relay.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
@@ -93,6 +94,7 @@ export function partsOf(
     retryBudget: new RetryBudget(Date.now),
     arrivals: new Arrivals(1e9),
     connections: new ConnectionLimit(100),
+    deployments: new DeploymentUse(() => performance.now()),
     upstream: new Upstream(),
     traces: undefined,
     publicUrl: () => '',

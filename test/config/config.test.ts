@@ -211,8 +211,12 @@ describe('config show', () => {
     const yaml = `
 providers:
   openai: { api_key: [${secret}, other-${secret}], headers: { x-tenant: head-${secret} } }
+  azure: { deployments: [{ base_url: https://a.example/v1, api_key: [one-${secret}] }, { base_url: https://b.example/v1, api_key: file:/run/azure }] }
 search: { backend: exa, api_key: search-${secret} }`
-    const found = loaded({ yaml, env: { GROQ_API_KEY: `groq-${secret}` } })
+    const files = { '/run/azure': `two-${secret}\n` }
+    const found = loaded({ yaml, env: { GROQ_API_KEY: `groq-${secret}` }, files })
+    expect(found.config.providers['azure']?.deployments[1]?.api_key).toEqual([`two-${secret}`])
+    expect(secretsOf(found.config)).toEqual(expect.arrayContaining([`one-${secret}`, `two-${secret}`]))
     const shown = shownSettings(found)
     const text = JSON.stringify(shown) + renderSettings(shown)
     expect(text).not.toContain('secret-0123')

@@ -20,6 +20,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'providers.*.protocol': ['cohere', 'cohere'],
     'providers.*.base_url': ['http://a/x', 'http://a/x'],
     'providers.*.api_key': ['k1,k2', ['k1', 'k2']],
+    'providers.*.deployments': ['[{"api_key":"k","weight":2}]', [{ api_key: ['k'], weight: 2 }]],
     'providers.*.headers': ['{"x-a":"b"}', { 'x-a': 'b' }],
     'providers.*.quirks': ['{"n":1}', { n: 1 }],
     'providers.*.ignores': ['seed, top_k', ['seed', 'top_k']],

@@ -116,6 +116,22 @@ search: { backend: tavily }
       'providers.azure: has no address of its own, so it needs base_url',
     ],
     [
+      'providers: { azure: { deployments: [{ base_url: "https://a.example/v1" }, { api_key: abcdefgh }] } }',
+      'providers.azure: has no address of its own, so it needs base_url',
+    ],
+    [
+      'providers: { openai: { deployments: [{ base_url: "http://localhost:8787/v1" }] } }',
+      'providers.openai.deployments[0].base_url: is the address of this gateway: it would call itself',
+    ],
+    [
+      'providers: { openai: { deployments: [{ api_key: changeme }] } }',
+      'providers.openai.deployments[0].api_key: is a placeholder, not a secret: put the real one in, or leave it out',
+    ],
+    [
+      'providers: { openai: { deployments: [{ weight: hunter2 }] } }',
+      'providers.openai.deployments[0].weight: must be a number',
+    ],
+    [
       'providers: { ollama: { base_url: "http://localhost:8787/v1" } }',
       'providers.ollama.base_url: is the address of this gateway: it would call itself',
     ],

@@ -51,8 +51,8 @@ export function candidatesFor(
   const known = ofModel.get(only)
   if (known?.providers === providers) return known.candidates
   const candidates = routedOffers(models, providers, routing, rotation, n)
-  // Several keys of a provider rotate.
-  if (candidates.every(({ provider }) => provider.keys.length === 1))
+  // Several keys of a provider rotate, and so do its deployments.
+  if (candidates.every(({ provider }) => provider.keys.length === 1 && provider.deployment === undefined))
     ofModel.set(only, { providers, candidates })
   return candidates
 }
@@ -76,10 +76,15 @@ function routedOffers(
       const row = providers.get(offer.provider)
       if (!row || !isPermitted(offer, routing, row)) continue
       // Some models have other protocols that do not support `n`; chat protocols still return several answers.
-      const provider = n === 1 ? withDialect(row, offer.upstream) : row
+      const speaking = (way: ConfiguredProvider) => (n === 1 ? withDialect(way, offer.upstream) : way)
       const tiered = tierOf(offer, routing)
-      for (const key of rotateKeys(provider.keys, rotation))
-        candidates.push({ model, offer, provider, key, ...tiered })
+      if (row.deployments === undefined) {
+        const provider = speaking(row)
+        for (const key of rotateKeys(provider.keys, rotation))
+          candidates.push({ model, offer, provider, key, ...tiered })
+      } else
+        for (const { provider, key } of rotateDeployments(row.deployments, rotation))
+          candidates.push({ model, offer, provider: speaking(provider), key, ...tiered })
     }
   }
   const usable = routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
@@ -148,6 +153,30 @@ function shuffleKeys<Key>(keys: readonly Key[], rotation: string): readonly Key[
   const weight = keys.map((_, place) => Bun.hash.xxHash32(`${rotation} ${place}`))
   const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
   return places.map((place) => keys[place]!)
+}
+
+/**
+ * The keys of all deployments, ordered like those of a provider, but as often first as their weights say: the same
+ * rotation stays with the same one, whatever becomes of the others.
+ */
+function rotateDeployments(
+  deployments: readonly ConfiguredProvider[],
+  rotation: string,
+): readonly Pick<Candidate, 'provider' | 'key'>[] {
+  return deployments
+    .flatMap((provider) => {
+      const { firstKey, weight } = provider.deployment!
+      return provider.keys.map((key, at) => {
+        const unit = (Bun.hash.xxHash32(`${rotation} ${firstKey + at}`) + 0.5) / 2 ** 32
+        return { provider, key, rank: -Math.log(unit) / (weight / provider.keys.length) }
+      })
+    })
+    .toSorted((a, b) => a.rank - b.rank)
+}
+
+/** The position of a candidate's key among all of its provider, from 0. */
+export function keyNumber({ provider, key }: Pick<Candidate, 'provider' | 'key'>): number {
+  return (provider.deployment?.firstKey ?? 0) + provider.keys.indexOf(key)
 }
 
 function rankOffers(offers: readonly Offer[], routing: SizedRouting): readonly Offer[] {

@@ -20,6 +20,7 @@ import {
   AttemptTooSlow,
   clientGone,
   codeOf,
+  DeploymentFull,
   errorOf,
   publicReason,
   transportFault,
@@ -229,8 +230,9 @@ class Tries<Answer> {
   }
 
   async #again(): Promise<Dispatched<Answer> | undefined> {
-    const { account, budget, disconnect, health, pause } = this.#search
-    for (let round = 0; !this.#isOver; round++) {
+    const { account, budget, disconnect, health, limit, pause } = this.#search
+    // A deployment without room is no attempt: rounds are bounded for themselves.
+    for (let round = 0; round < limit && !this.#isOver; round++) {
       const next = this.#soonest(round)
       if (next === undefined || health.standing(next.candidate, account) === 'open' || !budget.take())
         return undefined
@@ -301,6 +303,11 @@ class Tries<Answer> {
       const note = this.#note(candidate, 'failed', ms, known.code, null, known.message)
       this.#search.onFailed(candidate, note, error)
       throw new DispatchFailed(known, this.#attempts)
+    }
+    if (error instanceof DeploymentFull) {
+      // Nobody was asked: it is no attempt, and no trouble.
+      ;(this.#failures ??= []).push({ candidate, fault })
+      return
     }
     this.#noteFault(candidate, { fault, error }, ms)
     const failures = (this.#failures ??= [])

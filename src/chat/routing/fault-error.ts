@@ -41,6 +41,14 @@ export class AttemptTooSlow extends AttemptFailed {
   }
 }
 
+/** Thrown by an attempt whose provider was not asked, because its deployment has no room for the call now. */
+export class DeploymentFull extends AttemptFailed {
+  /** `waitMs`: when there may be room again. */
+  constructor(waitMs: number) {
+    super(fault('rate-limited', 'the deployment is at its limit', { retryAfterMs: waitMs }))
+  }
+}
+
 /** Thrown by an attempt that the caller's side has ended before its answer began: no fault of the provider. */
 export class AttemptAbandoned extends Error {
   /** What the call ends with. */

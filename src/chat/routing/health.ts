@@ -17,7 +17,7 @@ import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { ErrorCode } from '../../errors/errors.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { codeOf, publicReason } from './fault-error.ts'
-import type { Candidate } from './candidates.ts'
+import { type Candidate, keyNumber } from './candidates.ts'
 
 /** The recorded failures of an offer or key. Times are milliseconds of the health clock. */
 export interface Trouble {
@@ -363,8 +363,8 @@ export class Health {
 }
 
 /** Uses the key's position, never the key itself. */
-function keyName({ provider, key }: Candidate): string {
-  return `${provider.id}\n${provider.keys.indexOf(key)}`
+function keyName(candidate: Candidate): string {
+  return `${candidate.provider.id}\n${keyNumber(candidate)}`
 }
 
 function offerName(candidate: Candidate): string {

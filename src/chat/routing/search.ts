@@ -11,7 +11,7 @@ import type { Outbound, ProtocolId } from '../../protocols/protocol.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import type { ChatLimits, IncomingCall, PaidCall } from '../call.ts'
 import { quirksFor } from '../upstream/lower.ts'
-import type { Candidate } from './candidates.ts'
+import { type Candidate, keyNumber } from './candidates.ts'
 import { pause, type RetryBudget, type Search } from './dispatch.ts'
 import { type AfterFilter, AttemptFailed } from './fault-error.ts'
 import type { RouteSessions } from './route.ts'
@@ -226,12 +226,15 @@ interface Served {
 }
 
 /** Log fields: the offer, the index of the provider's key (from 1), the address. */
-export function triedFields({ provider, offer, key }: Candidate): LogFields {
+export function triedFields(candidate: Candidate): LogFields {
+  const { provider, offer } = candidate
+  const region = provider.deployment?.region
   return {
     provider: provider.id,
     upstream_model: offer.upstream,
-    key_number: provider.keys.indexOf(key) + 1,
+    key_number: keyNumber(candidate) + 1,
     base_url: provider.transport === 'builtin' ? null : provider.baseUrl,
+    ...(region === undefined ? {} : { region }),
   }
 }
 

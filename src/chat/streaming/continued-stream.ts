@@ -27,13 +27,6 @@ import type { ByteReader, OpenStream, Read } from './relay.ts'
 import { answerHeaders, noteBreak, streamResponse } from './respond.ts'
 import { AnswerSink, type StreamChannel } from './translate.ts'
 
-/** Whether the stream of a call is gone on with if it breaks off: its caller says so, and somebody else is there. */
-export function mayContinue({ request, route }: IncomingCall, candidates: readonly Candidate[]): boolean {
-  const { stream, n, routing, searches } = request.envelope
-  if (!(route?.continues ?? routing.continues) || !stream || n !== 1 || searches !== undefined) return false
-  return candidates.some(({ offer }) => offer !== candidates[0]!.offer)
-}
-
 /** Serves a stream that another candidate may go on with. Settles or releases the hold like every other. */
 export async function continuedStream(
   parts: ChatParts,

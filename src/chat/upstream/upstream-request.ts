@@ -35,6 +35,7 @@ import {
   type Deadline as RelayDeadline,
   type Watchdog,
 } from '../streaming/relay.ts'
+import type { DeploymentUse } from '../routing/deployments.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
 import { errorText } from './error-text.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor, upstreamModel } from './lower.ts'
@@ -50,6 +51,7 @@ export interface UpstreamParts extends LoweringParts {
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly connections: ConnectionLimit
+  readonly deployments: DeploymentUse
   /** The memory of this process. */
   readonly memory: Pick<Memory, 'makeRoom'>
   /** Answers that have arrived but are not processed yet. */
@@ -165,7 +167,10 @@ interface Patience {
 }
 
 /** Of a call, what its requests go by. */
-type AskingCall = Pick<PaidCall, 'caller' | 'signal' | 'stopping' | 'requestId' | 'arrivedAt'>
+type AskingCall = Pick<
+  PaidCall,
+  'caller' | 'signal' | 'stopping' | 'requestId' | 'arrivedAt' | 'bodyBytes' | 'request'
+>
 
 const once = { once: true }
 
@@ -189,10 +194,15 @@ export class UpstreamRequest {
   #ended = false
   #arrival: Arrival | undefined
   #span: CallSpan | undefined
+  /** Gives back the place at its deployment, if that counts them. */
+  #deployment: (() => void) | undefined
   /** The gateway ends the call, or nobody waits for it. */
   readonly #abort = () => this.#controller.abort()
 
-  /** Throws `overloaded` or `rate_limit_exceeded` if the gateway has no connection left for it. */
+  /**
+   * Throws `overloaded` or `rate_limit_exceeded` if the gateway has no connection left for it, and DeploymentFull if its
+   * deployment is at a limit.
+   */
   constructor(
     parts: UpstreamParts,
     call: AskingCall,
@@ -200,9 +210,17 @@ export class UpstreamRequest {
     patience: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
-    const { watchdog, connections } = parts
+    const { watchdog, connections, deployments } = parts
     this.#asking = { account: call.caller.account.id, transport: provider.transport }
     connections.take(this.#asking)
+    if (provider.deployment?.limits !== undefined) {
+      try {
+        this.#deployment = deployments.take(provider, tokensOf(call))
+      } catch (error) {
+        connections.giveBack(this.#asking)
+        throw error
+      }
+    }
     this.#parts = parts
     this.#call = call
     this.#patience = patience
@@ -406,10 +424,21 @@ export class UpstreamRequest {
     this.pausing()
     this.#span?.end()
     if (!this.#read) this.#abort()
-    if (!this.#ended) this.#parts.connections.giveBack(this.#asking)
+    if (!this.#ended) {
+      this.#parts.connections.giveBack(this.#asking)
+      this.#deployment?.()
+    }
     this.#ended = true
   }
 }
+
+/** What a call counts at a deployment, tokens: its prompt by its length, and the most that it asks for. */
+function tokensOf({ bodyBytes, request }: Pick<AskingCall, 'bodyBytes' | 'request'>): number {
+  const { maxOutputTokens = 0, n } = request.envelope
+  return Math.ceil(bodyBytes / bytesPerToken) + maxOutputTokens * n
+}
+
+const bytesPerToken = 4
 
 /** What kind of failure it is, for a trace. */
 function failureOf(error: unknown): string {

@@ -179,16 +179,19 @@ async function providerFinding(context: Context, id: string, row: Provider | und
   const { config } = context
   const check = `provider ${id}`
   const settings = config.providers[id]
-  const address = settings?.base_url ?? row?.baseUrl ?? ''
+  const deployments = settings?.deployments ?? []
+  const address = deployments[0]?.base_url ?? settings?.base_url ?? row?.baseUrl ?? ''
   if (settings?.disabled) return { check, state: 'info', detail: 'disabled' }
   if (row?.transport === 'builtin') return { check, state: 'ok', detail: 'answers inside the gateway' }
   const wantsKey = row !== undefined && row.auth.kind !== 'none'
-  if (wantsKey && !settings?.api_key.length)
+  if (wantsKey && !settings?.api_key.length && deployments.every(({ api_key }) => api_key.length === 0))
     return { check, state: 'info', detail: `no key (${keyNames(row)})` }
   if (address === '')
     return { check, state: 'warn', detail: `a key, but no address: set providers.${id}.base_url` }
   if (wantsKey) return { check, state: 'ok', detail: `a key, ${address}` }
-  if (settings?.base_url !== undefined && !isUsersChoice(context, ['providers', id, 'base_url'], address))
+  const place = deployments[0]?.base_url === undefined ? 'base_url' : 'deployments'
+  const isSet = place === 'deployments' || settings?.base_url !== undefined
+  if (isSet && !isUsersChoice(context, ['providers', id, place], address))
     return { check, state: 'info', detail: `not asked: ${address} ${folderSays}` }
   if (!(row?.local && !config.local_servers.discover))
     return reachability(config, check, address, settings !== undefined)

@@ -76,10 +76,16 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
   if (settings?.disabled) return [bad('disabled', `it is taken out of service: providers.${id}.disabled`)]
   // Some models of `sim` fail on purpose, so a call would prove nothing.
   if (row?.transport === 'builtin') return [{ check, state: 'ok', detail: 'answers inside the gateway' }]
-  if (row && row.auth.kind !== 'none' && !settings?.api_key.length)
+  const deployments = settings?.deployments ?? []
+  const hasKey = [settings?.api_key ?? [], ...deployments.map(({ api_key }) => api_key)].some(
+    ({ length }) => length > 0,
+  )
+  if (row && row.auth.kind !== 'none' && !hasKey)
     return [bad('no_key', `no key: set ${keyNames(row)} or providers.${id}.api_key`)]
-  const address = settings?.base_url
-  if (address !== undefined && !isUsersChoice(context, ['providers', id, 'base_url'], address))
+  const ofDeployment = deployments[0]?.base_url
+  const address = ofDeployment ?? settings?.base_url
+  const place = ofDeployment === undefined ? 'base_url' : 'deployments'
+  if (address !== undefined && !isUsersChoice(context, ['providers', id, place], address))
     throw usageFault(`its key would be sent to ${address}, which ${folderSays}`)
   const provider = configureProviders(registry, config.providers, new Set([id])).get(id)
   if (!provider) return [bad('no_address', `it has no address: set providers.${id}.base_url`)]

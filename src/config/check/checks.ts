@@ -39,6 +39,15 @@ function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
   const ids = known.map(({ id }) => id)
   for (const [id, settings] of isTree(providers) ? Object.entries(providers) : []) {
     if (!isTree(settings)) continue
+    for (const [at, each] of (Array.isArray(settings['deployments'])
+      ? settings['deployments']
+      : []
+    ).entries())
+      if (isTree(each) && typeof each['base_url'] === 'string' && isOwnAddress(draft, each['base_url']))
+        draft.fault(
+          ['providers', id, 'deployments', at, 'base_url'],
+          'is the address of this gateway: it would call itself',
+        )
     if (typeof settings['base_url'] === 'string' && isOwnAddress(draft, settings['base_url'])) {
       draft.fault(['providers', id, 'base_url'], 'is the address of this gateway: it would call itself')
     }
@@ -51,7 +60,9 @@ function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
     }
     const row = known.find((provider) => provider.id === id)
     const needed = row ? (row.baseUrl === '' ? ['base_url'] : []) : ['protocol', 'base_url']
-    const missing = needed.filter((key) => settings[key] === undefined)
+    const missing = needed.filter(
+      (key) => settings[key] === undefined && !isInEach(settings['deployments'], key),
+    )
     // A key that lies in the environment for other programs is no sign that the provider is wanted here.
     const found = row && draft.valueOrigin(['providers', id, 'api_key']).kind === 'environment'
     if (missing.length === 0 || (found && Object.keys(settings).length === 1)) continue
@@ -118,6 +129,12 @@ function checkRoutes(draft: Draft): void {
     if (loop && !routes.some(({ id }) => loop.includes(id)))
       draft.fault(['aliases', name], `leads back to itself: ${loop.join(' → ')}`)
   }
+}
+
+/** Whether each deployment of a provider says it. */
+function isInEach(deployments: unknown, key: string): boolean {
+  if (!Array.isArray(deployments) || deployments.length === 0) return false
+  return deployments.every((each) => isTree(each) && each[key] !== undefined)
 }
 
 function checkSearch(draft: Draft): void {

@@ -57,9 +57,12 @@ export function isChangeable(setting: string): boolean {
   return changeable.some((name) => setting === name || setting.startsWith(`${name}.`))
 }
 
-/** Whether a setting may be kept. A mail server and a search backend are named where their secrets are: in the file. */
+/**
+ * Whether a setting may be kept. A mail server, a search backend and a provider's deployments are named where their
+ * secrets are: in the file.
+ */
 export function isKeepable(setting: string): boolean {
-  return isChangeable(setting) && !/^(search|mail)(\.|$)/.test(setting)
+  return isChangeable(setting) && !/^((search|mail)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
 }
 
 // A tree of settings, leaf by leaf.
@@ -151,7 +154,7 @@ export function checkKept(draft: Draft): void {
   for (const id of isTree(providers) ? Object.keys(providers) : []) {
     const at = ['providers', id, 'base_url']
     if (draft.valueOrigin(at).kind !== 'console') continue
-    for (const secret of ['api_key', 'headers']) {
+    for (const secret of ['api_key', 'headers', 'deployments']) {
       const { kind } = draft.valueOrigin(['providers', id, secret])
       if (kind !== 'console' && kind !== 'default')
         draft.fault(

@@ -27,10 +27,10 @@ export function readSecretFile(draft: Draft, path: Path, file: string, read: Rea
 export function resolveSecrets(draft: Draft, read: ReadFile): void {
   const providers = draft.get(['providers'])
   for (const id of isTree(providers) ? Object.keys(providers) : []) {
-    const path = ['providers', id, 'api_key']
-    const keys = draft.get(path)
-    if (typeof keys === 'string') replace(draft, path, keys, read)
-    if (Array.isArray(keys)) for (const at of keys.keys()) replaceItem(draft, path, keys, at, read)
+    resolveKeys(draft, ['providers', id, 'api_key'], read)
+    const deployments = draft.get(['providers', id, 'deployments'])
+    for (const at of Array.isArray(deployments) ? deployments.keys() : [])
+      resolveKeys(draft, ['providers', id, 'deployments', at, 'api_key'], read)
     const headers = draft.get(['providers', id, 'headers'])
     for (const [name, value] of isTree(headers) ? Object.entries(headers) : []) {
       if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, read)
@@ -42,6 +42,13 @@ export function resolveSecrets(draft: Draft, read: ReadFile): void {
     if (typeof written === 'string') replace(draft, path, written, read)
     if (Array.isArray(written)) for (const at of written.keys()) replaceItem(draft, path, written, at, read)
   }
+}
+
+/** A key, or a list of keys. */
+function resolveKeys(draft: Draft, path: Path, read: ReadFile): void {
+  const keys = draft.get(path)
+  if (typeof keys === 'string') replace(draft, path, keys, read)
+  if (Array.isArray(keys)) for (const at of keys.keys()) replaceItem(draft, path, keys, at, read)
 }
 
 function replace(draft: Draft, path: Path, written: string, read: ReadFile): void {

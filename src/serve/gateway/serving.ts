@@ -7,6 +7,7 @@ import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import { Callers, type InFlight } from '../../chat/in-flight.ts'
 import type { ChatLimits } from '../../chat/call.ts'
 import { Health, type SharedProbes } from '../../chat/routing/health.ts'
+import { DeploymentUse } from '../../chat/routing/deployments.ts'
 import { RetryBudget } from '../../chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../chat/streaming/relay.ts'
 import { Scheduler } from '../../scheduler/scheduler.ts'
@@ -191,6 +192,7 @@ export function servingOf(source: ServingSource): Serving {
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),
       connections: new ConnectionLimit(config.limits.max_connections_upstream),
+      deployments: new DeploymentUse(steadyClock(clock)),
       publicUrl,
     },
     sockets,

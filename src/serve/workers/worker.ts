@@ -216,13 +216,29 @@ const leastBufferBytes = 1024 ** 2
 const leastArrivedBytes = 65_536
 
 /**
- * The configuration of one of `workers` processes. Memory and connections are divided evenly, as connections of clients
- * are. Limits that the ledger's process counts (rates, requests in flight, credit) stay as they are.
+ * The configuration of one of `workers` processes. Memory, connections and the limits of deployments are divided evenly,
+ * as connections of clients are. Limits that the ledger's process counts (rates, requests in flight, credit) stay as they are.
  */
 export function workerConfig(config: Config, workers: number): Config {
-  const { limits, stream } = config
+  const { limits, providers, stream } = config
+  const share = (limit: number | undefined) =>
+    limit === undefined ? undefined : Math.max(1, Math.floor(limit / workers))
   return {
     ...config,
+    providers: Object.fromEntries(
+      Object.entries(providers).map(([id, provider]) => [
+        id,
+        {
+          ...provider,
+          deployments: provider.deployments.map((deployment) => ({
+            ...deployment,
+            requests_per_minute: share(deployment.requests_per_minute),
+            tokens_per_minute: share(deployment.tokens_per_minute),
+            max_in_flight: share(deployment.max_in_flight),
+          })),
+        },
+      ]),
+    ),
     limits: {
       ...limits,
       max_connections_upstream: Math.ceil(limits.max_connections_upstream / workers),

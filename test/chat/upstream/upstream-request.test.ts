@@ -44,7 +44,9 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
   } as unknown as UpstreamParts
   const caller = { account: { id: 'a' } } as Caller
   const { signal } = client
-  const call = { caller, signal, stopping: stopping.signal, requestId: 'req_1', arrivedAt: performance.now() }
+  const request = { envelope } as unknown as InboundRequest
+  const asked = { caller, request, bodyBytes: 100, requestId: 'req_1', arrivedAt: performance.now() }
+  const call = { ...asked, signal, stopping: stopping.signal }
   return {
     request: () =>
       new UpstreamRequest(parts, call, candidateOf('a'), { firstMs: 1_000, totalMs: 2_000 }, policy),

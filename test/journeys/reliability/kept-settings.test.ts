@@ -189,7 +189,7 @@ describe('a change', () => {
     const before = (await operator.do('GET', 'config')).json
     const { status, error } = await operator.change({
       providers: {
-        lab: { base_url: 'nonsense', protocl: 'x', api_key: 'file:/etc/passwd' },
+        lab: { base_url: 'nonsense', protocl: 'x', api_key: 'file:/etc/passwd', deployments: [{}] },
         other: {},
         third: { name: 'x' },
       },
@@ -211,6 +211,7 @@ describe('a change', () => {
       'providers.lab.base_url': expect.stringContaining('must be a full address'),
       'providers.lab.protocl': 'unknown key; did you mean providers.lab.protocol?',
       'providers.lab.api_key': expect.stringContaining('is taken as it is here'),
+      'providers.lab.deployments': 'is set in weir.yaml or the environment alone',
       'providers.third': expect.stringContaining('it needs protocol and base_url'),
       'models.a.route.to': expect.stringContaining('leads back to itself'),
       'models.c.price': expect.stringContaining('give at least input and output'),
