@@ -535,8 +535,3 @@ function textFrom(text: string, from: number): AssistantMessage['content'] {
   const rest = text.slice(from)
   return rest === '' ? [] : [{ kind: 'text', text: rest, cache: undefined }]
 }
-
-/** A choice's own index, or its position where a provider sent none. */
-export function choiceIndex(given: Json | undefined, position: number): number {
-  return typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
-}

@@ -67,7 +67,7 @@ export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly C
   const choices = new Map<number, ChoiceState>()
   for (const [position, entry] of body.choices.entries()) {
     if (!isObject(entry)) continue
-    const choice = choiceIndex(entry, position)
+    const choice = choiceIndex(entry.index, position)
     const [taken, made] = takeWholeChoice(entry, contextOf(state, choice, quirks))
     choices.set(choice, { ...taken, finish: taken.finish ?? 'stop' })
     out.push(...made)
@@ -120,7 +120,7 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
   for (let position = 0; position < entries.length; position++) {
     const entry = entries[position]
     if (!isObject(entry)) continue
-    const choice = choiceIndex(entry, position)
+    const choice = choiceIndex(entry.index, position)
     const known = choices.get(choice)
     const [next, made] = takeChoice(known ?? emptyChoice, entry, contextOf(started, choice, quirks))
     if (next !== known) choices = new Map(choices).set(choice, next)
@@ -183,8 +183,9 @@ function contextOf(state: StreamState, choice: number, quirks: OpenAIChatQuirks)
   return { choice, quirks, mintId: (call: number) => mintedId(state.seed, choice, call) }
 }
 
-function choiceIndex(entry: JsonObject, position: number): number {
-  return typeof entry.index === 'number' && entry.index >= 0 ? entry.index : position
+/** A choice's own index, or its position where a provider sent none. */
+export function choiceIndex(given: Json | undefined, position: number): number {
+  return typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
 }
 
 // Separates reasoning in `<think>…</think>` at the start of the text, while it streams.

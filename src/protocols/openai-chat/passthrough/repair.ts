@@ -17,7 +17,6 @@ import {
   newArguments,
   wireAnnotation,
   wireWarnings,
-  choiceIndex,
 } from '../../openai/messages.ts'
 import { errorIn } from '../../openai/fault.ts'
 import type { UsageQuirks } from '../../openai/parameters.ts'
@@ -34,7 +33,13 @@ import {
 } from '../../openai/usage.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
-import { citationsOf, reasoningPartText, type NumberedSource, sourcesIn } from '../outbound/parse.ts'
+import {
+  choiceIndex,
+  citationsOf,
+  reasoningPartText,
+  type NumberedSource,
+  sourcesIn,
+} from '../outbound/parse.ts'
 import { type CitationQuirks, defaultQuirks } from '../outbound/quirks.ts'
 
 /** Events that were mended without being parsed. */
