@@ -82,6 +82,7 @@ const breaks =
 const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'look', arguments: '{"at":' } }
 const thought = { reasoning_content: 'Water runs ' }
 
+const muchTokens = 600
 const overloaded = event({ error: { message: 'Overloaded', code: 503 } })
 
 /** What the first does, by the name of its model. */
@@ -92,6 +93,12 @@ const breaking: Readonly<Record<string, Script>> = {
   error: breaks(words(begun) + counted + overloaded, ends),
   // Nobody has to have read what comes before it.
   fails: (wire) => streams(wire, manners.start + words(begun) + counted + overloaded, ends),
+  much: (wire) =>
+    streams(
+      wire,
+      manners.start + words([' on'.repeat(muchTokens)]) + usage(12, muchTokens) + overloaded,
+      ends,
+    ),
   malformed: breaks(words(begun) + counted + 'data: {"choices":[{"delta":{"con\n\n'.repeat(4), ends),
   stall: breaks(words(begun) + counted, () => undefined),
   space: breaks(words(['The ', 'river ']) + counted),
@@ -137,7 +144,7 @@ const goingOn: Readonly<Record<string, Script>> = {
       wire.end()
     }),
   longest: (wire) => {
-    const tokens = Number(wire.body['max_tokens'])
+    const tokens = Number(wire.body['max_tokens'] ?? wire.body['max_completion_tokens'])
     const text =
       manners.start + words([' on'.repeat(tokens)]) + delta({}, 'length') + usage(20, tokens) + manners.done
     return streams(wire, text, ends)
@@ -200,6 +207,8 @@ beforeAll(async () => {
       prefixed: going('prefix'),
       templated: going('template'),
       without: second,
+      // It bills on when it is disconnected.
+      groq: { base_url: second },
       claude: { base_url: second, protocol: 'anthropic-messages' },
     },
     models: {
@@ -209,6 +218,7 @@ beforeAll(async () => {
       'prefixed/prefix': model,
       'templated/template': model,
       'without/rest': model,
+      'groq/longest': model,
       'claude/claude-sonnet-4-5': { ...model, reasoning: true },
       'claude/claude-opus-4-6': { ...model, reasoning: true },
       'second/reasons': { ...model, reasoning: true },
@@ -528,6 +538,18 @@ test('what the next may cost is held before it is asked: many at once never spen
   const credits = await creditsOf(lab.weir, key)
   expect(credits).toMatchObject({ held: '0', debt: '0' })
   expect(Number(credits.total_used)).toBeCloseTo(billed / 1_000_000, 12)
+})
+
+test('who cannot be stopped is sent the limit that what is left of the credit pays for', async () => {
+  const { key } = await accountWith(lab.weir, 'one@example.org', { purchased: '0.003' })
+  const before = providers[1]!.arrivals.length
+  const body = { ...doors['chat']!.body('first/much'), ...goesOn('groq/longest') }
+  const response = await postAs(`${lab.weir.baseUrl}/chat/completions`, key, body)
+  expect(await readAll(response)).toContain('"finish_reason":"length"')
+  const sent = providers[1]!.arrivals[before]!.body
+  const billed = 12 + 2 * muchTokens + 20 + 2 * Number(sent['max_completion_tokens'])
+  expect(billed).toBeWithin(1_500, 3_001)
+  expect(Number((await creditsOf(lab.weir, key)).total_used)).toBeCloseTo(billed / 1_000_000, 12)
 })
 
 test.each([

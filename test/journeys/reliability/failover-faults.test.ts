@@ -59,6 +59,12 @@ const ends = async (wire: Wire) => {
   wire.end()
 }
 const hangs = () => undefined
+/** Resolves when the client has read some of the answer: a connection that breaks takes with it what has not been. */
+let read = Promise.withResolvers<void>()
+const cuts = async (wire: Wire) => {
+  await read.promise
+  wire.end()
+}
 const begun = manners.start + manners.words
 
 interface Verdict {
@@ -109,7 +115,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'cuts its stream',
-    script: [streams(begun, (wire) => wire.end())],
+    script: [streams(begun, cuts)],
     ...alone,
     says: 'The river runs.',
     error: 'upstream_error',
@@ -221,7 +227,9 @@ const messages = [{ role: 'user', content: 'Where does it run?' }]
 
 async function ask(model: string, more: object = {}): Promise<Answer & { readonly receipt: Receipt }> {
   const body = { model, messages, models: ['second/m'], stream: true, ...more }
-  const answer = await post(lab.weir, body)
+  read = Promise.withResolvers()
+  const onText = (text: string) => void (text.includes('river') && read.resolve())
+  const answer = await post(lab.weir, body, { onText })
   return { ...answer, receipt: (await receiptOf(lab.weir, answer.requestId))! }
 }
 
