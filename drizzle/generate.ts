@@ -27,6 +27,7 @@ const withoutRowid = new Set([
   'usage_day',
   'usage_total',
   'usage_tag',
+  'request_tag',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

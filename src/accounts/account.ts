@@ -92,10 +92,15 @@ const anySecret = new RegExp(`\\b(?:sk|ws|mk)-weir(?:-[a-z]+)?-([0-9A-Za-z]{${id
 /** The public id of a key in the headers of a request; undefined without one. */
 export function publicIdIn(headers: Headers): string | undefined {
   for (const name of ['authorization', 'x-api-key', 'x-goog-api-key']) {
-    const id = anySecret.exec(headers.get(name)?.slice(0, 200) ?? '')?.[1]
+    const id = publicIdOf(headers.get(name) ?? '')
     if (id !== undefined) return id
   }
   return undefined
+}
+
+/** The public id in the text of a key; undefined for another text. */
+export function publicIdOf(text: string): string | undefined {
+  return anySecret.exec(text.slice(0, 200))?.[1]
 }
 
 /** Unbiased random characters: bytes beyond the last multiple of 62 are discarded. */

@@ -18,6 +18,7 @@ import type { ChatParts } from '../chat/paid-call.ts'
 import type { StatementReader } from '../credits/ledger/monthly.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
 import type { CallLog, CallMetrics, RequestReader, UsageReader } from '../observe/call-log.ts'
+import type { Finder } from '../observe/search.ts'
 import type { Log } from '../observe/log.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
 import type { AppleSettings } from '../payments/apple.ts'
@@ -258,6 +259,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** Records of calls and charges. */
   readonly requests: RequestReader
   readonly usage: UsageReader
+  readonly finder: Finder
   readonly statements: StatementReader
   /** What ended calls come to since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>

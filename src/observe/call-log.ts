@@ -60,12 +60,25 @@ export interface SeenCalls {
   readonly mode?: 'test' | undefined
 }
 
+/**
+ * `served`: it has no error. `refused`: nobody was asked, and the fault was not the gateway's. `failed`: any other that
+ * has one.
+ */
+export type RequestOutcome = 'served' | 'failed' | 'refused'
+
 export interface RequestQuery extends SeenCalls {
+  readonly id?: string
   readonly account?: string
   readonly key?: string
+  /** The name that the client used, or a part of it between stars: `*mini*`. */
   readonly model?: string
   readonly code?: string
   readonly channel?: 'api' | 'app'
+  /** Who was asked last. */
+  readonly provider?: string
+  readonly outcome?: RequestOutcome
+  /** Only calls with this tag. */
+  readonly tag?: { readonly name: string; readonly value: string }
   /** Milliseconds since 1970, a half-open interval. */
   readonly from?: number
   readonly until?: number

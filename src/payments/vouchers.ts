@@ -92,6 +92,12 @@ export function readCode(text: string): string | undefined {
   return checkCharacter(plain.slice(0, -1)) === plain.at(-1) ? plain : undefined
 }
 
+/** The hash of a code, as vouchers are found by; undefined for a text that is none. */
+export function hashOfCode(text: string): string | undefined {
+  const body = readCode(text)
+  return body === undefined ? undefined : hashOf(body)
+}
+
 /** Odd weights detect any single wrong character and nearly every swap of two. */
 function checkCharacter(body: string): string {
   let sum = 0
@@ -119,9 +125,8 @@ export class Vouchers {
    * `store_unavailable` and `overloaded`; after the last two the same account may redeem it again.
    */
   async redeem(account: string, code: string): Promise<{ readonly credit: Pico; readonly lot: string }> {
-    const body = readCode(code)
-    if (body === undefined) throw new GatewayError('voucher_invalid')
-    const hash = hashOf(body)
+    const hash = hashOfCode(code)
+    if (hash === undefined) throw new GatewayError('voucher_invalid')
     const claimed = await this.#store.claimVoucher(hash, account, this.#now())
     const voucher = await this.#store.findVoucher(hash)
     if (!voucher) throw new GatewayError('voucher_invalid')

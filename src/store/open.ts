@@ -31,6 +31,7 @@ import { SqlitePayments } from './sqlite/payments/top-ups.ts'
 import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { UsageDays } from './sqlite/ledger/calls.ts'
+import { SqliteFinder } from './sqlite/search.ts'
 import { Reports } from './beside.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
@@ -220,6 +221,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       serveAs === undefined ? undefined : (query, signal) => reports.search(query, signal),
     ),
     usage: reports,
+    finder: new SqliteFinder(database, clock),
     signatures,
     retention,
     path,

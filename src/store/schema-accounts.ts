@@ -65,6 +65,7 @@ export function accountTables(c: typeof columns) {
     (t) => [
       c.index('api_key_account').on(t.account, t.createdAt, t.id),
       c.partialIndex('api_key_lineage', sql`lineage is not null`, t.lineage),
+      c.index('api_key_last_four').on(t.lastFour),
       c.check('api_key_mode', sql`mode in ('live', 'test')`),
     ],
   )
@@ -83,7 +84,10 @@ export function accountTables(c: typeof columns) {
       /** Address ranges (CIDR) that it may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
     },
-    (t) => [c.index('management_key_account').on(t.account)],
+    (t) => [
+      c.index('management_key_account').on(t.account),
+      c.index('management_key_last_four').on(t.lastFour),
+    ],
   )
 
   /** MCP servers that an account names in its calls. */

@@ -290,7 +290,30 @@ function recordTables(c: typeof columns) {
         t.key,
         t.model,
       ),
+      // For operators, who ask for the calls of everybody: what is rare among two million is found at once.
+      c.index('request_log_model').on(t.model, t.at),
+      c.partialIndex('request_log_provider', sql`provider is not null`, t.provider, t.at),
+      c.partialIndex('request_log_fault', sql`code is not null`, t.code, t.at),
+      c.partialIndex(
+        'request_log_outcome',
+        sql`code is not null`,
+        sql`(provider is null and status < 500)`,
+        t.at,
+      ),
     ],
+  )
+
+  /** Which rows of the request log have a tag: written and deleted with them, by triggers. */
+  const requestTag = c.table(
+    'request_tag',
+    {
+      tag: c.string('tag').notNull(),
+      value: c.string('value').notNull(),
+      at: c.time('at').notNull(),
+      seq: c.whole('seq').notNull(),
+      account: c.string('account').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.tag, t.value, t.at, t.seq] })],
   )
 
   const signature = c.table(
@@ -509,6 +532,7 @@ function recordTables(c: typeof columns) {
 
   return {
     requestLog,
+    requestTag,
     signature,
     idempotency,
     response,
@@ -549,7 +573,8 @@ export const {
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
-export const { allowance, consoleSettings, usageDay, usageTag, usageTotal, wallet, welcome } = tables
+export const { allowance, consoleSettings, requestTag, usageDay, usageTag, usageTotal, wallet, welcome } =
+  tables
 
 // The tables of webhooks and their pending deliveries.
 

@@ -15,6 +15,7 @@ import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type { RequestLogRow, RequestReader, UsageReader } from '../observe/call-log.ts'
+import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
 import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
@@ -41,6 +42,7 @@ export interface Store {
   readonly requestLog: RequestLogWriter
   readonly requests: RequestReader
   readonly usage: UsageReader
+  readonly finder: Finder
   readonly signatures: SignatureStore
   readonly deletedContents: ContentEraser & Sweepable
   readonly retention: Sweepable & { facts(): RetentionFacts }

@@ -27,7 +27,7 @@ export interface Scale {
 export const fullScale: Scale = {
   calls: 2_000_000,
   keys: 100_000,
-  accounts: 2_000,
+  accounts: 20_000,
   keysOfCustomer: 5_000,
   days: 30,
 }
@@ -48,7 +48,10 @@ const refusedEvery = 97
 /** One in so many came from the app, without a key. */
 const appEvery = 20
 const models = 8
-const tables = ['call', 'request_log', 'usage_day', 'key_spend', 'api_key']
+/** One call in so many has tags, and one went to another provider. */
+const taggedEvery = 10
+const rareEvery = 100_000
+const tables = ['call', 'request_log', 'usage_day', 'usage_tag', 'key_spend', 'api_key']
 
 /** Fills an empty data directory. */
 export async function fill(dataDir: string, scale: Scale, now = Date.now()): Promise<Filled> {
@@ -91,11 +94,15 @@ async function openAccounts(dataDir: string, { accounts, days }: Scale, now: num
   const store = await openStore(dataDir, { clock: () => began })
   try {
     const made = Array.from({ length: accounts }, (_, n) => `acct_${String(n).padStart(18, '0')}`)
-    await Promise.all(
-      made.map((account) =>
-        store.ledger.grant(grantOf(`grant:${account}`, usd(10_000), { account, expiresAt: 'never' })),
-      ),
-    )
+    const atOnce = 2_000
+    for (let from = 0; from < made.length; from += atOnce)
+      await Promise.all(
+        made
+          .slice(from, from + atOnce)
+          .map((account) =>
+            store.ledger.grant(grantOf(`grant:${account}`, usd(10_000), { account, expiresAt: 'never' })),
+          ),
+      )
     return made
   } finally {
     await store.close()
@@ -224,13 +231,25 @@ function writeRecords(database: Database): void {
     `INSERT INTO usage_total SELECT day, iif(key = '', 'app', 'api'), model, sum(calls), sum(errors), sum(input_tokens),
        sum(output_tokens), sum(cost), sum(charged) FROM usage_day GROUP BY 1, 2, 3`,
   )
+  for (const [tag, value] of [
+    ['team', `'t' || (i % 7)`],
+    ['user', `'u' || (i % 50000)`],
+  ])
+    database.run(
+      `INSERT INTO usage_tag (account, tag, day, value, key, model, calls, errors, input_tokens, output_tokens, cost, charged)
+       SELECT account, '${tag}', at - at % ${dayMs}, ${value}, coalesce(key, ''), model, count(*), 0, 20 * count(*),
+         80 * count(*), sum(cost), sum(cost)
+       FROM made WHERE i % ${taggedEvery} = 0 GROUP BY 1, 3, 4, 5, 6 ORDER BY 1, 3, 4, 5, 6`,
+    )
   const columns = `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens,
-    completion_tokens, cost, attempts, first_byte_ms, total_ms, detail, contents`
+    completion_tokens, cost, attempts, first_byte_ms, total_ms, detail, contents, tags`
+  const tags = `iif(i % ${taggedEvery} = 0, '{"team":"t' || (i % 7) || '","user":"u' || (i % 50000) || '"}', NULL)`
+  const provider = `iif(i % ${rareEvery} = 1, 'rare', 'sim')`
   database.run(
     `INSERT INTO request_log (${columns})
-     SELECT * FROM (SELECT id, at, account, key, model, 'sim', 0, 200, NULL, 'finished', 20, 80, cost, 1, 3, 9, NULL, NULL FROM made
+     SELECT * FROM (SELECT id, at, account, key, model, ${provider}, 0, 200, NULL, 'finished', 20, 80, cost, 1, 3, 9, NULL, NULL, ${tags} FROM made
      UNION ALL SELECT replace(id, 'req_0', 'req_f'), at, account, key, model, NULL, 0, 429, 'rate_limit_exceeded', NULL, 0, 0, 0, 0,
-       NULL, 1, '{"limit":60}', NULL FROM made WHERE i % ${refusedEvery} = 0) ORDER BY at`,
+       NULL, 1, '{"limit":60}', NULL, NULL FROM made WHERE i % ${refusedEvery} = 0) ORDER BY at`,
   )
   database.run('DROP TABLE made')
   database.run('DROP TABLE scale_key')

@@ -10,7 +10,14 @@ import { tempDir } from '../support/tmp.ts'
 import { fill, type Filled, fullScale } from './fill.ts'
 
 /** The figures to reach: milliseconds, rows a second. */
-const targets = { fillMs: 120_000, reportMs: 1_000, callMs: 100, pageMs: 1_000, deletedPerSecond: 2_000 }
+const targets = {
+  fillMs: 120_000,
+  reportMs: 1_000,
+  callMs: 100,
+  pageMs: 1_000,
+  answerMs: 300,
+  deletedPerSecond: 2_000,
+}
 
 const { values: flags } = parseArgs({
   options: {
@@ -117,7 +124,7 @@ async function measureReports(): Promise<void> {
     report(`the longest call during ${what}, ms`, longest, targets.callMs)
   }
   const admin = `${weir.origin}/admin/v1`
-  for (const by of ['day', 'model', 'channel', 'account', 'key'])
+  for (const by of ['day', 'model', 'channel', 'account', 'key', 'tag:team', 'user'])
     await during(`usage?by=${by}`, async () =>
       report(
         `usage?by=${by} of 30 days, ms`,
@@ -179,6 +186,37 @@ async function measureReports(): Promise<void> {
       }
       console.log(`      ${found} requests in ${pages} pages`)
       report(`requests of ${what}, ms`, performance.now() - began, targets.pageMs)
+    })
+  // What an operator asks while somebody waits at the telephone.
+  const request = `req_${(1_000_000).toString(16).padStart(32, '0')}`
+  for (const query of [
+    'requests',
+    'requests?outcome=served',
+    'requests?outcome=failed',
+    'requests?outcome=refused',
+    'requests?code=rate_limit_exceeded',
+    'requests?provider=rare',
+    'requests?provider=none',
+    'requests?model=*odel-3*',
+    'requests?model=*none*',
+    'requests?tag=team=t3',
+    'requests?tag=user=u40000',
+    `requests?account=${filled.customer}&outcome=refused`,
+    `requests?account=${filled.rareAccount}&model=*none*`,
+    `requests?key=${filled.rareKey}&outcome=failed`,
+    `requests?id=${request}`,
+    'requests?provider=rare&model=sim/model-1&outcome=served',
+    'requests?outcome=failed&account=nobody',
+    'search?q=scale1999',
+    'search?q=0042',
+    `search?q=${request}`,
+    'search?q=up_1234567',
+    'search?q=nothing-at-all',
+  ])
+    await during(query, async () => {
+      const times: number[] = []
+      for (let n = 0; n < 5; n++) times.push((await read(`${admin}/${query}`, management)).ms)
+      report(`${query}, the slowest of five, ms`, Math.max(...times), targets.answerMs)
     })
   await calls.stop()
 }

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
+import { requestParameters } from '../../http/console/requests.ts'
 import { parseQuery } from '../../http/intake/query.ts'
 import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/request-views.ts'
 import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
@@ -20,6 +21,7 @@ import { momentOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
 import { accountOf, withStore } from '../with-store.ts'
 
+const ofOperators = requestParameters.pick({ provider: true, outcome: true, tag: true })
 const defaultRows = 50
 const mostRows = 1_000
 
@@ -108,6 +110,9 @@ async function rowsSince(
 async function filterOf(store: Store, invocation: Invocation): Promise<Filter> {
   const { option } = invocation
   const [account, key, model, code] = ['account', 'key', 'model', 'code'].map((name) => option(name))
+  const named = { provider: option('provider'), outcome: option('outcome'), tag: option('tag') }
+  const given = Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
+  const { provider, outcome, tag } = parametersIn(() => parseQuery(ofOperators, given))
   const [since, until, cursor] = [option('since'), option('until'), option('cursor')]
   const after = cursor === undefined ? undefined : placeOf(cursor)
   if (cursor !== undefined && !after) throw usageFault('--cursor takes what the page before has printed')
@@ -116,6 +121,9 @@ async function filterOf(store: Store, invocation: Invocation): Promise<Filter> {
     ...(key === undefined ? {} : { key }),
     ...(model === undefined ? {} : { model }),
     ...(code === undefined ? {} : { code }),
+    ...(provider === undefined ? {} : { provider }),
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(tag === undefined ? {} : { tag }),
     ...(since === undefined ? {} : { from: momentOf('--since', since) }),
     ...(until === undefined ? {} : { until: momentOf('--until', until) }),
     ...(after ? { after } : {}),
@@ -175,8 +183,13 @@ function parametersOf(context: Context, invocation: Invocation) {
   if (invocation.flag('csv') && context.json) throw usageFault('--csv or --json, not both')
   const given = options.map((name) => [name, invocation.option(name)] as const)
   const named = Object.fromEntries(given.filter(([, value]) => value !== undefined))
+  return parametersIn(() => usageQuery(parseQuery(adminUsageParameters, named), context.io.clock()))
+}
+
+/** What the API refuses by the name of a parameter is a fault of the option of that name. */
+function parametersIn<T>(read: () => T): T {
   try {
-    return usageQuery(parseQuery(adminUsageParameters, named), context.io.clock())
+    return read()
   } catch (error) {
     if (error instanceof GatewayError) throw usageFault(`--${error.message}`)
     throw error

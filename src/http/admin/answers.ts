@@ -166,6 +166,30 @@ const act = z.strictObject({
 })
 export type ActView = Wire<typeof act>
 
+const ofOperator = {
+  account_email: z.string().nullable().describe('The address of the account.'),
+}
+const operatorRequest = requestRow.extend(ofOperator)
+export type OperatorRequestView = Wire<typeof operatorRequest>
+const operatorRequestDetail = requestDetail.extend(ofOperator)
+
+const search = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      kind: z.enum(['account', 'key', 'management_key', 'request', 'payment', 'voucher']),
+      id: z.string(),
+      title: z
+        .string()
+        .describe('The address, the name and last letters of the key, the model, or the amount.'),
+      account: z.strictObject({ id: z.string(), email: z.string() }).nullable(),
+      at: time.describe('When it was made; of a call, when it ended.'),
+      state: z.string().describe('Of a call `served`, or the code of its error.'),
+      href: z.string().describe('Its page of the console.'),
+    }),
+  ),
+})
+export type SearchView = Wire<typeof search>
+
 const audit = z.strictObject({
   ok: z.boolean(),
   journal_entries: z.int(),
@@ -201,8 +225,9 @@ const ofAccount = Object.entries({ ...keyAnswers, ...mcpServerAnswers, ...webhoo
 
 export const adminAnswers: Answers = {
   'GET overview': overview,
-  'GET requests': pageOf(requestRow),
-  'GET requests/:id': data(requestDetail),
+  'GET requests': pageOf(operatorRequest),
+  'GET requests/:id': data(operatorRequestDetail),
+  'GET search': search,
   'GET usage': z.strictObject(usageSchema.shape),
   'GET providers': z.strictObject(providersSchema.shape),
   'GET catalog': catalog,

@@ -10,11 +10,31 @@ import { whileOpen } from '../intake/read-body.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
-import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
-import type { ActView, AuditView, CatalogView, OverviewView, ConfigurationView } from './answers.ts'
+import { adminUsageParameters, csvResponse, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
+import { requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
+import { csvLine, csvLines } from '../../text/csv.ts'
+import { placeOf } from '../v1/request-views.ts'
+import type { Found } from '../../observe/search.ts'
+import type { Page } from '../docs/operation.ts'
+import type {
+  ActView,
+  AuditView,
+  CatalogView,
+  ConfigurationView,
+  OperatorRequestView,
+  OverviewView,
+  SearchView,
+} from './answers.ts'
 
 const text = z.string().max(200)
-const logParameters = requestParameters.extend({ account: text.optional() })
+const logParameters = requestParameters.extend({
+  id: text.optional().describe('The request id of a call, or the id of its response.'),
+  account: text.optional(),
+})
+const fileParameters = logParameters.omit({ cursor: true, limit: true })
+const searchParameters = z.strictObject({
+  q: z.string().trim().min(1, 'It takes a text.').max(300, 'It has at most 300 characters.'),
+})
 const actParameters = z.strictObject({
   cursor: z
     .string()
@@ -43,7 +63,31 @@ export const insightRoutes: readonly AdminRoute[] = [
       description: 'The newest first. In a very long log a page may be short, or empty, before the last.',
       query: logParameters,
     },
-    ({ parts, request }) => requestPage(parts, queryOf(logParameters, request), request.signal),
+    ({ parts, request }) => allRequests(parts, queryOf(logParameters, request), request.signal),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'requests.csv',
+      id: 'listAllRequestsCsv',
+      summary: 'Get the same as CSV, all of it',
+      query: fileParameters,
+    },
+    ({ parts, request }) => requestFile(parts, queryOf(fileParameters, request), request.signal),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'search',
+      id: 'search',
+      summary: 'Find an account, a key, a call, a payment or a voucher',
+      description:
+        'By the beginning of an address; by the id of any of them; by the last four letters of a key; by the id that a provider or a payment processor gave; by the code of a voucher. What a row is about is at its `href`.',
+      query: searchParameters,
+    },
+    async ({ parts, request }): Promise<SearchView> => ({
+      data: (await parts.finder.find(queryOf(searchParameters, request).q, mostFound)).map(foundView),
+    }),
   ),
   adminRoute(
     {
@@ -52,7 +96,9 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'getAnyRequest',
       summary: 'Get one call with its receipt, or why it was refused',
     },
-    async ({ parts, params }) => ({ data: await requestDetail(parts, params['id'] ?? '') }),
+    async ({ parts, params }) => ({
+      data: await withAddress(parts, await requestDetail(parts, params['id'] ?? '')),
+    }),
   ),
   adminRoute(
     {
@@ -142,6 +188,105 @@ export const insightRoutes: readonly AdminRoute[] = [
     },
   ),
 ]
+
+/** Of each kind. */
+const mostFound = 10
+
+/** Where the console shows what was found; the admin API has each by its id. */
+function foundView({ kind, id, title, account, at, state }: Found): SearchView['data'][number] {
+  return { kind, id, title, account, at: iso(at), state, href: hrefOf(kind, id, account?.id ?? '') }
+}
+
+function hrefOf(kind: Found['kind'], id: string, account: string): string {
+  const path = encodeURIComponent(id)
+  switch (kind) {
+    case 'account':
+      return `/console/operator/accounts/${path}`
+    case 'key':
+      return `/console/operator/accounts/${encodeURIComponent(account)}?key=${path}`
+    case 'management_key':
+      return `/console/operator/keys`
+    case 'request':
+      return `/console/operator/requests/${path}`
+    case 'payment':
+      return `/console/operator/payments/${path}`
+    case 'voucher':
+      return `/console/operator/payments/vouchers?id=${path}`
+    default:
+      return kind satisfies never
+  }
+}
+
+type Asked = z.infer<typeof logParameters>
+
+/** A page of everybody's calls, each with its account. */
+async function allRequests(
+  parts: HttpParts,
+  { id, ...asked }: Asked,
+  signal: AbortSignal,
+): Promise<Page<OperatorRequestView>> {
+  const named = id === undefined ? {} : { id: requestIdOf(id) ?? id }
+  const page = await requestPage(parts, { ...asked, ...named }, signal)
+  return { ...page, data: await Promise.all(page.data.map((row) => withAddress(parts, row))) }
+}
+
+async function withAddress<Row extends { readonly account: string | null }>(
+  { accounts }: HttpParts,
+  row: Row,
+): Promise<Row & { readonly account_email: string | null }> {
+  const account = row.account === null ? undefined : await accounts.findAccount(row.account)
+  return { ...row, account_email: account?.email ?? null }
+}
+
+const rowsOfPiece = 200
+const requestColumns = [
+  'ended_at',
+  'id',
+  'account',
+  'account_email',
+  'key',
+  'key_name',
+  'channel',
+  'model',
+  'provider',
+  'status',
+  'code',
+  'ending',
+  'prompt_tokens',
+  'completion_tokens',
+  'cost',
+  'attempts',
+  'first_byte_ms',
+  'total_ms',
+  'tags',
+] as const
+
+/** All pages as a file: it is made as fast as the client reads it, and ends with it. */
+function requestFile(parts: HttpParts, asked: z.infer<typeof fileParameters>, signal: AbortSignal): Response {
+  const encoder = new TextEncoder()
+  let cursor: Asked['cursor']
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(csvLine(requestColumns))),
+      async pull(controller) {
+        const page = await allRequests(parts, { ...asked, cursor, limit: rowsOfPiece }, signal)
+        const cells = page.data.map((row) => ({ ...row, tags: tagsCell(row.tags) }))
+        controller.enqueue(encoder.encode(csvLines(requestColumns, cells)))
+        if (page.next_cursor === null) controller.close()
+        else cursor = placeOf(page.next_cursor)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return csvResponse(body, 'requests.csv')
+}
+
+/** As the header has them. */
+function tagsCell(tags: Readonly<Record<string, string>>): string {
+  return Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(',')
+}
 
 function auditView(report: AuditReport | DayAudit): AuditView {
   const day = 'notChecked' in report ? report : undefined

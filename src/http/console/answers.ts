@@ -187,6 +187,7 @@ export type HistoryEntryView = Wire<typeof historyEntry>
 
 /** Where a call came from. */
 const origin = {
+  account: z.string().nullable().describe('Null where it is not known.'),
   channel: z.enum(['api', 'app']),
   key_name: z.string().nullable(),
   mode: z.enum(['live', 'test']),

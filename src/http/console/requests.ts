@@ -2,13 +2,14 @@
 
 import { z } from 'zod'
 import { wholeAccount } from '../../accounts/account.ts'
+import { dayMs } from '../../credits/calendar.ts'
 import { formatUsd, larger, parseUsd } from '../../credits/money.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
 import type { LoggedRequest, RequestQuery } from '../../observe/call-log.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { cursorText, placeOf, requestObject, requestWhole } from '../v1/request-views.ts'
-import { accountUsage, accountUsageCsv } from '../v1/usage.ts'
+import { accountUsage, accountUsageCsv, tagFilter } from '../v1/usage.ts'
 import type { Page, RefusalView, RequestDetailView, RequestRowView } from './answers.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
@@ -41,6 +42,16 @@ const time = z
   .transform((written) => Date.parse(written))
   .pipe(z.number('There is no such time.'))
 
+/** A time, or the end of a day. */
+const lastMoment = z
+  .string()
+  .regex(
+    /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/,
+    'It takes a day, or a time such as 2027-01-31T08:00:00Z.',
+  )
+  .transform((written) => Date.parse(written) + (written.includes('T') ? 0 : dayMs))
+  .pipe(z.number('There is no such time.'))
+
 export const requestParameters = z.strictObject({
   cursor: z
     .string()
@@ -48,23 +59,35 @@ export const requestParameters = z.strictObject({
     .refine((place) => place !== undefined, 'It takes the next_cursor of the page before.')
     .optional(),
   limit: pageLimit,
-  model: text.optional(),
+  model: text.optional().describe('As it was asked for, or a part of the name between stars: `*mini*`.'),
   key: text.optional(),
   code: text.optional(),
   channel: z.enum(['api', 'app'], 'It takes api or app.').optional(),
+  provider: text.optional().describe('Who was asked last.'),
+  outcome: z
+    .enum(['served', 'failed', 'refused'], 'It takes served, failed or refused.')
+    .optional()
+    .describe(
+      '`refused`: nobody was asked, and the fault was not the gateway’s. `failed`: any other call with an error.',
+    ),
+  tag: tagFilter.optional().describe('Only calls with this tag: `feature=chat`.'),
   from: time.optional(),
   until: time.optional(),
+  to: lastMoment.optional().describe('In place of `until`: a time, or a UTC day, which is included.'),
 })
 
-type Asked = z.infer<typeof requestParameters> & { readonly account?: string | undefined }
+type Asked = z.infer<typeof requestParameters> & {
+  readonly id?: string | undefined
+  readonly account?: string | undefined
+}
 
 /** A page of calls. It ends with its client. */
 export async function requestPage(
   { requests, accounts }: HttpParts,
-  { cursor, ...filter }: Asked,
+  { cursor, to, until = to, ...filter }: Asked,
   signal: AbortSignal,
 ): Promise<Page<RequestRowView>> {
-  const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
+  const query = { ...filter, until, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
   const { rows, next } = await requests.page(query, signal)
   return {
     data: await Promise.all(
@@ -96,7 +119,8 @@ function channelOf({ key, account }: LoggedRequest): 'api' | 'app' {
 async function originOf(accounts: HttpParts['accounts'], row: LoggedRequest) {
   const key = row.key === null ? undefined : await accounts.findKey(row.key)
   const mode = key?.mode ?? 'live'
-  return { channel: channelOf(row), key_name: key?.name ?? null, mode }
+  const account = row.account === '' ? null : row.account
+  return { account, channel: channelOf(row), key_name: key?.name ?? null, mode }
 }
 
 // Explains a refusal: the admission rules in order, the one that applied, its figures, and what would change it.

@@ -501,6 +501,7 @@ export const listRequests: Operation = {
     text('key', 'Only calls with the key of this id.'),
     text('model', 'Only calls that asked for this model.'),
     text('code', 'Only calls that ended with this error code.'),
+    text('tag', 'Only calls with this tag.', 'feature=chat'),
     text('from', 'Only calls that ended then or later: a date or an ISO 8601 time.'),
     text('until', 'Only calls that ended before then.'),
     {

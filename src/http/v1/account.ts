@@ -191,7 +191,7 @@ const largestPage = 200
 /** No id, name or time is longer. */
 const maxFilterCharacters = 200
 
-const filters = ['key', 'model', 'code', 'from', 'until', 'cursor', 'limit']
+const filters = ['key', 'model', 'code', 'tag', 'from', 'until', 'cursor', 'limit']
 
 export const listRequests: Route = {
   method: 'GET',
@@ -227,6 +227,7 @@ async function oneRequest({ requests, ledger, accounts }: HttpParts, caller: Cal
 function filterOf(query: URLSearchParams): Omit<RequestQuery, 'limit' | 'account'> {
   const [key, model, code] = [text(query, 'key'), text(query, 'model'), text(query, 'code')]
   const [from, until] = [timeOf(query, 'from'), timeOf(query, 'until')]
+  const tag = tagIn(query)
   const cursor = text(query, 'cursor')
   const after = cursor === undefined ? undefined : placeOf(cursor)
   if (cursor !== undefined && after === undefined) throw wrong('cursor', 'the next_cursor of the page before')
@@ -234,6 +235,7 @@ function filterOf(query: URLSearchParams): Omit<RequestQuery, 'limit' | 'account
     ...(key === undefined ? {} : { key }),
     ...(model === undefined ? {} : { model }),
     ...(code === undefined ? {} : { code }),
+    ...(tag === undefined ? {} : { tag }),
     ...(from === undefined ? {} : { from }),
     ...(until === undefined ? {} : { until }),
     ...(after === undefined ? {} : { after }),
@@ -245,6 +247,14 @@ function text(query: URLSearchParams, name: string): string | undefined {
   if (value === null || value === '') return undefined
   if (value.length <= maxFilterCharacters) return value
   throw wrong(name, `at most ${maxFilterCharacters} characters`)
+}
+
+function tagIn(query: URLSearchParams): RequestQuery['tag'] {
+  const value = query.get('tag')
+  if (value === null || value === '') return undefined
+  const [, name, rest] = /^([^=]{1,64})=(.{1,512})$/s.exec(value) ?? []
+  if (name === undefined || rest === undefined) throw wrong('tag', 'a tag such as feature=chat')
+  return { name, value: rest }
 }
 
 function timeOf(query: URLSearchParams, name: string): number | undefined {

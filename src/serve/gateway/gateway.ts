@@ -162,6 +162,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     configuration: new Configuration(source),
     requests: store.requests,
     usage: store.usage,
+    finder: store.finder,
     statements: store.statements,
     managementKeys: store.managementKeys,
     audit: auditing(store.path),

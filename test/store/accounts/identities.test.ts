@@ -540,6 +540,7 @@ describe('what lets somebody into an account, or acts for it', () => {
       'request_log',
       'usage_day',
       'usage_tag',
+      'request_tag',
       'idempotency',
       'response',
       'background',

@@ -176,7 +176,8 @@ describe('a page of a long request log', () => {
 
   test('ends with its client', async () => {
     const left = new AbortController()
-    const page = store.requests.page({ model: 'sim/none', limit: 50 }, left.signal)
+    const asked = { account: filled.customer, model: 'sim/none', limit: 50 }
+    const page = store.requests.page(asked, left.signal)
     left.abort()
     expect(await Promise.resolve(page).then(() => 'found', String)).toContain('disconnected')
   })

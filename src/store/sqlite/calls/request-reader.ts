@@ -18,10 +18,15 @@ const entriesPerStep = 10_000
 const firstEntries = 2_000
 /** Steps of one page. A log that is longer than so many entries gives a short page. */
 const stepsPerPage = 500
-/** With the conditions of a test key each entry costs another look-up. */
-const testEntriesPerStep = 2_000
+/** Where the row decides, or whether its key is for tests, each entry costs another look-up. */
+const rowsPerStep = 2_000
 /** Keys of a line that are read side by side; of a longer line, all that its account has called is looked at. */
 const keysTogether = 32
+/** Names of models that are looked through for a part of one, and those that are read side by side. */
+const modelsLooked = 5_000
+const modelsTogether = 64
+/** A page is short rather than late, milliseconds. */
+const longestPageMs = 200
 
 /** Conditions on the keys whose calls a viewer may see. */
 export const keyIsIn = 'key IN (SELECT value FROM json_each(?))'
@@ -75,68 +80,127 @@ export class SqliteRequestReader implements RequestReader {
     const { limit } = query
     const rows: LoggedRequest[] = []
     let after = query.after ?? null
+    const until = performance.now() + longestPageMs
     for (let step = 1; ; step++) {
       const found = this.#step(query, after, limit - rows.length, this.#perStep)
       rows.push(...found.rows)
       after = found.next
-      if (rows.length === limit || after === null || step === this.#steps) return { rows, next: after }
+      if (rows.length === limit || after === null || step === this.#steps || performance.now() > until)
+        return { rows, next: after }
       yield
     }
   }
 
   find(requestId: string, account?: string): LoggedRequest | undefined {
     const where = new Conditions()
-    where.equal('request_id', requestId)
-    where.equal('account', account)
+    where.add('request_id = ?', requestId)
+    if (account !== undefined) where.add('account = ?', account)
     const statement = this.#statement(`SELECT * FROM request_log ${where.text} ORDER BY seq DESC LIMIT 1`)
     const row = orUnavailable(() => statement.get(...where.values))
     return row ? rowOf(row) : undefined
   }
 
   #step(query: RequestQuery, after: RequestPlace | null, limit: number, entriesAtOnce: number): RequestPage {
-    const { account, model, code, channel, mode } = query
     const keys = this.#keysOf(query)
-    if (keys?.length === 0 || (keys !== undefined && channel === 'app')) return { rows: [], next: null }
-    const byKey = keys !== undefined && keys.length <= keysTogether
-    const [inner, outer] = [new Conditions(), new Conditions()]
-    const byCode = !byKey && account !== undefined && code !== undefined
-    if (byKey) outer.equal('account', account)
-    else {
-      inner.equal('account', account)
-      outer.add(keyIsIn, keys && JSON.stringify(keys))
+    if (keys?.length === 0 || (keys !== undefined && query.channel === 'app')) return { rows: [], next: null }
+    const source = this.#sourceOf(query, keys)
+    if (source.ranges.length === 0) return { rows: [], next: null }
+    const place = new Conditions()
+    place.add('at >= ?', query.from ?? 0)
+    if (query.until !== undefined) place.add('at < ?', query.until)
+    if (after) place.add('(at, seq) < (?, ?)', after.at, after.seq)
+    const [ofEntry, ofRow] = [new Conditions(), new Conditions()]
+    for (const { column, text, values, isRange } of conditionsOf(query, keys)) {
+      if (isRange && source.fulfils.includes(column)) continue
+      const conditions = source.columns.includes(column) ? ofEntry : ofRow
+      conditions.add(text, ...values)
     }
-    if (byCode) inner.equal('code', code)
-    else outer.equal('code', code)
-    outer.equal('model', model)
-    outer.add(keyOfMode, mode)
-    if (channel !== undefined) outer.is(channel === 'app' ? 'key IS NULL' : 'key IS NOT NULL')
-    inner.add('at >= ?', query.from)
-    inner.add('at < ?', query.until)
-    if (after) inner.place(after)
-    const most = mode === undefined ? entriesAtOnce : Math.min(entriesAtOnce, testEntriesPerStep)
-    const perStep = outer.text === '' ? limit : most
-    const index = byCode
-      ? 'request_log_code'
-      : account === undefined
-        ? 'request_log_at'
-        : 'request_log_account'
-    const entries = byKey
-      ? ofKeys(keys, inner, perStep)
-      : newest('seq, at, key, model, code', index, inner, perStep)
+    const looksAtRows = query.mode !== undefined || ofRow.text !== ''
+    const most = looksAtRows ? Math.min(entriesAtOnce, rowsPerStep) : entriesAtOnce
+    const takesAll = ofEntry.text === '' && ofRow.text === ''
+    const perStep = takesAll ? limit : most
+    const entries = entriesOf(source, place, perStep)
     const rows = this.#statement(
-      `SELECT request_log.* FROM (SELECT seq FROM (${entries.sql}) ${outer.text} LIMIT ?) AS found
-       CROSS JOIN request_log ON request_log.seq = found.seq`,
+      `SELECT request_log.* FROM (SELECT seq FROM (${entries.sql}) ${ofEntry.text}) AS found
+       CROSS JOIN request_log ON request_log.seq = found.seq ${ofRow.text} LIMIT ?`,
     )
-      .all(...entries.values, ...outer.values, limit)
+      .all(...entries.values, ...ofEntry.values, ...ofRow.values, limit)
       .map(rowOf)
     const last = rows.at(-1)
     if (rows.length === limit && last) return { rows, next: { at: last.at, seq: last.seq } }
-    if (outer.text === '') return { rows, next: null }
+    if (takesAll) return { rows, next: null }
     const end = this.#statement(`SELECT * FROM (${entries.sql}) LIMIT 1 OFFSET ?`).get(
       ...entries.values,
       perStep - 1,
     )
     return { rows, next: end ? { at: Number(end.at), seq: Number(end.seq) } : null }
+  }
+
+  /** The index in which a query has the fewest entries, as far as that is known without reading any. */
+  #sourceOf(
+    { id, account, model, code, provider, outcome, tag }: RequestQuery,
+    keys: readonly string[] | undefined,
+  ): Source {
+    const fails = outcome === 'failed' || outcome === 'refused'
+    if (id !== undefined) return source('request_log_request', [], [{ request_id: id }], ['id'])
+    if (tag !== undefined)
+      return source('request_tag', ['account'], [{ tag: tag.name, value: tag.value }], ['tag'])
+    if (keys !== undefined && keys.length <= keysTogether)
+      return source('request_log_key', ['key', 'account', 'model', 'code'], each('key', keys), ['key'])
+    if (account !== undefined && (code !== undefined || fails)) {
+      const codes = code === undefined ? this.#codesOf(account) : [code]
+      const ranges = codes.map((known) => ({ account, code: known }))
+      return source('request_log_code', ['account', 'code', 'key', 'model'], ranges, ['account', 'code'])
+    }
+    if (account !== undefined)
+      return source('request_log_account', ['account', 'key', 'model', 'code'], [{ account }], ['account'])
+    if (code !== undefined) return source('request_log_fault', ['code'], [{ code }], ['code'])
+    if (fails)
+      return source(
+        'request_log_outcome',
+        [],
+        [{ [isRefused]: outcome === 'refused' ? 1 : 0 }],
+        ['outcome', 'code'],
+      )
+    const models = model === undefined ? undefined : this.#modelsLike(model)
+    if (models !== undefined) return source('request_log_model', ['model'], each('model', models), ['model'])
+    if (provider !== undefined)
+      return source('request_log_provider', ['provider'], [{ provider }], ['provider'])
+    return source('request_log_at', ['key', 'model', 'code'], [{}], [])
+  }
+
+  /** The codes of the errors that an account's calls have had. */
+  #codesOf(account: string): readonly string[] {
+    return this.#distinct(
+      `SELECT min(code) AS name FROM request_log INDEXED BY request_log_code
+       WHERE code IS NOT NULL AND account = ? AND code > ?`,
+      [account],
+      Number.POSITIVE_INFINITY,
+    )
+  }
+
+  /** The names of models that are this one, or hold this part; undefined where there are too many to read them side by side. */
+  #modelsLike(model: string): readonly string[] | undefined {
+    if (!isPart(model)) return [model]
+    const names = this.#distinct(
+      'SELECT min(model) AS name FROM request_log INDEXED BY request_log_model WHERE model > ?',
+      [],
+      modelsLooked,
+    )
+    const found = names.filter((name) => isLike(name, model))
+    return found.length > modelsTogether || names.length === modelsLooked ? undefined : found
+  }
+
+  /** Values of an index, each found from the one before. */
+  #distinct(sql: string, given: readonly Value[], most: number): string[] {
+    const statement = this.#statement(sql) as unknown as Statement<{ name: string | null }, Value[]>
+    const found: string[] = []
+    for (let last = ''; found.length < most;) {
+      const name = statement.get(...given, last)?.name ?? null
+      if (name === null) break
+      found.push((last = name))
+    }
+    return found
   }
 
   /** The only keys whose calls are asked for; undefined for any. */
@@ -156,35 +220,136 @@ export class SqliteRequestReader implements RequestReader {
   }
 }
 
+type Column = 'id' | 'account' | 'key' | 'model' | 'code' | 'provider' | 'outcome' | 'tag'
+
+/** Ranges of an index of the log, or of its tags, which are read side by side. */
+interface Source {
+  readonly index: string
+  /** What an entry has besides time and number: these conditions are decided without the row. */
+  readonly columns: readonly Column[]
+  /** What is equal in each range. */
+  readonly ranges: readonly Readonly<Record<string, Value>>[]
+  /** The conditions that every entry of the ranges fulfils. */
+  readonly fulfils: readonly Column[]
+}
+
+function source(
+  index: string,
+  columns: readonly Column[],
+  ranges: Source['ranges'],
+  fulfils: readonly Column[],
+): Source {
+  return { index, columns, ranges, fulfils }
+}
+
+function each(column: string, values: readonly string[]): Source['ranges'] {
+  return values.map((value) => ({ [column]: value }))
+}
+
+/** As in the index: that nobody was asked, and the fault was not the gateway's. */
+const isRefused = '(provider is null and status < 500)'
+
+interface Condition {
+  readonly column: Column
+  readonly text: string
+  readonly values: readonly Value[]
+  /** Whether the range of an index may stand for it. */
+  readonly isRange: boolean
+}
+
+function conditionsOf(query: RequestQuery, keys: readonly string[] | undefined): Condition[] {
+  const { id, account, model, code, channel, mode, provider, outcome, tag } = query
+  const conditions: Condition[] = []
+  const range = (column: Column, text: string, ...values: readonly (Value | undefined)[]) => {
+    if (values.every((value) => value !== undefined)) conditions.push({ column, text, values, isRange: true })
+  }
+  const other = (column: Column, text: string, ...values: readonly Value[]) =>
+    void conditions.push({ column, text, values, isRange: false })
+  range('id', 'request_id = ?', id)
+  range('account', 'account = ?', account)
+  range('key', keyIsIn, keys && JSON.stringify(keys))
+  if (model !== undefined && isPart(model)) range('model', "model LIKE ? ESCAPE '!'", likePattern(model))
+  else range('model', 'model = ?', model)
+  range('code', 'code = ?', code)
+  range('provider', 'provider = ?', provider)
+  range('tag', hasTag, tag?.name, tag?.value)
+  if (mode !== undefined) other('key', keyOfMode, mode)
+  if (channel !== undefined) other('key', channel === 'app' ? 'key IS NULL' : 'key IS NOT NULL')
+  if (outcome === 'served') other('code', 'code IS NULL')
+  else if (outcome !== undefined) {
+    range('code', 'code IS NOT NULL')
+    range('outcome', outcome === 'refused' ? isRefused : `NOT ${isRefused}`)
+  }
+  return conditions
+}
+
+const hasTag = `EXISTS (SELECT 1 FROM request_tag WHERE tag = ? AND value = ? AND request_tag.at = request_log.at
+  AND request_tag.seq = request_log.seq)`
+
+/** Whether a model is asked for by a part of its name. */
+function isPart(model: string): boolean {
+  return model.includes('*')
+}
+
+function likePattern(model: string): string {
+  return model.replace(/[%_!]/g, '!$&').replaceAll('*', '%')
+}
+
+/** The same as the database says of such a pattern: the case of A to Z is all one. */
+function isLike(name: string, model: string): boolean {
+  const parts = lowerCase(model).split('*')
+  const text = lowerCase(name)
+  let at = 0
+  for (const [n, part] of parts.entries()) {
+    const found = n === parts.length - 1 && n > 0 ? text.lastIndexOf(part) : text.indexOf(part, at)
+    if (found < at || (n === 0 && found !== 0)) return false
+    at = found + part.length
+  }
+  return at === text.length || parts.at(-1) === ''
+}
+
+function lowerCase(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+}
+
 interface Entries {
   readonly sql: string
   readonly values: readonly Value[]
 }
 
-/** Entries of an index, the newest first. */
-function newest(columns: string, index: string, conditions: Conditions, most: number): Entries {
-  return {
-    sql: `SELECT ${columns} FROM request_log INDEXED BY ${index} ${conditions.text} ORDER BY at DESC, seq DESC LIMIT ?`,
-    values: [...conditions.values, most],
-  }
-}
-
-/** Those of several keys, in one order. */
-function ofKeys(keys: readonly string[], conditions: Conditions, most: number): Entries {
-  const each = keys.map((key) => {
-    const ofKey = new Conditions()
-    ofKey.equal('key', key)
-    return newest('seq, at, key, account, model, code', 'request_log_key', ofKey.and(conditions), most)
+/** Entries of the ranges in one order, the newest first. */
+function entriesOf({ index, columns, ranges }: Source, place: Conditions, most: number): Entries {
+  const from = index === 'request_tag' ? index : `request_log INDEXED BY ${index}`
+  const shown = ['seq', 'at', ...columns].join(', ')
+  const found = ranges.map((range) => {
+    const conditions = new Conditions()
+    for (const [column, value] of Object.entries(range)) conditions.add(`${column} = ?`, value)
+    const partial = partialIndexes[index]
+    if (partial !== undefined) conditions.add(partial)
+    const whole = conditions.and(place)
+    return {
+      sql: `SELECT ${shown} FROM ${from} ${whole.text} ORDER BY at DESC, seq DESC LIMIT ?`,
+      values: [...whole.values, most],
+    }
   })
-  const [only] = each
-  if (each.length === 1 && only) return only
+  const [only] = found
+  if (found.length === 1 && only) return only
   return {
-    sql: `${each.map(({ sql }) => `SELECT * FROM (${sql})`).join(' UNION ALL ')} ORDER BY at DESC, seq DESC LIMIT ?`,
-    values: [...each.flatMap(({ values }) => values), most],
+    sql: `${found.map(({ sql }) => `SELECT * FROM (${sql})`).join(' UNION ALL ')} ORDER BY at DESC, seq DESC LIMIT ?`,
+    values: [...found.flatMap(({ values }) => values), most],
   }
 }
 
-/** The conditions of a query, with their parameters in order. */
+/** What an index is of, where no range says so. */
+const partialIndexes: Readonly<Record<string, string>> = {
+  request_log_code: 'code IS NOT NULL',
+  request_log_fault: 'code IS NOT NULL',
+  request_log_outcome: 'code IS NOT NULL',
+  request_log_key: 'key IS NOT NULL',
+  request_log_provider: 'provider IS NOT NULL',
+}
+
+/** Conditions of a query, with their parameters in order. */
 class Conditions {
   readonly #parts: string[] = []
   readonly values: Value[] = []
@@ -193,10 +358,9 @@ class Conditions {
     return this.#parts.length === 0 ? '' : `WHERE ${this.#parts.join(' AND ')}`
   }
 
-  add(condition: string, value: Value | undefined): void {
-    if (value === undefined) return
+  add(condition: string, ...values: readonly Value[]): void {
     this.#parts.push(condition)
-    this.values.push(value)
+    this.values.push(...values)
   }
 
   /** These and those. */
@@ -205,19 +369,6 @@ class Conditions {
     both.#parts.push(...this.#parts, ...others.#parts)
     both.values.push(...this.values, ...others.values)
     return both
-  }
-
-  is(condition: string): void {
-    this.#parts.push(condition)
-  }
-
-  equal(column: 'account' | 'key' | 'model' | 'code' | 'request_id', value: string | undefined): void {
-    this.add(`${column} = ?`, value)
-  }
-
-  place({ at, seq }: RequestPlace): void {
-    this.#parts.push('(at, seq) < (?, ?)')
-    this.values.push(at, seq)
   }
 }
 
