@@ -458,6 +458,11 @@ export const mutants: readonly Mutant[] = [
   },
 ]
 
+/** Whether the fault is in how statements of a month are made, which shows in nothing else. */
+export function isOfStatements({ patches }: Mutant): boolean {
+  return patches.every(([file]) => file === statements || file === monthly)
+}
+
 const root = resolve(import.meta.dir, '../..')
 
 /** A copy of the ledger's source that can be changed and imported without harm to the real one. */

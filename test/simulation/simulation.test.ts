@@ -10,18 +10,18 @@ import { Stage } from './stage.ts'
 import { systemIn } from './system.ts'
 
 const root = resolve(import.meta.dir, '../..')
-const steps = 50
+const steps = 200
 
-test('G1: in 10,000 histories with crashes, locks, full disks and clock jumps no invariant ever breaks', async () => {
-  const totals = await playMany(root, { from: 0, seeds: 10_000, steps, statementsOf: 5 })
+test('G1: in 1,000 long histories with crashes, locks, full disks and clock jumps no invariant ever breaks', async () => {
+  const totals = await playMany(root, { from: 0, seeds: 1_000, steps, statementsOf: 5 })
   const failures = totals.failures.map((report) => `${report.broken}\n  ${replayCommand(report, steps)}`)
   expect(failures).toEqual([])
-  expect(totals.seeds).toBe(10_000)
+  expect(totals.seeds).toBe(1_000)
   // A simulation in which nothing happens proves nothing.
-  expect(totals.commits).toBeGreaterThan(100_000)
+  expect(totals.commits).toBeGreaterThan(30_000)
   expect(totals.crashes).toBeGreaterThan(5_000)
   expect(totals.ownSyncs).toBeGreaterThan(10_000)
-  expect(totals.statements).toBeGreaterThan(10_000)
+  expect(totals.statements).toBeGreaterThan(1_500)
 }, 300_000)
 
 test('a recovery behind a replayed settle of the same group is booked for the call that it ended', async () => {
