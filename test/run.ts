@@ -1,7 +1,9 @@
 // `npm test`: every check, then every test on all cores, and the counts of both on the last line.
 
 import { spawn } from 'node:child_process'
-import { resolve } from 'node:path'
+import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '..')
 
@@ -21,10 +23,27 @@ const checks: readonly Check[] = [
   { name: 'build', command: [bun, 'run', 'build'] },
 ]
 
+// Every test has data directories of its own, and waits for each of their syncs: in memory these take no time. What a
+// disk has after a power cut is known from a trace of the calls (test/kill/power-cut.ts), not from a disk.
+const scratch = mkdtempSync(join(roomInMemory() ?? tmpdir(), 'weir-tests-'))
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }))
+
+/** The folder of the file system in memory, where it has room for what the tests write: a container may have little. */
+function roomInMemory(): string | null {
+  const folder = '/dev/shm'
+  if (!existsSync(folder)) return null
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize > 4 * 1024 ** 3 ? folder : null
+}
+
 /** Runs a command in the project's root, its output shown as it comes. Gives the output and the exit code. */
 function run(command: readonly string[]): Promise<{ code: number; output: string }> {
   const { promise, resolve: done } = Promise.withResolvers<{ code: number; output: string }>()
-  const child = spawn(command[0]!, command.slice(1), { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command[0]!, command.slice(1), {
+    cwd: root,
+    env: { ...process.env, TMPDIR: scratch },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (bytes: Buffer) => {

@@ -142,8 +142,6 @@ export async function startGateway(
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
       workers?.setLocalServers(live.servers)
     })
-    // Start-up garbage would otherwise stay until the first burst of calls.
-    Bun.gc(true)
     const leaveMemory = gateway.memory.watch()
     const sweep = startSweep({
       ledger: store.ledger,

@@ -49,6 +49,8 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
     if (!(error instanceof ConfigurationFaulty)) throw error
     throw new CommandFailure(error.message, exitCodes.badConfiguration)
   })
+  // Start-up garbage would otherwise stay until the first burst of calls.
+  Bun.gc(true)
   reload.resolve(() => reloadOnSignal(gateway, log))
   const facts = shownFacts(context, log, {
     ...gateway.facts,
