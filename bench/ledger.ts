@@ -54,6 +54,7 @@ const hold: Omit<HoldCommand, 'call' | 'account'> = {
   most: usd('0.2'),
   least: usd('0.0001'),
   keyLimit: null,
+  inGroup: null,
   model: 'bench/model-of-a-usual-name',
   priceVersion: 'pv_0123456789ab',
   owner: 'bench',

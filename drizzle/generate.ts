@@ -12,6 +12,8 @@ const withoutRowid = new Set([
   'journal',
   'wallet',
   'key_spend',
+  'budget_spend',
+  'group_member',
   'attempt',
   'open_call',
   'server',

@@ -3,6 +3,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
+import { leftGroup, type GroupStanding } from './group.ts'
 
 // The form of bearer secrets: `<prefix>-<kind>-<id>-<secret><checksum>`; some forms have no kind.
 
@@ -126,6 +127,8 @@ export interface ApiKey {
   readonly account: string
   readonly name: string
   readonly mode: KeyMode
+  /** The group that it was made in; null for a key of the account alone. */
+  readonly group: string | null
   /** SHA-256 of the whole key, hex. */
   readonly hash: string
   readonly lastFour: string
@@ -242,6 +245,7 @@ export type KeyRights = Pick<
   | 'account'
   | 'name'
   | 'mode'
+  | 'group'
   | 'sees'
   | 'expiresAt'
   | 'spendLimit'
@@ -252,7 +256,7 @@ export type KeyRights = Pick<
   | 'networks'
 >
 
-export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode' | 'sees'>
+export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode' | 'group' | 'sees'>
 
 /** No limits: the default of a new key. */
 export const unlimited: KeyLimits = {
@@ -317,11 +321,11 @@ export async function replaceKey(
 }
 
 function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {
-  const { account, name, mode, sees, expiresAt, spendLimit, limitWindow, allowedModels } = rights
+  const { account, name, mode, group, sees, expiresAt, spendLimit, limitWindow, allowedModels } = rights
   const { requestsPerMinute, tokensPerMinute, networks } = rights
   const { id, hash, lastFour, text } = minted
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
-  const asked = { account, name, mode, sees, expiresAt, ...limits }
+  const asked = { account, name, mode, group, sees, expiresAt, ...limits }
   const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }
   const key: ApiKey = { ...born, ...asked }
   return { key, text }
@@ -444,6 +448,8 @@ export interface AccountStore {
   listSessions(account: string): Awaitable<readonly Session[]>
   /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such session. */
   revokeSession(id: string, at: number): Awaitable<boolean>
+  /** How a member of a group calls with a key of it; undefined for whoever is none, or for a group that is gone. */
+  findStanding(group: string, account: string): Awaitable<GroupStanding | undefined>
 }
 
 // Who makes a call, as known after authentication.
@@ -452,6 +458,8 @@ export interface Caller {
   readonly account: Account
   /** null for the app of a signed-in account. */
   readonly key: ApiKey | null
+  /** Of a key that was made in a group; null for any other. */
+  readonly standing: GroupStanding | null
   /** The id of the session that an app call is made in; null for a key's. */
   readonly session: string | null
   readonly channel: 'api' | 'app'
@@ -463,14 +471,48 @@ export interface Caller {
 export const searchModel = 'sim/search:free'
 
 /**
- * Whether the caller's key may use this model: its list contains the id, or `<provider>/*`. Every key may search, with
- * any of its models and so without one.
+ * Whether the caller may use this model: the list of its key, and that of each group that the key stands in, contain the
+ * id, or `<provider>/*`. Every key may search, with any of its models and so without one.
  */
-export function mayUse(caller: Caller, modelId: string): boolean {
-  const allowed = caller.key?.allowedModels
-  if (!allowed || modelId === searchModel) return true
+export function mayUse({ key, standing }: Pick<Caller, 'key' | 'standing'>, modelId: string): boolean {
+  if (!allows(key?.allowedModels ?? null, modelId)) return false
+  return standing === null || standing.levels.every(({ allowedModels }) => allows(allowedModels, modelId))
+}
+
+function allows(models: readonly string[] | null, modelId: string): boolean {
+  if (models === null || modelId === searchModel) return true
   const provider = modelId.slice(0, modelId.indexOf('/'))
-  return allowed.includes(modelId) || allowed.includes(`${provider}/*`) || allowed.includes('*')
+  return models.includes(modelId) || models.includes(`${provider}/*`) || models.includes('*')
+}
+
+/** The caller of a route: of each list that names the route itself, all models. */
+export function throughRoute(caller: Caller, route: string): Caller {
+  const open = (models: readonly string[] | null) => (allows(models, route) ? null : models)
+  const { key, standing } = caller
+  return {
+    ...caller,
+    key: key && { ...key, allowedModels: open(key.allowedModels) },
+    standing: standing && {
+      ...standing,
+      levels: standing.levels.map((level) => ({ ...level, allowedModels: open(level.allowedModels) })),
+    },
+  }
+}
+
+/** Whose credit pays for the caller's calls: the account's own, or that of its key's group. */
+export function payerOf({ account, standing }: Pick<Caller, 'account' | 'standing'>): string {
+  return standing?.payer ?? account.id
+}
+
+/** The standing of a key in its group. Rejects with `api_key_revoked` where it has none any more. */
+export async function standingOf(
+  accounts: Pick<AccountStore, 'findStanding'>,
+  key: ApiKey | null,
+): Promise<GroupStanding | null> {
+  if (key === null || key.group === null) return null
+  const standing = await accounts.findStanding(key.group, key.account)
+  if (standing === undefined) throw leftGroup(key)
+  return standing
 }
 
 /** Whether models are named that the caller may use, and no others. */
@@ -505,7 +547,7 @@ export function sees({ line, mode }: Viewer, key: Pick<ApiKey, 'id' | 'lineage' 
 }
 
 /** Where keys, sessions and accounts are looked up. */
-export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
 
 /** Why a key is refused now, or undefined. */
 export function keyFault(

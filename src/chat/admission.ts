@@ -1,6 +1,6 @@
 // Whether a caller may use a model now. The order of the refusals is part of the contract.
 
-import { type Account, type Caller, mayUse } from '../accounts/account.ts'
+import { type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRoute } from '../catalog/route.ts'
 import type { Model, Offer } from '../catalog/row.ts'
@@ -75,11 +75,11 @@ export function refusalError(
   code: ErrorCode,
   model: Model,
   purpose: Purpose,
-  account?: Account,
+  caller?: Pick<Caller, 'account' | 'standing'>,
 ): GatewayError {
   const metadata = { model: model.id }
-  if (code === 'purchased_credits_required' && account)
-    return new GatewayError(code, { ...ownerHint(code, account), metadata })
+  if (code === 'purchased_credits_required' && caller)
+    return new GatewayError(code, { ...ownerHint(code, caller), metadata })
   if (code !== 'wrong_endpoint') return new GatewayError(code, { metadata })
   const message = `${model.id} is no ${purpose} model: it serves ${endpoints[servedAt(model)]}.`
   return new GatewayError(code, { message, param: 'model', metadata })
@@ -100,7 +100,7 @@ type AskedCall = Pick<PaidCall, 'caller' | 'request'> & { readonly requestId?: s
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
 export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Promise<Admitted> {
   const { caller, request } = call
-  const balance = await parts.ledger.balance(caller.account.id)
+  const balance = await parts.ledger.balance(payerOf(caller))
   const { model: id, fallbacks } = request.envelope
   const listed = parts.catalog.resolve(id)
   const route = listed.route && admitRoute(parts, call, { ...listed, route: listed.route }, purpose, balance)
@@ -126,7 +126,7 @@ function admitModel(
 ): Model {
   const model = modelFor(caller, listed)
   const refused = refusedBy(parts, caller, model, purpose, balance)
-  if (refused !== undefined) throw refusalError(refused, model, purpose, caller.account)
+  if (refused !== undefined) throw refusalError(refused, model, purpose, caller)
   return model
 }
 
@@ -143,7 +143,7 @@ function admitRoute(
 ): RouteChoice {
   const { caller } = call
   const choice = chooseMembers(parts, virtual, call)
-  const asked = mayUse(caller, virtual.id) ? withAnyModel(caller) : caller
+  const asked = throughRoute(caller, virtual.id)
   const members: Model[] = []
   const refused = [...choice.refused]
   let first: GatewayError | undefined
@@ -152,17 +152,12 @@ function admitRoute(
     const why = refusedBy(parts, asked, model, purpose, balance)
     if (why === undefined) members.push(model)
     else {
-      first ??= refusalError(why, model, purpose, caller.account)
+      first ??= refusalError(why, model, purpose, caller)
       refused.push({ model: model.id, reason: why })
     }
   }
   if (members.length === 0 && first) throw first
   return { ...choice, members, refused }
-}
-
-/** The caller with a key that may use every model. */
-function withAnyModel(caller: Caller): Caller {
-  return caller.key?.allowedModels ? { ...caller, key: { ...caller.key, allowedModels: null } } : caller
 }
 
 /**

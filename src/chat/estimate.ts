@@ -1,6 +1,6 @@
 // What a call would cost, without making it.
 
-import { type Caller, mayUse } from '../accounts/account.ts'
+import { type Caller, mayUse, payerOf } from '../accounts/account.ts'
 import type { Model, Offer } from '../catalog/row.ts'
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { noUsage } from '../conversation/usage.ts'
@@ -12,7 +12,7 @@ import type { PromptParts } from '../protocols/request/prompt-parts.ts'
 import { leastOutputTokens } from '../providers/provider.ts'
 import { CallTools, longestText } from '../tools/run-tool.ts'
 import { admit, refusalError, routingFor, sizedRouting, testModel, wrongEndpoint } from './admission.ts'
-import { fundingFor, type KeyRoom, keyRoom, needOf, withReserve } from './billing/need.ts'
+import { fundingFor, needOf, type SpendingRoom, spendingRoom, withReserve } from './billing/need.ts'
 import type { IncomingCall } from './call.ts'
 import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/token-counter.ts'
 import type { ChatParts } from './paid-call.ts'
@@ -93,9 +93,9 @@ export async function estimate(
   const ceiling = rounds === undefined ? oneRound : mostCost(rounds, first, price)
   const funding = await fundingFor(parts, call, candidates)
   const now = parts.now()
-  const balance = await parts.ledger.balance(caller.account.id)
+  const balance = await parts.ledger.balance(payerOf(caller))
   const free = freeIn(balance, funding, now)
-  const room = await keyRoom(parts.ledger, caller.key, now)
+  const room = await spendingRoom(parts.ledger, caller, now)
   const left = funding.reduce((sum, pool) => sum + remainingIn(balance, pool, now), 0n)
   const refused = (await refusalOf(parts, call)) ?? shortage(need.least, free, left, room)
   return {
@@ -138,8 +138,13 @@ async function refusalOf(
 }
 
 /** The code of the refusal if `least` picodollars cannot be held, in the ledger's order; undefined if they can. */
-function shortage(least: Pico, free: Pico, left: Pico, room: KeyRoom | undefined): ErrorCode | undefined {
-  if (room !== undefined && room.freeLater < least) return 'key_limit_exceeded'
+function shortage(
+  least: Pico,
+  free: Pico,
+  left: Pico,
+  room: SpendingRoom | undefined,
+): ErrorCode | undefined {
+  if (room !== undefined && room.freeLater < least) return room.refusal
   if (left < least) return 'insufficient_credits'
   return smaller(free, room?.free ?? free) < least ? 'credits_reserved' : undefined
 }

@@ -1,13 +1,7 @@
 // Calls in flight: counted for the limits, awaited at shutdown, shown to their account, and ended with their caller.
 
-import {
-  type Account,
-  type Caller,
-  type CallerLookups,
-  keyFault,
-  ownerEmail,
-  sessionFault,
-} from '../accounts/account.ts'
+import { type Caller, type CallerLookups, keyFault, ownerEmail, sessionFault } from '../accounts/account.ts'
+import { leftGroup } from '../accounts/group.ts'
 import { ShortLivedMap } from '../async/async.ts'
 import { errorTable, GatewayError } from '../errors/errors.ts'
 import { Shares } from '../scheduler/scheduler.ts'
@@ -174,8 +168,10 @@ export class InFlight {
  */
 export function ownerHint(
   code: 'purchased_credits_required' | 'insufficient_credits',
-  { email }: Account,
+  { account: { email }, standing }: Pick<Caller, 'account' | 'standing'>,
 ): { readonly message?: string } {
+  const payer = standing?.levels.find(({ id }) => id === standing.payer)
+  if (payer) return { message: `${errorTable[code].means} The group ${payer.name} pays for this key.` }
   if (email !== ownerEmail) return {}
   const command = `weir credits grant --account ${ownerEmail} --pool purchased --usd 100`
   return { message: `${errorTable[code].means} To add credit: ${command}` }
@@ -352,6 +348,8 @@ export class Callers {
       const row = await accounts.findKey(key.id)
       const fault = row === undefined ? new GatewayError('invalid_api_key') : keyFault(row, now())
       if (fault) return fault
+      if (row!.group !== null && !(await accounts.findStanding(row!.group, row!.account)))
+        return leftGroup(row!)
       endsAt = row!.expiresAt ?? endsAt
     }
     if (session !== null) {

@@ -11,6 +11,7 @@ import {
   type Io,
   visible,
 } from './context.ts'
+import { groupCommands } from './group-commands.ts'
 
 /** Runs one command line (without the program's name) and returns its exit code. Never throws. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
@@ -76,6 +77,7 @@ export function program(argv: readonly string[], io: Io): Command {
   guideCommand(weir, io)
   accountCommands(weir, io)
   keyCommands(weir, io)
+  groupCommands(weir, (load) => run(io, load))
   creditCommands(weir, io)
   requestCommands(weir, io)
   ledgerCommands(weir, io)
@@ -213,6 +215,10 @@ function keyCommands(weir: Command, io: Io): void {
       .description('create an API key; it is shown this once')
       .requiredOption('--account <account>', 'id or e-mail address of the account it spends from')
       .option('--name <name>', 'what to call it')
+      .option(
+        '--group <group>',
+        'id or name of a group that the account is a member of: the key spends its budgets',
+      )
       .option('--test', 'a key of the test mode: it costs nothing and reaches the simulator only')
       .option(
         '--sees <own|all>',

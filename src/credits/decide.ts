@@ -10,6 +10,7 @@ import { withRepayment } from './debt.ts'
 import type {
   AdjustCommand,
   AdjustResult,
+  Budget,
   CheckpointCommand,
   ExtendCommand,
   GrantCommand,
@@ -18,7 +19,6 @@ import type {
   HoldCommand,
   HoldRefusal,
   HoldResult,
-  KeyLimit,
   KeySpend,
   RefundCommand,
   RefundResult,
@@ -45,13 +45,12 @@ import {
 
 /** A caller's command with the facts from outside the wallet that decide() needs. */
 export type Command =
-  /** `keySpend`: of the key, in the current window of its limit. */
-  | { readonly kind: 'hold'; readonly hold: HoldCommand; readonly keySpend: KeySpend }
-  /** `keySpend` as for a hold; it includes what this call holds. */
-  | { readonly kind: 'extend'; readonly extend: ExtendCommand; readonly keySpend: KeySpend }
+  | ({ readonly kind: 'hold'; readonly hold: HoldCommand } & LimitSpends)
+  /** The sums include what this call holds. */
+  | ({ readonly kind: 'extend'; readonly extend: ExtendCommand } & LimitSpends)
   | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
-  /** `keySpend` as for an extension. */
-  | { readonly kind: 'settle'; readonly settle: Settlement; readonly keySpend: KeySpend }
+  /** The sums as for an extension. */
+  | ({ readonly kind: 'settle'; readonly settle: Settlement } & LimitSpends)
   | { readonly kind: 'release'; readonly release: Pick<ReleaseCommand, 'call' | 'owner'> }
   /** `lot`: id of the new lot. `prior`: the lot of an earlier grant with the same source. */
   | {
@@ -64,6 +63,13 @@ export type Command =
   /** The lot is in the wallet even if nothing is left of it. `refunded`: the sum of its earlier refunds. */
   | { readonly kind: 'refund'; readonly refund: RefundCommand; readonly refunded: Pico }
   | { readonly kind: 'adjust'; readonly adjust: AdjustCommand; readonly lot: string }
+
+interface LimitSpends {
+  /** Of the key, in the current window of its limit. */
+  readonly keySpend: KeySpend
+  /** Of each budget of the call, in its order. */
+  readonly budgetSpend: readonly KeySpend[]
+}
 
 type Settlement = Pick<SettleCommand, 'call' | 'owner' | 'cost' | 'most' | 'estimated'> & {
   readonly provider: string
@@ -141,13 +147,39 @@ const deciders: {
   adjust: decideAdjust,
 }
 
-/** What the limit of a key leaves of it, picodollars. */
-type KeyRoom = Pick<PoolCredit, 'free' | 'held' | 'freeLater'>
+/** What a limit leaves, picodollars: that of a key, or a budget. */
+interface Room extends Pick<PoolCredit, 'free' | 'held' | 'freeLater'> {
+  readonly limit: Pico
+  readonly spent: Pico
+  /** null for the limit of a key. */
+  readonly budget: Budget | null
+}
 
-function roomOf(keyLimit: KeyLimit | null, { spent, held }: KeySpend): KeyRoom | null {
-  if (keyLimit === null) return null
-  const freeLater = larger(keyLimit.limit - spent, 0n)
-  return { free: larger(freeLater - held, 0n), held, freeLater }
+const noRooms: readonly Room[] = []
+
+/** What each limit of a call leaves: its key's first, then its budgets from the person's own upwards. */
+function roomsOf(
+  { keyLimit, inGroup }: Pick<OpenCall, 'keyLimit' | 'inGroup'>,
+  { keySpend, budgetSpend }: LimitSpends,
+): readonly Room[] {
+  if (keyLimit === null && inGroup === null) return noRooms
+  const rooms = keyLimit === null ? [] : [roomOf(keyLimit.limit, keySpend, null)]
+  inGroup?.budgets.forEach((budget, at) => {
+    if (budget.limit !== null) rooms.push(roomOf(budget.limit, budgetSpend[at]!, budget))
+  })
+  return rooms
+}
+
+function roomOf(limit: Pico, { spent, held }: KeySpend, budget: Budget | null): Room {
+  const freeLater = larger(limit - spent, 0n)
+  return { limit, spent, held, free: larger(freeLater - held, 0n), freeLater, budget }
+}
+
+/** The first of those that leave least; undefined where nothing is limited. */
+function tightest(rooms: readonly Room[], what: 'free' | 'freeLater'): Room | undefined {
+  let least = rooms[0]
+  for (const room of rooms) if (room[what] < least![what]) least = room
+  return least
 }
 
 /**
@@ -161,41 +193,47 @@ function fairShare({ free, held }: Pick<PoolCredit, 'free' | 'held'>): Pico {
 }
 
 /**
- * How much a call gets of the credit of its funding and of its key's limit; `least` is there. What it would leave is not
- * left if it is too little for another such call.
+ * How much a call gets of the credit of its funding and within all its limits; `least` is there. What it would leave is
+ * not left if it is too little for another such call.
  */
-function amountOf({ least, want, most }: HoldAmounts, credit: PoolCredit, room: KeyRoom | null): Pico {
+function amountOf({ least, want, most }: HoldAmounts, credit: PoolCredit, rooms: readonly Room[]): Pico {
   const needed = larger(smaller(want, largestLot), least)
-  const share = fairShare(credit)
-  const fair = room === null ? share : smaller(share, fairShare(room))
+  let { free } = credit
+  let fair = fairShare(credit)
+  for (const room of rooms) {
+    free = smaller(free, room.free)
+    fair = smaller(fair, fairShare(room))
+  }
   const highest = larger(needed, smaller(most, largestLot))
   const amount = larger(needed, smaller(highest, fair))
-  const free = room === null ? credit.free : smaller(credit.free, room.free)
   return smaller(free, free - amount < needed ? highest : amount)
 }
 
 /** Holds as much of `want` as is free, at least `least`; of `most` as much as is fair. */
 function decideHold(
   wallet: Wallet,
-  { hold, keySpend }: CommandOf<'hold'>,
+  { hold, ...spends }: CommandOf<'hold'>,
   now: number,
 ): Decision<HoldResult> {
   if (hold.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot be negative' })
   if (wallet.calls.has(hold.call)) throw new GatewayError('idempotency_in_progress')
   const credit = creditIn(wallet, hold.funding, now)
-  const room = roomOf(hold.keyLimit, keySpend)
+  const rooms = roomsOf(hold, spends)
   const { least } = hold
   // What no call in flight will give back comes first: only the rest is worth another try.
-  if (room !== null && room.freeLater < least) return refusalOf('key-limit', room.freeLater, room.held)
+  const spent = tightest(rooms, 'freeLater')
+  if (spent !== undefined && spent.freeLater < least) return refusalBy(spent, 'freeLater')
   if (credit.freeLater < least) return refusalOf('insufficient', credit.free, credit.held)
-  if (room !== null && room.free < least) return refusalOf('key-reserved', room.free, room.held)
+  const reserved = tightest(rooms, 'free')
+  if (reserved !== undefined && reserved.free < least) return refusalBy(reserved, 'free')
   if (credit.free < least) return refusalOf('reserved', credit.free, credit.held)
-  const amount = amountOf(hold, credit, room)
+  const amount = amountOf(hold, credit, rooms)
   const { pins, loan } = takeFrom(wallet, hold, [], amount, now)
   const open: OpenCall = {
     call: hold.call,
     key: hold.key,
     keyLimit: hold.keyLimit,
+    inGroup: hold.inGroup,
     funding: hold.funding,
     hold: amount,
     pins,
@@ -214,10 +252,20 @@ function refusalOf(reason: HoldRefusal, available: Pico, held: Pico): Decision<H
   return { result: { kind: 'refused', reason, available, held }, change: null }
 }
 
-/** Holds more by the rule of a hold, from the call's own funding and within its key's limit. */
+/** Refuses a hold for what a limit leaves: later, of what is not spent; or now, of what is not held either. */
+function refusalBy(room: Room, what: 'free' | 'freeLater'): Decision<HoldResult> {
+  const { budget, held, spent, limit } = room
+  const available = room[what]
+  const isSpent = what === 'freeLater'
+  if (budget === null) return refusalOf(isSpent ? 'key-limit' : 'key-reserved', available, held)
+  const reason = isSpent ? 'budget' : 'budget-reserved'
+  return { result: { kind: 'refused', reason, available, held, spent, limit, budget }, change: null }
+}
+
+/** Holds more by the rule of a hold, from the call's own funding and within its limits. */
 function decideExtend(
   wallet: Wallet,
-  { extend, keySpend }: CommandOf<'extend'>,
+  { extend, ...spends }: CommandOf<'extend'>,
   now: number,
 ): Decision<Pico> {
   const nothing = { result: 0n, change: null }
@@ -227,10 +275,10 @@ function decideExtend(
   // A lot that had expired when the call began stays expired for it, even if the clock went back since.
   const at = Math.max(now, open.openedAt)
   const credit = creditIn(wallet, open.funding, at)
-  const room = roomOf(open.keyLimit, keySpend)
-  const overLimit = room !== null && room.free < extend.least
+  const rooms = roomsOf(open, spends)
+  const overLimit = rooms.some((room) => room.free < extend.least)
   if (overLimit || credit.free < extend.least) return nothing
-  const more = amountOf(extend, credit, room)
+  const more = amountOf(extend, credit, rooms)
   if (more === 0n) return nothing
   const { pins, loan } = takeFrom(wallet, open, open.pins, more, at)
   const extended: OpenCall = { ...open, hold: open.hold + more, pins: mergePins(open.pins, pins) }
@@ -252,7 +300,7 @@ function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'
  */
 function decideSettle(
   wallet: Wallet,
-  { settle, keySpend }: CommandOf<'settle'>,
+  { settle, ...spends }: CommandOf<'settle'>,
   now: number,
 ): Decision<SettleResult> {
   const open = openCallOf(wallet, settle.call, settle.owner)
@@ -285,8 +333,9 @@ function decideSettle(
   }
   const charged = payable - due
   const absorbed = cost - charged
-  const spent = keySpend.spent + keySpend.held - open.hold + charged
-  const overLimit = charged > open.hold && open.keyLimit !== null && spent > open.keyLimit.limit
+  const overLimit =
+    charged > open.hold &&
+    roomsOf(open, spends).some(({ limit, spent, held }) => spent + held - open.hold + charged > limit)
   return {
     result: { kind: 'settled', charged, absorbed, overLimit },
     change: {

@@ -2,7 +2,7 @@
 
 import { ShortLivedMap } from '../async/async.ts'
 import type { Usage } from '../conversation/usage.ts'
-import type { Balance, KeyLimit, LotBalance } from './ledger/ledger.ts'
+import type { Balance, GroupCall, KeyLimit, LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 
@@ -40,6 +40,7 @@ export interface OpenCall {
   readonly call: string
   readonly key: string | null
   readonly keyLimit: KeyLimit | null
+  readonly inGroup: GroupCall | null
   readonly funding: readonly Pool[]
   /** The sum of the pins. */
   readonly hold: Pico

@@ -187,6 +187,13 @@ export const rows = {
     means: 'The spend limit of this API key is reached.',
     remedy: 'Wait until `resets_at`, or raise the limit of the key.',
   },
+  budget_exceeded: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'A budget of the group that this API key was made in does not cover the call.',
+    remedy: 'Wait until `resets_at`, or ask whoever manages the group to raise the budget.',
+  },
   model_not_allowed: {
     status: 403,
     type: 'permission_error',

@@ -10,6 +10,7 @@ import connect from './connect.md' with { type: 'text' }
 import console from './console.md' with { type: 'text' }
 import contributing from './contributing.md' with { type: 'text' }
 import costs from './costs.md' with { type: 'text' }
+import groups from './groups.md' with { type: 'text' }
 import libraries from './libraries.md' with { type: 'text' }
 import local from './local.md' with { type: 'text' }
 import metrics from './metrics.md' with { type: 'text' }
@@ -77,6 +78,7 @@ export const guideParts: readonly GuidePart[] = [
       proxy,
       providers,
       people,
+      groups,
       'sign-on': signOn,
       backup,
       monitoring,

@@ -8,6 +8,7 @@ import type { AddressRules } from '../chat/upstream/lower.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
 import type { AccountStore } from '../accounts/account.ts'
+import type { GroupStore } from '../accounts/group.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { Oidc } from '../accounts/identity/oidc.ts'
@@ -142,7 +143,7 @@ export interface SettingsView {
 
 /** What the routes need that serve models: a process beside the ledger's has these alone. */
 export interface ServingParts extends Intake, KeyedCalls, FreeReading {
-  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -264,6 +265,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** What ended calls come to since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>
   readonly managementKeys: ManagementKeyStore
+  readonly groups: GroupStore
   /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */
   readonly everyoneHeard: () => Promise<void>
   /** The calls in flight of an account, in the order they came. */

@@ -50,7 +50,14 @@ export async function firstRun(
       from: 'grant',
     })
   }
-  const rights: KeyRights = { ...unlimited, account: account.id, name: 'owner', mode: 'live', sees: 'own' }
+  const rights: KeyRights = {
+    ...unlimited,
+    account: account.id,
+    name: 'owner',
+    mode: 'live',
+    group: null,
+    sees: 'own',
+  }
   const { text } = await issueKey(store.accounts, rights, now)
   const link = await newLink(store.identities, { kind: 'link', account: account.id, consoleUrl, now })
   return {

@@ -12,6 +12,7 @@ import type {
   ExtendCommand,
   GrantCommand,
   GrantResult,
+  GroupCall,
   Haste,
   HoldCommand,
   HoldResult,
@@ -53,6 +54,10 @@ export interface WalletSet<Entry> {
   onEnded(call: string): void
   /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
   spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend
+  /** What is spent and held of each budget of a call, in their order; loads them, as `loadKey` does. */
+  budgetSpendOf(call: Pick<OpenCall, 'inGroup'> | undefined): readonly KeySpend[]
+  /** Adds to what the budgets of a call hold, and to what is spent of them. */
+  chargeBudgets(inGroup: GroupCall, held: Pico, spent: Pico): void
   /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
   loadKey(key: string): void
   keyHolds(key: string, more: Pico): void
@@ -176,10 +181,14 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const entry = this.#wallets.of(command.account)
     const { key } = command
     if (key !== null) this.#wallets.loadKey(key)
-    const keySpend = this.#wallets.spendOf(command)
-    const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
+    const hold = { kind: 'hold', hold: command, ...this.#spendsOf(command) } as const
+    const { result, change } = decide<'hold'>(entry.wallet, hold, now)
     if (change) this.#open(entry, change)
     return result
+  }
+
+  #spendsOf(call: Pick<OpenCall, 'key' | 'keyLimit' | 'inGroup'> | undefined) {
+    return { keySpend: this.#wallets.spendOf(call), budgetSpend: this.#wallets.budgetSpendOf(call) }
   }
 
   extend(command: ExtendCommand): Promise<Pico> {
@@ -189,7 +198,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
       const entry = this.#wallets.ofOpenCall(call)
       const open = entry?.wallet.calls.get(call)
       if (!entry || !open) return 0n
-      const extend = { kind: 'extend', extend: command, keySpend: this.#wallets.spendOf(open) } as const
+      const extend = { kind: 'extend', extend: command, ...this.#spendsOf(open) } as const
       const { result, change } = decide<'extend'>(entry.wallet, extend, now)
       if (change) this.#keep(entry, open, change, now)
       return result
@@ -234,8 +243,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (!entry) return { kind: 'already-ended' }
     const { call, owner, cost, most, estimated, usage, lines, served } = command
     const settle = { call, owner, cost, most, estimated, provider: served.provider }
-    const keySpend = this.#wallets.spendOf(entry.wallet.calls.get(call))
-    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, now)
+    const spends = this.#spendsOf(entry.wallet.calls.get(call))
+    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, ...spends }, now)
     if (change) {
       const overLimit = result.kind === 'settled' && result.overLimit
       this.#end(
@@ -268,6 +277,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     this.#lend(entry, change, open.openedAt)
     this.#wallets.onOpened(entry, open.call)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
+    if (open.inGroup !== null) this.#wallets.chargeBudgets(open.inGroup, open.hold, 0n)
   }
 
   /** Carries out what sets credit aside, with the loan that it may have taken on the credit line. */
@@ -281,9 +291,11 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (change.call?.kind !== 'kept') throw new Error('the call stays open')
     const { open } = change.call
     if (open.key !== null) this.#wallets.loadKey(open.key)
+    if (open.inGroup !== null) this.#wallets.budgetSpendOf(open)
     this.#writes.calls.keep(open)
     this.#lend(entry, change, now)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold - before.hold)
+    if (open.inGroup !== null) this.#wallets.chargeBudgets(open.inGroup, open.hold - before.hold, 0n)
   }
 
   #end(
@@ -298,6 +310,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const { open, charged } = change.call
     const { calls, journal } = this.#writes
     if (open.key !== null) this.#wallets.loadKey(open.key)
+    if (open.inGroup !== null) this.#wallets.budgetSpendOf(open)
     const tx = change.transaction
       ? journal.append(change.transaction.kind, change.transaction.legs, now)
       : null
@@ -311,6 +324,8 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
       this.#wallets.keyHolds(open.key, -open.hold)
       this.#wallets.keySpent(open.key, charged, now)
     }
+    // In the windows that it was held in: a call across midnight is the old day's.
+    if (open.inGroup !== null) this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)
   }
 
   grant(command: GrantCommand): Promise<GrantResult> {
@@ -409,9 +424,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     }
     const { usage, cost } = open.checkpoint
     const settle = { call, owner: open.owner, cost, most: null, estimated: true, provider: 'unreconciled' }
-    // An estimate is charged within its hold, and a hold is within the limit of its key.
-    const keySpend = { spent: 0n, held: 0n }
-    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, at)
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, ...this.#spendsOf(open) }, at)
     const receipt = { usage, lines: [], served: null, estimated: true, overLimit: false }
     if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null

@@ -192,6 +192,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   return {
     ledger,
     accounts,
+    groups: accounts.groups,
     identities: new SqliteIdentities(database, () => accounts.forget()),
     managementKeys: new SqliteManagementKeys(database),
     mcpServers: new SqliteMcpServers(database),

@@ -2,6 +2,7 @@
 
 import { sql } from 'drizzle-orm'
 import type { KeyMode, LimitWindow, Role } from '../accounts/account.ts'
+import type { BudgetWindow, GroupRole } from '../accounts/group.ts'
 import type { TicketKind } from '../accounts/identity/identity-store.ts'
 import type * as columns from './columns.ts'
 
@@ -57,6 +58,8 @@ export function accountTables(c: typeof columns) {
       tokensPerMinute: c.whole('tokens_per_minute'),
       /** Address ranges (CIDR) that the key may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
+      /** The group that it was made in, whose budgets it spends; null for a key of the account alone. */
+      group: c.string('group_id'),
       /** Whose calls it may read: `own` for those of its line, `all` for those of the account. */
       sees: c.string('sees').notNull().default('own'),
       /** When the last call with it ended. */
@@ -67,6 +70,51 @@ export function accountTables(c: typeof columns) {
       c.partialIndex('api_key_lineage', sql`lineage is not null`, t.lineage),
       c.index('api_key_last_four').on(t.lastFour),
       c.check('api_key_mode', sql`mode in ('live', 'test')`),
+    ],
+  )
+
+  /** Teams, projects, customers: they have members and budgets, and may stand in one another. */
+  const accountGroup = c.table(
+    'account_group',
+    {
+      id: c.string('id').primaryKey(),
+      name: c.string('name').notNull(),
+      parent: c.string('parent'),
+      budget: c.money('budget'),
+      window: c.string('window').$type<BudgetWindow>().notNull(),
+      /** IANA name of the time zone that its windows begin in. */
+      timezone: c.string('timezone').notNull(),
+      /** What each member may spend in a window; null without a limit. */
+      memberBudget: c.money('member_budget'),
+      allowedModels: c.json('allowed_models'),
+      tags: c.json('tags'),
+      /** Shares of the budget that are told of, a JSON list. */
+      warnAt: c.json('warn_at').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      deletedAt: c.time('deleted_at'),
+    },
+    (t) => [
+      c.partialIndex('account_group_parent', sql`parent is not null`, t.parent),
+      c.check('account_group_window', sql`window in ('day', 'week', 'month', 'none')`),
+      c.check('account_group_budget', sql`budget >= 0 and member_budget >= 0`),
+    ],
+  )
+
+  const groupMember = c.table(
+    'group_member',
+    {
+      group: c.string('group_id').notNull(),
+      account: ofAccount(),
+      role: c.string('role').$type<GroupRole>().notNull(),
+      /** In place of the group's `member_budget`; null for that. */
+      budget: c.money('budget'),
+      joinedAt: c.time('joined_at').notNull(),
+    },
+    (t) => [
+      c.primaryKey({ columns: [t.group, t.account] }),
+      c.index('group_member_account').on(t.account),
+      c.check('group_member_role', sql`role in ('admin', 'member')`),
+      c.check('group_member_budget', sql`budget >= 0`),
     ],
   )
 
@@ -128,7 +176,7 @@ export function accountTables(c: typeof columns) {
     ],
   )
 
-  return { account, apiKey, managementKey, mcpServer, session, ...signInTables(c) }
+  return { account, apiKey, accountGroup, groupMember, managementKey, mcpServer, session, ...signInTables(c) }
 }
 
 function signInTables(c: typeof columns) {

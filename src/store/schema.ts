@@ -108,6 +108,11 @@ function ledgerTables(c: typeof columns) {
       priceVersion: c.string('price_version').notNull(),
       keyLimit: c.money('key_limit'),
       keyWindow: c.time('key_window'),
+      /**
+       * `{"group": …, "person": …, "budgets": [["<scope>", <start of window>, <end or null>, "<limit>" or null], …]}` of a call
+       * with a group's key: the budgets that it holds, and will be charged to. null for any other.
+       */
+      inGroup: c.json('in_group'),
       owner: c.string('owner').notNull(),
       leaseUntil: c.time('lease_until').notNull(),
       openedAt: c.time('opened_at').notNull(),
@@ -143,6 +148,8 @@ function ledgerTables(c: typeof columns) {
       upstreamId: c.string('upstream_id'),
       /** Usage, cost lines and who served it, for the receipt. */
       receipt: c.json('receipt'),
+      /** As in `open_call`. */
+      inGroup: c.json('in_group'),
       settleTx: c.whole('settle_tx'),
       tags: c.json('tags'),
     },
@@ -182,6 +189,18 @@ function ledgerTables(c: typeof columns) {
     'key_spend',
     { key: c.string('key').notNull(), day: c.time('day').notNull(), spent: c.money('spent').notNull() },
     (t) => [c.primaryKey({ columns: [t.key, t.day] }), c.check('key_spend_spent', sql`spent >= 0`)],
+  )
+
+  /** What has been spent of a group's budget, or of a member's in it, in one window. */
+  const budgetSpend = c.table(
+    'budget_spend',
+    {
+      scope: c.string('scope').notNull(),
+      /** When the window began. */
+      window: c.time('window').notNull(),
+      spent: c.money('spent').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.scope, t.window] }), c.check('budget_spend_spent', sql`spent >= 0`)],
   )
 
   /** Refunds and corrections by idempotency key, with the result returned. */
@@ -238,6 +257,7 @@ function ledgerTables(c: typeof columns) {
     call,
     attempt,
     keySpend,
+    budgetSpend,
     correction,
     creditLine,
     priceVersion,
@@ -559,6 +579,7 @@ export type Row<Name extends keyof Tables, Column extends keyof Whole<Name> = ke
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
 export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables
+export const { accountGroup, budgetSpend, groupMember } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const {
   managementKey,

@@ -2,6 +2,7 @@
 
 import type { Awaitable } from '../async/async.ts'
 import type { AccountStore } from '../accounts/account.ts'
+import type { GroupStore } from '../accounts/group.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
@@ -23,6 +24,7 @@ import type { ConversationStore, ResponseStore } from '../responses/response-sto
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly groups: GroupStore
   readonly identities: IdentityStore & WelcomeRegister & AllowanceRegister & Sweepable
   readonly managementKeys: ManagementKeyStore
   readonly mcpServers: McpServerStore

@@ -50,6 +50,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     account: 'acc',
     name: '',
     mode,
+    group: null,
     hash: '',
     lastFour: '',
     createdAt: 0,
@@ -65,7 +66,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     lineage: null,
     replacedBy: null,
   }
-  return { account, key: channel === 'app' ? null : key, session: null, channel, mode }
+  return { account, key: channel === 'app' ? null : key, standing: null, session: null, channel, mode }
 }
 
 const nothing = balanceOf({})
@@ -134,10 +135,12 @@ test('the order that the console explains is the order in which calls are refuse
 test("with the owner's key a refusal for want of credit names the command that adds some", () => {
   const owner = { ...callerOf({}).account, email: 'owner@localhost' }
   const told = (account: Account) =>
-    refusalError('purchased_credits_required', modelOf('a/m'), 'chat', account).message
+    refusalError('purchased_credits_required', modelOf('a/m'), 'chat', { account, standing: null }).message
   expect(told(owner)).toContain('weir credits grant --account owner@localhost --pool purchased --usd 100')
   expect(told(callerOf({}).account)).not.toContain('weir')
-  expect(ownerHint('insufficient_credits', owner).message).toContain('weir credits grant')
+  expect(ownerHint('insufficient_credits', { account: owner, standing: null }).message).toContain(
+    'weir credits grant',
+  )
 })
 
 describe('a model that is free', () => {

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Account, ApiKey, Caller, Session } from '../../src/accounts/account.ts'
+import type { GroupStanding } from '../../src/accounts/group.ts'
 import { Callers } from '../../src/chat/in-flight.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 
@@ -19,6 +20,7 @@ function lab() {
     accounts: new Map([[account.id, account]]),
     keys: new Map<string, ApiKey>(),
     sessions: new Map<string, Session>(),
+    standings: new Map<string, GroupStanding>(),
     now: 1_000,
     fault: undefined as Error | undefined,
   }
@@ -32,19 +34,21 @@ function lab() {
       findAccount: (id) => lookup(rows.accounts, id),
       findKey: (id) => lookup(rows.keys, id),
       findSession: (id) => lookup(rows.sessions, id),
+      findStanding: (group, person) => lookup(rows.standings, `${group} ${person}`),
     },
     now: () => rows.now,
     stopping: shutdown.signal,
     log: { info: () => undefined, warn: () => undefined },
   })
   const key = (id: string, more: Partial<ApiKey> = {}): Caller => {
-    const row = { id, account: account.id, mode: 'live', expiresAt: null, revokedAt: null, ...more } as ApiKey
+    const born = { id, account: account.id, mode: 'live', group: null, expiresAt: null, revokedAt: null }
+    const row = { ...born, ...more } as ApiKey
     rows.keys.set(id, row)
-    return { account, key: row, session: null, channel: 'api', mode: 'live' }
+    return { account, key: row, standing: null, session: null, channel: 'api', mode: 'live' }
   }
   const session = (id: string): Caller => {
     rows.sessions.set(id, { id, account: account.id, expiresAt: 90_000_000, revokedAt: null } as Session)
-    return { account, key: null, session: id, channel: 'app', mode: 'live' }
+    return { account, key: null, standing: null, session: id, channel: 'app', mode: 'live' }
   }
   const codeOf = ({ signal }: { readonly signal: AbortSignal }) =>
     signal.aborted ? (signal.reason as GatewayError).code : undefined

@@ -111,6 +111,7 @@ export function callOf(body: JsonObject, signal = new AbortController().signal):
     caller: {
       account: { id: 'anna', email: 'anna@example.com', createdAt: 0, suspended: false },
       key: null,
+      standing: null,
       channel: 'app',
       mode: 'live',
     } as unknown as IncomingCall['caller'],

@@ -112,18 +112,21 @@ function history() {
           kind: 'hold',
           hold: { ...holdOf(step.call), ...step },
           keySpend: noKeySpend,
+          budgetSpend: [],
         })
       case 'extend':
         return carryOut<'extend'>({
           kind: 'extend',
           extend: extensionOf(step.call, step.more, { owner: step.owner, most: step.most }),
           keySpend: noKeySpend,
+          budgetSpend: [],
         })
       case 'settle':
         return carryOut<'settle'>({
           kind: 'settle',
           settle: { ...step, most: null, provider: 'sim' },
           keySpend: noKeySpend,
+          budgetSpend: [],
         })
       case 'release':
         return carryOut<'release'>({ kind: 'release', release: step })

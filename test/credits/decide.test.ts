@@ -40,7 +40,11 @@ function walletWith(wishes: Readonly<Record<string, LotWish>>): Wallet {
 }
 
 function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = noKeySpend, now = noon) {
-  const decision = decide<'hold'>(wallet, { kind: 'hold', hold: holdOf('c', wanted), keySpend }, now)
+  const decision = decide<'hold'>(
+    wallet,
+    { kind: 'hold', hold: holdOf('c', wanted), keySpend, budgetSpend: [] },
+    now,
+  )
   if (decision.change) apply(wallet, decision.change)
   return decision.result
 }
@@ -51,7 +55,11 @@ function settle(
   { estimated = false, most = null as bigint | null, keySpend = noKeySpend, now = noon } = {},
 ) {
   const command = { call: 'c', owner: 'here', cost: usd(cost), most, estimated, provider: 'sim' }
-  const decision = decide<'settle'>(wallet, { kind: 'settle', settle: command, keySpend }, now)
+  const decision = decide<'settle'>(
+    wallet,
+    { kind: 'settle', settle: command, keySpend, budgetSpend: [] },
+    now,
+  )
   if (decision.change) apply(wallet, decision.change)
   return decision
 }
@@ -140,6 +148,135 @@ describe('holding', () => {
     },
   )
 
+  const budgetsOf = (...limits: string[]) => ({
+    group: 'grp_lab',
+    person: 'anna',
+    budgets: limits.map((limit, at) => ({
+      scope: `grp_${at}`,
+      limit: usd(limit),
+      windowStart: 0,
+      windowEnd: noon,
+    })),
+  })
+  const spends = (...of: readonly (readonly [spent: string, held: string])[]) =>
+    of.map(([spent, held]) => ({ spent: usd(spent), held: usd(held) }))
+
+  test.each([
+    // limits of the budgets, what is spent and held of each, free credit → why a call of at least 2 is refused, and by which
+    [
+      'the outer',
+      ['5', '3'],
+      [
+        ['0', '0'],
+        ['2', '0'],
+      ],
+      '10',
+      'budget',
+      'grp_1',
+      '1',
+    ],
+    [
+      'the inner',
+      ['3', '9'],
+      [
+        ['2', '0'],
+        ['6', '0'],
+      ],
+      '10',
+      'budget',
+      'grp_0',
+      '1',
+    ],
+    [
+      'the tightest of two',
+      ['3', '9'],
+      [
+        ['2', '0'],
+        ['8.5', '0'],
+      ],
+      '10',
+      'budget',
+      'grp_1',
+      '0.5',
+    ],
+    [
+      'the first of two alike',
+      ['3', '3'],
+      [
+        ['2', '0'],
+        ['2', '0'],
+      ],
+      '10',
+      'budget',
+      'grp_0',
+      '1',
+    ],
+    [
+      'the one that is spent, not the one that is held',
+      ['3', '9'],
+      [
+        ['0', '3'],
+        ['8', '0'],
+      ],
+      '10',
+      'budget',
+      'grp_1',
+      '1',
+    ],
+    [
+      'what calls in flight hold',
+      ['5', '9'],
+      [
+        ['0', '4'],
+        ['0', '4'],
+      ],
+      '10',
+      'budget-reserved',
+      'grp_0',
+      '1',
+    ],
+    [
+      'what is spent and held together',
+      ['5', '9'],
+      [
+        ['2', '1.5'],
+        ['2', '1.5'],
+      ],
+      '10',
+      'budget-reserved',
+      'grp_0',
+      '1.5',
+    ],
+    ['the credit', ['5'], [['0', '4']], '1', 'insufficient', undefined, '1'],
+    ['a budget of nothing', ['0'], [['0', '0']], '10', 'budget', 'grp_0', '0'],
+  ] as const)('a call of a group is refused by %s', (_what, limits, used, left, reason, scope, available) => {
+    const inGroup = budgetsOf(...limits)
+    const wanted = holdOf('c', { least: usd(2), want: usd(2), inGroup })
+    const budgetSpend = spends(...used)
+    const command = { kind: 'hold', hold: wanted, keySpend: noKeySpend, budgetSpend } as const
+    const { result, change } = decide<'hold'>(walletWith({ a: { left } }), command, noon)
+    const budget = inGroup.budgets.find((each) => each.scope === scope)
+    expect({ result, change }).toMatchObject({
+      result: { kind: 'refused', reason, available: usd(available), ...(budget && { budget }) },
+      change: null,
+    })
+  })
+
+  test("a call gets what the tightest of its key's limit and its budgets leaves, and no more", () => {
+    const inGroup = budgetsOf('4', '5')
+    const least = { least: usd(1), want: usd(9), keyLimit: { limit: usd(6), windowStart: 0 } }
+    const budgetSpend = spends(['1', '0.5'], ['2', '0.75'])
+    const ofKey = { spent: usd(1), held: 0n }
+    const command = {
+      kind: 'hold',
+      hold: holdOf('c', { ...least, inGroup }),
+      keySpend: ofKey,
+      budgetSpend,
+    } as const
+    const { result } = decide<'hold'>(walletWith({ a: { left: '10' } }), command, noon)
+    expect(result).toEqual({ kind: 'held', amount: usd('2.25') })
+  })
+
   test('many calls at once: what is told to be held never exceeds the credit, and half of it is left to small ones', () => {
     const wallet = walletWith({ a: { left: '1' } })
     const amounts: bigint[] = []
@@ -147,7 +284,7 @@ describe('holding', () => {
       const wanted = { call: `c${at}`, least: usd('0.001'), want: usd('0.01'), most: usd(2) }
       const { result, change } = decide<'hold'>(
         wallet,
-        { kind: 'hold', hold: holdOf('c', wanted), keySpend: noKeySpend },
+        { kind: 'hold', hold: holdOf('c', wanted), keySpend: noKeySpend, budgetSpend: [] },
         noon,
       )
       if (change) apply(wallet, change)

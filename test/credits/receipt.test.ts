@@ -12,6 +12,7 @@ const record: CallRecord = {
   account: 'anna',
   key: 'key1',
   tags: {},
+  inGroup: null,
   model: 'sim/echo',
   state: 'settled',
   priceVersion: 'sim/echo@1',

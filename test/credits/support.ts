@@ -27,6 +27,7 @@ export function holdOf(call: string, wanted: Partial<HoldCommand> = {}): HoldCom
     least: usd(1),
     most: wanted.want ?? usd(1),
     keyLimit: null,
+    inGroup: null,
     model: 'sim/echo',
     priceVersion: 'sim/echo@1',
     owner: 'here',

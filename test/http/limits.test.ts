@@ -11,6 +11,7 @@ const caller = (account: string, key = `key of ${account}`, limits: Partial<ApiK
   ({
     account: { id: account },
     key: { id: key, requestsPerMinute: null, tokensPerMinute: null, ...limits },
+    standing: null,
     channel: 'api',
     mode: 'live',
   }) as Caller

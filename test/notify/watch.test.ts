@@ -11,6 +11,7 @@ const key: ApiKey = {
   account: 'anna',
   name: 'a key',
   mode: 'live',
+  group: null,
   hash: '',
   lastFour: '0000',
   createdAt: 0,

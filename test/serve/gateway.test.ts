@@ -46,7 +46,15 @@ beforeAll(async () => {
     from: 'grant',
   })
   const expiresAt = started + 60_000
-  const rights: KeyRights = { ...unlimited, account, name: 'short', mode: 'live', sees: 'own', expiresAt }
+  const rights: KeyRights = {
+    ...unlimited,
+    account,
+    name: 'short',
+    mode: 'live',
+    group: null,
+    sees: 'own',
+    expiresAt,
+  }
   key = (await issueKey(store.accounts, rights, now)).text
   gateway = createGateway({
     config,

@@ -2,14 +2,23 @@
 
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { HoldAmounts, HoldCommand, LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
+import type {
+  GroupCall,
+  HoldAmounts,
+  HoldCommand,
+  LedgerStore,
+  LedgerUpkeep,
+} from '../../src/credits/ledger/ledger.ts'
 import { pools } from '../../src/credits/pool.ts'
 import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
+import { expectedBudgets, SimulatedGroups } from './groups.ts'
 import { holdOf as heldBy, type Carried } from './oracle.ts'
 import { issueOf, type SimulatedProcess } from './process.ts'
 import { show, type Simulation } from './simulation.ts'
 
 const accounts = ['anna', 'berta', 'carla']
+/** A group that pays for its members. */
+const groupWallet = 'grp_a'
 const fundings = [
   ['daily', 'subscription', 'welcome', 'purchased'],
   ['subscription', 'welcome', 'purchased'],
@@ -32,6 +41,8 @@ const happenings = {
   adjust: 10,
   line: 4,
   rotate: 6,
+  group: 12,
+  look: 20,
   again: 45,
   sweep: 20,
   time: 40,
@@ -57,6 +68,7 @@ type CommandName =
 export class Actions {
   readonly #world: Simulation
   readonly #history: Carried[] = []
+  readonly #groups: SimulatedGroups
   #calls = 0
   #ids = 0
   /** Steps until a full disk has room again. */
@@ -66,6 +78,7 @@ export class Actions {
 
   constructor(world: Simulation) {
     this.#world = world
+    this.#groups = new SimulatedGroups(world.random)
   }
 
   step(): void {
@@ -90,6 +103,10 @@ export class Actions {
         return this.#world.sweep(this.#world.living(), random.pick(['recover', 'expire']))
       case 'rotate':
         return this.#rotate()
+      case 'group':
+        return this.#groups.act()
+      case 'look':
+        return this.#world.look(this.#world.living())
       case 'crash':
         return this.#world.crash(this.#world.living())
       case 'powerCut':
@@ -240,10 +257,12 @@ export class Actions {
     const key = app ? null : random.pick(this.#keys.get(account)!)
     const windowStart = random.oneIn(2) ? 0 : now - (now % day)
     const keyLimit = key !== null && random.oneIn(2) ? { limit: this.#amount() * 3n, windowStart } : null
+    const inGroup = key === null || random.oneIn(4) ? null : this.#groupCall(account)
     const command = holdOf(`call-${random.oneIn(12) ? this.#calls : ++this.#calls}`, {
-      account,
+      account: inGroup !== null && random.oneIn(2) ? groupWallet : account,
       key,
       keyLimit,
+      inGroup,
       funding: key === null ? random.pick(fundings) : ['purchased'],
       ...this.#amounts(),
       owner: this.#world.living().owner,
@@ -252,8 +271,21 @@ export class Actions {
     return { kind: 'hold', command }
   }
 
-  #grant(account: string): Carried {
+  /** With a key of the group that its person is a member of now; the budgets are the gateway's to find. */
+  #groupCall(person: string): GroupCall | null {
+    const standing = this.#groups.standingOf(person)
+    if (standing === undefined) return null
+    const now = this.#world.now()
+    const budgets = this.#world.stage.system.budgetsOf(standing, now)
+    const expected = expectedBudgets(standing, now)
+    if (!Bun.deepEquals(budgets, expected))
+      this.#world.fail(`${person} spends from ${show(budgets)}, not ${show(expected)}`)
+    return { group: standing.group, person, budgets }
+  }
+
+  #grant(person: string): Carried {
     const { random } = this.#world
+    const account = random.oneIn(4) ? groupWallet : person
     const pool = random.pick(['purchased', 'purchased', 'purchased', 'subscription', 'daily'] as const)
     const lives = [minute, 30 * minute, day, 2 * day]
     const expiresAt = pool === 'purchased' && random.oneIn(2) ? null : this.#world.now() + random.pick(lives)

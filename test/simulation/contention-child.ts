@@ -1,31 +1,56 @@
 // One of several processes on one database. `spend`: takes holds until it has tried so often, and prints how many it
-// got. `share`: the same of calls that set no limit, and prints the picodollars that they were told to be held. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
+// got. `budget`: the same of the calls of a person in one of two groups that stand in a third. `share`: the same of calls that set no limit, and prints the picodollars that they were told to be held. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
 
 import { openStore } from '../../src/store/open.ts'
 import { usd } from '../../src/credits/money.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
+import type { GroupCall } from '../../src/credits/ledger/ledger.ts'
+import { nested } from './contention.ts'
 import { grantOf, holdOf, settleOf } from '../credits/support.ts'
 import { seeded } from './random.ts'
 
 const [dataDir, name, what, amount] = process.argv.slice(2) as [
   string,
   string,
-  'spend' | 'share' | 'work',
+  'spend' | 'budget' | 'share' | 'work',
   string,
 ]
 const lanes = 16
 const store = await openStore(dataDir, { clock: Date.now })
 const { ledger } = store
 
-async function spend(tries: number): Promise<number> {
+/** Four people, two in each of two groups: what they may spend themselves, in their group, and all together. */
+function inGroup(): GroupCall {
+  const person = `${name}-person`
+  const group = Number(name.slice(1)) < 2 ? 'grp_left' : 'grp_right'
+  const always = { windowStart: 0, windowEnd: null }
+  const budgets = [
+    { scope: `${group}/${person}`, limit: usd(nested.person), ...always },
+    { scope: group, limit: usd(nested.group), ...always },
+    { scope: 'grp_all', limit: usd(nested.all), ...always },
+  ]
+  return { group, person, budgets }
+}
+
+async function spend(tries: number, group: GroupCall | null = null): Promise<number> {
   let tried = 0
   let admitted = 0
   const leaseUntil = Date.now() + 3_600_000
+  const random = seeded(Number(name.slice(1)))
   await Promise.all(
     Array.from({ length: lanes }, async () => {
       while (tried < tries) {
-        const command = holdOf(`${name}-${tried++}`, { owner: name, want: usd(1), least: usd(1), leaseUntil })
-        if ((await ledger.hold(command)).kind === 'held') admitted++
+        const asked = { owner: name, want: usd(1), least: usd(1), leaseUntil, inGroup: group }
+        const command = holdOf(`${name}-${tried++}`, asked)
+        if ((await ledger.hold(command)).kind !== 'held') continue
+        admitted++
+        // Of a group some are spent, and some are given back, by way of another budget's calls.
+        if (group === null) continue
+        if (random.oneIn(3)) await ledger.settle(settleOf(command.call, usd(1), { owner: name }))
+        else if (random.oneIn(5)) {
+          await ledger.release({ call: command.call, owner: name, reason: 'upstream_error', attempts: [] })
+          admitted--
+        }
       }
     }),
   )
@@ -91,6 +116,7 @@ async function work(ms: number): Promise<number> {
   return commands
 }
 
-const done = await { spend, share, work }[what](Number(amount))
+const budget = (tries: number) => spend(tries, inGroup())
+const done = await { spend, budget, share, work }[what](Number(amount))
 await store.close()
 process.stdout.write(String(done))

@@ -11,7 +11,7 @@ import { tempDir } from '../support/tmp.ts'
 const processes = 4
 const readEveryMs = 50
 
-function start(dataDir: string, name: string, what: 'spend' | 'share' | 'work', amount: number) {
+function start(dataDir: string, name: string, what: 'spend' | 'budget' | 'share' | 'work', amount: number) {
   const command = [
     process.execPath,
     join(import.meta.dir, 'contention-child.ts'),
@@ -65,6 +65,30 @@ export async function shares(tries: number): Promise<{ told: number; pinned: num
   return { told: told.reduce((sum, amount) => sum + amount, 0), pinned: Number(pinned), ok }
 }
 
+/** The budgets of `budgets`: less together than their parts, and more than there is time to spend alone. */
+export const nested = { person: 130, group: 200, all: 300 }
+
+/**
+ * 4 processes of 16 clients each, two in each of two groups in a third, call on the credit of one account: what each
+ * person, each group and all together have got, of which some is spent and some reserved.
+ */
+export async function budgets(
+  tries: number,
+): Promise<{ people: number[]; used: Record<'left' | 'right' | 'all', bigint>; ok: boolean }> {
+  using dir = tempDir('weir-budgets-')
+  const store = await openStore(dir.path, { clock: Date.now })
+  await store.ledger.grant(grantOf('g', usd(1_000)))
+  const children = Array.from({ length: processes }, (_, n) =>
+    start(dir.path, `p${n}`, 'budget', tries / processes),
+  )
+  const people = await Promise.all(children.map(figureOf))
+  const scopes = ['grp_left', 'grp_right', 'grp_all'].map((scope) => ({ scope, windowStart: 0 }))
+  const [left, right, all] = (await store.ledger.budgetSpend(scopes)).map(({ spent, held }) => spent + held)
+  const { ok } = await store.ledger.audit()
+  await store.close()
+  return { people, used: { left: left!, right: right!, all: all! }, ok }
+}
+
 /** What must be true of every single moment of the file; a row of it is a moment at which it was not. */
 const conserved = `
   SELECT * FROM (SELECT
@@ -115,6 +139,8 @@ if (import.meta.main) {
   process.stdout.write(
     `${Number(values.tries)} tries of 2000 holds: ${spent.admitted} admitted, audit ${spent.ok}\n`,
   )
+  const grouped = await budgets(Number(values.tries))
+  process.stdout.write(`nested budgets: ${grouped.people.join(' ')} of ${nested.all}, audit ${grouped.ok}\n`)
   const shared = await shares(Number(values.tries) / 20)
   process.stdout.write(
     `calls without a limit: ${shared.told} told, ${shared.pinned} held, audit ${shared.ok}\n`,
@@ -125,5 +151,13 @@ if (import.meta.main) {
   )
   const isShared = shared.told === shared.pinned && shared.pinned <= Number(usd(400)) && shared.ok
   process.exitCode =
-    spent.admitted === 2_000 && spent.ok && isShared && bank.wrong.length === 0 && bank.ok ? 0 : 1
+    spent.admitted === 2_000 &&
+    spent.ok &&
+    grouped.used.all === usd(nested.all) &&
+    grouped.ok &&
+    isShared &&
+    bank.wrong.length === 0 &&
+    bank.ok
+      ? 0
+      : 1
 }

@@ -18,6 +18,7 @@ const store = 'src/store/sqlite/ledger/ledger-store.ts'
 const wallets = 'src/store/sqlite/ledger/wallets.ts'
 const journal = 'src/store/sqlite/ledger/journal.ts'
 const core = 'src/store/ledger-core.ts'
+const groups = 'src/accounts/group.ts'
 const queue = 'src/store/commits/commit-queue.ts'
 const transactions = 'src/store/sqlite/ledger/journal.ts'
 const durability = 'src/store/commits/durability.ts'
@@ -149,27 +150,22 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: "a hold ignores its key's limit",
+    name: 'a hold ignores its limits',
     patches: [
-      [
-        decide,
-        'if (room !== null && room.freeLater < least)',
-        'if (room !== null && room.freeLater < -least)',
-      ],
-      [decide, 'if (room !== null && room.free < least)', 'if (room !== null && room.free < -least)'],
-      [decide, 'credit.free : smaller(credit.free, room.free)', 'credit.free : credit.free'],
+      [decide, 'spent.freeLater < least)', 'spent.freeLater < -least)'],
+      [decide, 'reserved.free < least)', 'reserved.free < -least)'],
+      [decide, 'free = smaller(free, room.free)', 'free = smaller(free, free)'],
     ],
   },
   {
-    name: "an extension ignores its key's limit",
-    patches: [
-      [decide, 'const room = roomOf(open.keyLimit, keySpend)', 'const room = roomOf(null, keySpend)'],
-    ],
+    name: 'an extension ignores its limits',
+    patches: [[decide, 'const rooms = roomsOf(open, spends)', 'const rooms = noRooms']],
   },
   {
     name: 'a limit that calls in flight only reserve refuses for good',
     patches: [
-      [decide, 'if (room !== null && room.freeLater < least)', 'if (room !== null && room.free < least)'],
+      [decide, "const spent = tightest(rooms, 'freeLater')", "const spent = tightest(rooms, 'free')"],
+      [decide, 'spent.freeLater < least)', 'spent.free < least)'],
     ],
   },
   {
@@ -203,8 +199,8 @@ export const mutants: readonly Mutant[] = [
     patches: [[decide, 'larger(free - held, 0n) / fairPart', 'larger(free + held, 0n) / fairPart']],
   },
   {
-    name: 'a share is not kept within the limit of a key',
-    patches: [[decide, 'room === null ? share : smaller(share, fairShare(room))', 'share']],
+    name: 'a share is not kept within the limits of a call',
+    patches: [[decide, 'fair = smaller(fair, fairShare(room))', 'fair = smaller(fair, fair)']],
   },
   {
     name: 'a call leaves what is too little for another like it',
@@ -223,6 +219,100 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the end of a call stays in what its key holds',
     patches: [[core, 'this.#wallets.keyHolds(open.key, -open.hold)', 'this.#wallets.loadKey(open.key)']],
+  },
+  {
+    name: 'of a nested group only its own budget is kept',
+    patches: [[groups, 'timezone } of levels) {', 'timezone } of levels.slice(0, 1)) {']],
+  },
+  {
+    name: 'a budget is what is spent of it, without what is reserved',
+    patches: [
+      [
+        decide,
+        'free: larger(freeLater - held, 0n), freeLater, budget }',
+        'free: budget === null ? larger(freeLater - held, 0n) : freeLater, freeLater, budget }',
+      ],
+    ],
+  },
+  {
+    name: 'the windows of a group are those of UTC',
+    patches: [[groups, 'timeZone: timezone,', "timeZone: timezone && 'UTC',"]],
+  },
+  {
+    name: 'a day is as long as any other, whatever the clock does',
+    patches: [
+      [
+        groups,
+        'let end = beginningOf(timezone, nextWindow(window, first))',
+        'let end = start + nextWindow(window, first) - first',
+      ],
+    ],
+  },
+  {
+    name: 'a member who is moved in flight is counted twice',
+    patches: [
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, open.hold, 0n)',
+        '((this as any).last ??= new Map()).set(open.inGroup.person, open.inGroup), this.#wallets.chargeBudgets(open.inGroup, open.hold, 0n)',
+      ],
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)',
+        `{
+      this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)
+      const now = (this as any).last?.get(open.inGroup.person)
+      if (now && now.group !== open.inGroup.group) this.#wallets.chargeBudgets(now, 0n, charged)
+    }`,
+      ],
+    ],
+  },
+  {
+    name: 'a call across midnight is charged to the new day of a budget',
+    patches: [
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)',
+        `{
+      this.#wallets.chargeBudgets(open.inGroup, -open.hold, 0n)
+      const budgets = open.inGroup.budgets.map((each) =>
+        each.windowEnd !== null && each.windowEnd <= now ? { ...each, windowStart: each.windowEnd } : each)
+      this.#wallets.chargeBudgets({ ...open.inGroup, budgets }, 0n, charged)
+    }`,
+      ],
+    ],
+  },
+  {
+    name: 'the end of a call stays in what its budgets hold',
+    patches: [
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)',
+        'this.#wallets.chargeBudgets(open.inGroup, 0n, charged)',
+      ],
+    ],
+  },
+  {
+    name: 'what a hold grows by is not reserved of its budgets',
+    patches: [
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, open.hold - before.hold, 0n)',
+        'this.#wallets.chargeBudgets(open.inGroup, 0n, 0n)',
+      ],
+    ],
+  },
+  {
+    name: 'what calls of other processes hold of a budget is not counted',
+    patches: [[wallets, 'WHERE in_group IS NOT NULL AND EXISTS', 'WHERE in_group IS NULL AND EXISTS']],
+  },
+  {
+    name: 'what other processes have spent of a budget is not read again',
+    patches: [[wallets, 'this.#keys, this.#budgets]) map.clear()', 'this.#keys]) map.clear()']],
+  },
+  {
+    name: 'what is spent of a budget is forgotten at a restart',
+    patches: [[wallets, 'this.#dirty.budgets.add(spending)', 'this.#dirty.budgets.delete(spending)']],
   },
   {
     name: 'a clock that goes back earns another allowance',

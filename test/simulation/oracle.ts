@@ -3,6 +3,8 @@
 
 import type {
   AdjustCommand,
+  Budget,
+  CountedBudget,
   CheckpointCommand,
   ExtendCommand,
   GrantCommand,
@@ -55,6 +57,7 @@ export interface OracleCall {
   readonly account: string
   readonly key: string | null
   readonly keyLimit: HoldCommand['keyLimit']
+  readonly inGroup: HoldCommand['inGroup']
   readonly funding: readonly string[]
   readonly owner: string
   readonly openedAt: number
@@ -138,12 +141,34 @@ export class Oracle {
     return { spent: sum(spent.map((entry) => entry.amount)), held: sum(open.map(holdOf)) }
   }
 
-  /** What the limit of a key leaves: after all that it has spent, and after what its calls hold as well. */
-  #leftOfKey(key: string | null, keyLimit: HoldCommand['keyLimit']) {
-    if (key === null || keyLimit === null) return null
-    const { spent, held } = this.keySpend(key, keyLimit.windowStart)
-    const unspent = keyLimit.limit > spent ? keyLimit.limit - spent : 0n
-    return { unspent, held, free: unspent > held ? unspent - held : 0n }
+  /** Of all calls that were held on this budget in this window, wherever their people have been moved since. */
+  budgetSpend({ scope, windowStart }: CountedBudget): { spent: bigint; held: bigint } {
+    const on = [...this.calls.values()].filter(({ inGroup }) =>
+      inGroup?.budgets.some((budget) => budget.scope === scope && budget.windowStart === windowStart),
+    )
+    return {
+      spent: sum(on.map((call) => call.charged)),
+      held: sum(on.filter(({ state }) => state === 'open').map(holdOf)),
+    }
+  }
+
+  /** What each limit leaves: after all that is spent of it, and after what calls hold as well. */
+  #leftOf({ key, keyLimit, inGroup }: Pick<HoldCommand, 'key' | 'keyLimit' | 'inGroup'>): Left[] {
+    const left = (limit: bigint, { spent, held }: { spent: bigint; held: bigint }, budget: Budget | null) => {
+      const unspent = limit > spent ? limit - spent : 0n
+      return { limit, spent, held, unspent, free: unspent > held ? unspent - held : 0n, budget }
+    }
+    const ofKey =
+      key === null || keyLimit === null
+        ? []
+        : [left(keyLimit.limit, this.keySpend(key, keyLimit.windowStart), null)]
+    const ofGroup = inGroup?.budgets ?? []
+    return [
+      ...ofKey,
+      ...ofGroup.flatMap((budget) =>
+        budget.limit === null ? [] : [left(budget.limit, this.budgetSpend(budget), budget)],
+      ),
+    ]
   }
 
   /** One key replaces another: from now on both share one limit. */
@@ -160,7 +185,7 @@ export class Oracle {
   }
 
   #hold(command: HoldCommand, now: number): Answer {
-    const { call: id, account, key, keyLimit, funding, least } = command
+    const { call: id, account, key, keyLimit, inGroup, funding, least } = command
     const known = this.calls.get(id)
     if (known?.state === 'open' && known.account === account) return { error: 'idempotency_in_progress' }
     const lots = this.#spendable(account, funding, now)
@@ -170,17 +195,17 @@ export class Oracle {
     const refused = (reason: string, available: bigint) => ({
       value: { kind: 'refused', reason, available, held },
     })
-    const left = this.#leftOfKey(key, keyLimit)
-    if (left !== null && left.unspent < least)
-      return { value: { kind: 'refused', reason: 'key-limit', available: left.unspent, held: left.held } }
+    const left = this.#leftOf(command)
+    const short = left.toSorted((a, b) => Number(a.unspent - b.unspent))[0]
+    if (short && short.unspent < least) return refusedBy(short, 'key-limit', 'budget', short.unspent)
     if (freeLater < least) return refused('insufficient', free)
-    if (left !== null && left.free < least)
-      return { value: { kind: 'refused', reason: 'key-reserved', available: left.free, held: left.held } }
+    const busy = left.toSorted((a, b) => Number(a.free - b.free))[0]
+    if (busy && busy.free < least) return refusedBy(busy, 'key-reserved', 'budget-reserved', busy.free)
     if (free < least) return refused('reserved', free)
     if (known) return { error: 'idempotency_conflict' }
-    const amount = shareOf(command, { free, held }, left)
+    const amount = shareOf(command, { free, held }, ...left)
     const { owner, leaseUntil } = command
-    const facts = { id, account, key, keyLimit, funding, owner, openedAt: now, leaseUntil }
+    const facts = { id, account, key, keyLimit, inGroup, funding, owner, openedAt: now, leaseUntil }
     const pins = this.#pin(lots, amount)
     this.#lend(account, id, [], pins, amount, now)
     const state = 'open' as const
@@ -192,11 +217,11 @@ export class Oracle {
     const { call, least } = command
     const open = this.#open(command)
     if (!open) return { value: 0n }
-    const left = this.#leftOfKey(open.key, open.keyLimit)
+    const left = this.#leftOf(open)
     const lots = this.#spendable(open.account, open.funding, Math.max(now, open.openedAt))
     const free = this.#worth(open.account, lots, freeOf, this.#lineOf(open.account))
-    if (free < least || (left !== null && left.free < least)) return { value: 0n }
-    const more = shareOf(command, { free, held: sum(lots.map((lot) => lot.pinned)) }, left)
+    if (free < least || left.some((limit) => limit.free < least)) return { value: 0n }
+    const more = shareOf(command, { free, held: sum(lots.map((lot) => lot.pinned)) }, ...left)
     if (more === 0n) return { value: 0n }
     const pins = this.#pin(lots, more)
     this.#lend(open.account, call, open.pins, pins, more, Math.max(now, open.openedAt))
@@ -225,9 +250,10 @@ export class Oracle {
     if (!open) return { value: { kind: 'already-ended' } }
     const cost = wanted < largestLot ? wanted : largestLot
     const payable = most !== null && most < cost ? most : cost
-    const { key, keyLimit } = open
-    const ofKey = key === null || !keyLimit ? null : this.keySpend(key, keyLimit.windowStart)
-    const others = ofKey === null ? 0n : ofKey.spent + ofKey.held - holdOf(open)
+    const others = this.#leftOf(open).map(({ limit, spent, held }) => ({
+      limit,
+      used: spent + held - holdOf(open),
+    }))
     let due = payable
     const draw = (lot: OracleLot, upTo: bigint) => {
       const part = due < upTo ? due : upTo
@@ -258,7 +284,7 @@ export class Oracle {
     open.cost = cost
     open.charged = payable - due
     const overLimit =
-      open.charged > holdOf(open) && keyLimit !== null && others + open.charged > keyLimit.limit
+      open.charged > holdOf(open) && others.some(({ limit, used }) => used + open.charged > limit)
     if (open.key !== null) this.#spent.push({ key: open.key, day: now - (now % dayMs), amount: open.charged })
     this.#repay(open.account, now)
     return { value: { kind: 'settled', charged: open.charged, absorbed: cost - open.charged, overLimit } }
@@ -507,18 +533,38 @@ export class Oracle {
  */
 function shareOf(
   { least, want, most }: HoldAmounts,
-  ...credits: readonly ({ readonly free: bigint; readonly held: bigint } | null)[]
+  ...credits: readonly { readonly free: bigint; readonly held: bigint }[]
 ): bigint {
-  const there = credits.filter((credit) => credit !== null)
-  const shares = there.map(({ free, held }) => (free > held ? (free - held) / 4n : 0n))
+  const shares = credits.map(({ free, held }) => (free > held ? (free - held) / 4n : 0n))
   const fair = lowest([most, largestLot, ...shares])
   const wanted = lowest([want, largestLot])
   const needed = least > wanted ? least : wanted
-  const free = lowest(there.map((credit) => credit.free))
+  const free = lowest(credits.map((credit) => credit.free))
   const usable = most < largestLot ? most : largestLot
   const amount = needed > fair ? needed : fair
   if (free - amount >= needed) return amount
   return lowest([free, usable > needed ? usable : needed])
+}
+
+/** What one limit of a call leaves. */
+interface Left {
+  readonly limit: bigint
+  readonly spent: bigint
+  readonly held: bigint
+  readonly unspent: bigint
+  readonly free: bigint
+  readonly budget: Budget | null
+}
+
+function refusedBy(
+  { budget, limit, held, spent }: Left,
+  ofKey: string,
+  ofBudget: string,
+  available: bigint,
+): Answer {
+  const facts = { kind: 'refused', available, held }
+  if (budget === null) return { value: { ...facts, reason: ofKey } }
+  return { value: { ...facts, reason: ofBudget, spent, limit, budget } }
 }
 
 function lowest(amounts: readonly bigint[]): bigint {

@@ -101,6 +101,19 @@ export class Picture {
         .map((call) => call.charged)
       if (spent !== sum(charged)) tell(`the key ${key} has spent ${spent}, not ${sum(charged)}`)
     }
+    const budgets = new Map<string, bigint>()
+    for (const { inGroup, charged } of oracle.calls.values()) {
+      for (const { scope, windowStart } of inGroup?.budgets ?? []) {
+        const name = `${scope} ${windowStart}`
+        budgets.set(name, (budgets.get(name) ?? 0n) + charged)
+      }
+    }
+    const kept = new Map(this.#sql.budgets.all().map(({ name, spent }) => [name, spent]))
+    for (const [name, charged] of budgets) {
+      const spent = kept.get(name) ?? 0n
+      if (spent !== charged) tell(`of the budget ${name} is spent ${spent}, not ${charged}`)
+    }
+    for (const name of kept.keys()) if (!budgets.has(name)) tell(`no call was held on the budget ${name}`)
   }
 }
 
@@ -131,6 +144,9 @@ function statements(database: Database) {
     ),
     drawn: database.prepare<{ lot: string; amount: bigint }, [bigint]>(
       'SELECT lot, -amount AS amount FROM journal WHERE tx = ? AND lot IS NOT NULL ORDER BY leg',
+    ),
+    budgets: database.prepare<{ name: string; spent: bigint }, []>(
+      "SELECT scope || ' ' || window AS name, spent FROM budget_spend",
     ),
     keys: database.prepare<{ key: string; spent: bigint }, []>(
       'SELECT key, sum(spent) AS spent FROM key_spend GROUP BY key',

@@ -240,6 +240,30 @@ export class Simulation implements World {
     this.#synced(this.#history.length, this.stage.logBytes())
   }
 
+  readonly #looking = new WeakSet<SimulatedProcess>()
+
+  /** A process says what is spent and held of a budget: as the oracle has it, whatever it remembers and others did. */
+  look(process: SimulatedProcess): void {
+    const calls = [...this.oracle.calls.values()].filter(({ inGroup }) => inGroup?.budgets.length)
+    // What is shown may be a turn late, so it is asked for once a turn.
+    if (process.dead || this.#looking.has(process) || calls.length === 0) return
+    this.#looking.add(process)
+    const budget = this.random.pick(this.random.pick(calls).inGroup!.budgets)
+    this.scheduler.as(process.owner, () => {
+      setImmediate(() => this.#looking.delete(process))
+      try {
+        const [seen] = process.ledger.budgetSpend([budget])
+        const expected = this.oracle.budgetSpend(budget)
+        if (!Bun.deepEquals(seen, expected))
+          this.fail(`${process.owner} sees ${show(seen)} of ${budget.scope}, not ${show(expected)}`)
+      } catch (error) {
+        // The file is locked, or the process dies.
+        if (!(error instanceof ProcessDied) && (error as { code?: string }).code !== 'store_unavailable')
+          throw error
+      }
+    })
+  }
+
   /** Happens to the oracle now, and to every later one that the disk has it for. */
   #book<T>(
     entry: Entry | null,

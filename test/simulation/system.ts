@@ -6,6 +6,7 @@ import type { auditOf } from '../../src/store/sqlite/audit/audit.ts'
 import type { openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
 import type { SqliteStatements } from '../../src/store/sqlite/audit/reports.ts'
 import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
+import type { budgetsOf } from '../../src/accounts/group.ts'
 
 export interface System {
   readonly openDatabase: typeof openDatabase
@@ -13,17 +14,19 @@ export interface System {
   readonly auditOf: typeof auditOf
   readonly SqliteStatements: typeof SqliteStatements
   readonly MonthlySums: typeof MonthlySums
+  readonly budgetsOf: typeof budgetsOf
 }
 
 /** Imports the ledger below a folder that is laid out like the repository. */
 export async function systemIn(root: string): Promise<System> {
-  const [database, store, audit, reports, monthly] = (await Promise.all(
+  const [database, store, audit, reports, monthly, groups] = (await Promise.all(
     [
       'store/sqlite/database/sqlite',
       'store/sqlite/ledger/ledger-store',
       'store/sqlite/audit/audit',
       'store/sqlite/audit/reports',
       'credits/ledger/monthly',
+      'accounts/group',
     ].map((name) => import(join(root, 'src', `${name}.ts`))),
   )) as [
     Pick<System, 'openDatabase'>,
@@ -31,6 +34,7 @@ export async function systemIn(root: string): Promise<System> {
     Pick<System, 'auditOf'>,
     Pick<System, 'SqliteStatements'>,
     Pick<System, 'MonthlySums'>,
+    Pick<System, 'budgetsOf'>,
   ]
-  return { ...database, ...store, ...audit, ...reports, ...monthly }
+  return { ...database, ...store, ...audit, ...reports, ...monthly, ...groups }
 }

@@ -27,7 +27,15 @@ import {
 import { serveWeir } from './serve-weir.ts'
 
 type Caller =
-  'spender' | 'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended'
+  | 'spender'
+  | 'penniless'
+  | 'gifted'
+  | 'nearlyBroke'
+  | 'narrow'
+  | 'capped'
+  | 'budgeted'
+  | 'revoked'
+  | 'suspended'
 
 export const question = [{ role: 'user', content: 'Where does the river run?' }]
 
@@ -212,6 +220,19 @@ ${this.#options.models ?? ''}
       row('key_limit_exceeded', 'the limit of the key is reached', by('capped'), {
         metadata: { resets_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00/) },
       }),
+      row('budget_exceeded', 'the budget of the group of the key is spent', by('budgeted'), {
+        tells: 'the group lab',
+        metadata: {
+          resets_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT18:30:00/),
+          budget: expect.objectContaining({
+            name: 'lab',
+            of: 'group',
+            limit: '0.000001',
+            spent: '0',
+            reserved: '0',
+          }),
+        },
+      }),
       row('model_not_allowed', 'the model is not on the list of the key', by('narrow', 'lab/busy')),
       row('account_suspended', 'the account is suspended', by('suspended')),
       row('model_not_found', 'there is none', 'sim/ecko', { ...model, tells: 'sim/echo' }),
@@ -300,6 +321,13 @@ async function callersOf(weir: ServedWeir): Promise<Readonly<Record<Caller, stri
   ])
   const narrow = await keyFor(weir, 'nearly-broke@example.org', '--models', 'sim/*')
   const revoked = await keyFor(weir, 'rich@example.org')
+  const lab = ['--name', 'lab', '--budget-usd', '0.000001', '--budget-window', 'day']
+  for (const command of [
+    ['create', ...lab, '--timezone', 'Asia/Kolkata'],
+    ['add', 'lab', '--account', 'rich@example.org'],
+  ])
+    expect(await weir.command('groups', ...command)).toMatchObject({ code: 0 })
+  const budgeted = await keyFor(weir, 'rich@example.org', '--group', 'lab')
   expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
   expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
   return {
@@ -309,6 +337,7 @@ async function callersOf(weir: ServedWeir): Promise<Readonly<Record<Caller, stri
     nearlyBroke: nearlyBroke.key,
     narrow: narrow.key,
     capped: rich.key,
+    budgeted: budgeted.key,
     revoked: revoked.key,
     suspended: suspended.key,
   }

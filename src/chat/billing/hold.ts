@@ -1,6 +1,6 @@
 // Reserves the credit for a call.
 
-import { windowEnd } from '../../accounts/account.ts'
+import { payerOf, windowEnd } from '../../accounts/account.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { addedUsage, noUsage, type Usage } from '../../conversation/usage.ts'
@@ -61,20 +61,23 @@ import {
 } from './charge.ts'
 import {
   amountsOf,
+  budgetRefusal,
+  groupCallOf,
   growsWithAnswer,
   keyLimitOf,
-  keyRoom,
   type Need,
   needFor,
   outputBound,
   paysForAll,
+  reservedMs,
+  spendingRoom,
   withinLimits,
 } from './need.ts'
 
 /**
  * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
- * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
- * decided, so that a provider may be called; nothing may go to the client before `durable`.
+ * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded`, `budget_exceeded` or `store_unavailable`. Resolves
+ * when the hold is decided, so that a provider may be called; nothing may go to the client before `durable`.
  */
 export async function openHold(
   parts: BillingParts,
@@ -87,8 +90,8 @@ export async function openHold(
   const { model, offer } = candidates[0]!
   const inPools = freeIn(balance, funding, parts.now())
   // Most keys have no limit, so there is nothing to wait for.
-  const room =
-    caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
+  const isLimited = caller.key?.spendLimit != null || caller.standing !== null
+  const room = isLimited ? await spendingRoom(parts.ledger, caller, parts.now()) : undefined
   const free = smaller(inPools, room?.free ?? inPools)
   const need = withinLimits(await needFor(parts, call, candidates, free), room?.free)
   const now = parts.now()
@@ -96,8 +99,9 @@ export async function openHold(
   pass('hold-queued', requestId)
   const command: HoldCommand = {
     call: requestId,
-    account: caller.account.id,
+    account: payerOf(caller),
     key: caller.key?.id ?? null,
+    inGroup: groupCallOf(caller.standing, now),
     funding,
     ...amountsOf(need),
     keyLimit: keyLimitOf(caller.key, now),
@@ -123,9 +127,6 @@ export async function openHold(
   return new Hold(parts, call, need, durable, { amount, free: free - amount }, candidates[0]!)
 }
 
-/** After how long to try again where calls in flight hold what is needed. */
-const reservedMs = 2_000
-
 /** The error for a hold that the ledger refused, with the amounts needed and available. */
 function refusedHold(
   result: Extract<HoldResult, { kind: 'refused' }>,
@@ -144,7 +145,7 @@ function refusedHold(
   switch (reason) {
     case 'insufficient':
       return new GatewayError('insufficient_credits', {
-        ...ownerHint('insufficient_credits', call.caller.account),
+        ...ownerHint('insufficient_credits', call.caller),
         metadata,
       })
     case 'reserved':
@@ -161,6 +162,9 @@ function refusedHold(
       const resets_at = end === null ? null : new Date(end).toISOString()
       return new GatewayError('key_limit_exceeded', { metadata: { ...metadata, resets_at } })
     }
+    case 'budget':
+    case 'budget-reserved':
+      return budgetRefusal(result, call.caller.standing, metadata)
     default:
       return reason satisfies never
   }

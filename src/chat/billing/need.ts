@@ -1,10 +1,18 @@
 // How much must be held for a call, and how many tokens an amount pays for. Pure.
 
-import { type ApiKey, windowStart } from '../../accounts/account.ts'
+import { type ApiKey, type Caller, windowStart } from '../../accounts/account.ts'
+import { budgetsOf, type GroupStanding } from '../../accounts/group.ts'
 import { isFlash } from '../../catalog/row.ts'
 import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
 import type { TokenBucket } from '../../conversation/usage.ts'
-import type { HoldAmounts, KeyLimit, LedgerStore } from '../../credits/ledger/ledger.ts'
+import type {
+  GroupCall,
+  HoldAmounts,
+  KeyLimit,
+  KeySpend,
+  LedgerStore,
+  RefusedByBudget,
+} from '../../credits/ledger/ledger.ts'
 import { formatUsd, larger, parseUsd, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf, type Pool } from '../../credits/pool.ts'
 import { affordableOutput, type Bound, ceilingOf, highestRates, type Price } from '../../credits/price.ts'
@@ -427,7 +435,7 @@ function pathOf(url: string): string {
   return URL.canParse(url) ? new URL(url).pathname : url
 }
 
-// The spending limit of a key, for the ledger and for a single call.
+// What a caller may spend, for the ledger and for a single call: the limit of its key, and the budgets of its group.
 
 /** The limit in the window that contains `now`; null if the key has none. */
 export function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
@@ -435,12 +443,21 @@ export function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
   return { limit: key.spendLimit, windowStart: windowStart(key.limitWindow, now) }
 }
 
-/** What the limit of a key leaves, picodollars. */
-export interface KeyRoom {
+/** The budgets that a call at `now` spends from; null for a call in no group. */
+export function groupCallOf(standing: GroupStanding | null, now: number): GroupCall | null {
+  if (standing === null) return null
+  const { group, person } = standing
+  return { group, person, budgets: budgetsOf(standing, now) }
+}
+
+/** What limits leave, picodollars. */
+export interface SpendingRoom {
   /** What a call may hold now. */
   readonly free: Pico
   /** What could be held if all calls in flight returned their holds. */
   readonly freeLater: Pico
+  /** The error of a call that needs more than `freeLater`: whose limit that is. */
+  readonly refusal: 'key_limit_exceeded' | 'budget_exceeded'
 }
 
 /** What the key may still spend in its window; undefined if it has no limit. */
@@ -448,10 +465,94 @@ export async function keyRoom(
   ledger: Pick<LedgerStore, 'keySpend'>,
   key: ApiKey | null,
   now: number,
-): Promise<KeyRoom | undefined> {
+): Promise<SpendingRoom | undefined> {
   const limit = keyLimitOf(key, now)
   if (!key || !limit) return undefined
-  const { spent, held } = await ledger.keySpend(key.id, limit.windowStart)
-  const freeLater = larger(limit.limit - spent, 0n)
-  return { free: larger(freeLater - held, 0n), freeLater }
+  return roomIn(limit.limit, await ledger.keySpend(key.id, limit.windowStart), 'key_limit_exceeded')
+}
+
+/** What the caller may still spend within every limit of its key and its group; undefined if there is none. */
+export async function spendingRoom(
+  ledger: Pick<LedgerStore, 'keySpend' | 'budgetSpend'>,
+  { key, standing }: Pick<Caller, 'key' | 'standing'>,
+  now: number,
+): Promise<SpendingRoom | undefined> {
+  const ofKey = await keyRoom(ledger, key, now)
+  const ofGroup = await budgetRoom(ledger, standing, now)
+  if (ofKey === undefined || ofGroup === undefined) return ofKey ?? ofGroup
+  return tighter(ofKey, ofGroup)
+}
+
+/** What every budget on the way up leaves; undefined if there is none. */
+export async function budgetRoom(
+  ledger: Pick<LedgerStore, 'budgetSpend'>,
+  standing: GroupStanding | null,
+  now: number,
+): Promise<SpendingRoom | undefined> {
+  const budgets = groupCallOf(standing, now)?.budgets ?? []
+  if (budgets.every(({ limit }) => limit === null)) return undefined
+  const spends = await ledger.budgetSpend(budgets)
+  let room: SpendingRoom | undefined
+  for (const [at, { limit }] of budgets.entries()) {
+    if (limit === null) continue
+    const left = roomIn(limit, spends[at]!, 'budget_exceeded')
+    room = room === undefined ? left : tighter(room, left)
+  }
+  return room
+}
+
+function roomIn(limit: Pico, { spent, held }: KeySpend, refusal: SpendingRoom['refusal']): SpendingRoom {
+  const freeLater = larger(limit - spent, 0n)
+  return { free: larger(freeLater - held, 0n), freeLater, refusal }
+}
+
+function tighter(one: SpendingRoom, other: SpendingRoom): SpendingRoom {
+  const { freeLater, refusal } = other.freeLater < one.freeLater ? other : one
+  return { free: smaller(one.free, other.free), freeLater, refusal }
+}
+
+/** After how long to try again where calls in flight hold what is needed, milliseconds. */
+export const reservedMs = 2_000
+
+/**
+ * The error of a call that a budget does not cover, which names that: `budget_exceeded`, or `credits_reserved` where only
+ * calls in flight stand in its way.
+ */
+export function budgetRefusal(
+  { reason, spent, held, limit, budget }: RefusedByBudget,
+  standing: GroupStanding | null,
+  metadata: Readonly<Record<string, string>>,
+): GatewayError {
+  const { scope, windowEnd } = budget
+  const [group = scope, person] = scope.split('/')
+  const level = standing?.levels.find(({ id }) => id === group)
+  const name = level?.name ?? group
+  const window = level?.window ?? 'none'
+  const resets_at = windowEnd === null ? null : new Date(windowEnd).toISOString()
+  const whose =
+    person === undefined
+      ? `The budget of the group ${name}`
+      : `The budget of this person in the group ${name}`
+  const time = window === 'none' ? '' : ` for this ${window}`
+  const sums = `${formatUsd(spent)} of ${formatUsd(limit)} USD is spent, ${formatUsd(held)} is reserved by calls in flight`
+  const end = resets_at === null ? 'it does not begin anew' : `it begins anew at ${resets_at}`
+  const what =
+    reason === 'budget' ? 'does not cover this call' : 'has room for this call, but others have reserved it'
+  const facts = {
+    group,
+    name,
+    of: person === undefined ? 'group' : 'member',
+    window,
+    limit: formatUsd(limit),
+    spent: formatUsd(spent),
+    reserved: formatUsd(held),
+    resets_at,
+  }
+  const details = {
+    message: `${whose}${time} ${what}: ${sums}; ${end}.`,
+    metadata: { ...metadata, resets_at, budget: facts },
+  }
+  return reason === 'budget'
+    ? new GatewayError('budget_exceeded', details)
+    : new GatewayError('credits_reserved', { ...details, retryAfterMs: reservedMs })
 }

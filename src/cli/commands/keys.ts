@@ -17,7 +17,7 @@ import * as acts from '../../http/console/keys.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, duration, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
-import { accountOf, actingOn, withAccount, withStore } from '../with-store.ts'
+import { accountOf, actingOn, findGroup, withAccount, withStore } from '../with-store.ts'
 
 /** Creates a key and prints it; it cannot be shown again. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
@@ -28,11 +28,15 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     mode,
     sees: oneOf('--sees', invocation.option('sees') ?? 'own', ['own', 'all'] as const),
     name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
+    group: null,
     ...limitsOf(invocation, unlimited, now),
   }
-  const minted = await withAccount(context, invocation, (store, { id: account }) =>
-    acts.createKey(actingOn(context, store, store), { account, ...rights }),
-  )
+  const minted = await withAccount(context, invocation, async (store, { id: account }) => {
+    const named = invocation.option('group')
+    const group = named === undefined ? null : (await findGroup(store, named)).id
+    if (group !== null) await acts.requireMember(store.accounts, group, account)
+    return acts.createKey(actingOn(context, store, store), { account, ...rights, group })
+  })
   printMinted(context, minted, {})
 }
 
@@ -161,7 +165,7 @@ function rate(flag: string, text: string): number {
   throw usageFault(`${flag} takes a whole number from 1 to 999999999, or none, not ${JSON.stringify(text)}`)
 }
 
-function modelList(flag: string, text: string): readonly string[] {
+export function modelList(flag: string, text: string): readonly string[] {
   const models = listOf(text)
   const wrong = models.find((id) => id !== '*' && !/^\w[\w.-]*(\/\S+)?$/.test(id))
   if (wrong === undefined && models.length > 0) return models
@@ -180,7 +184,7 @@ function networkList(flag: string, text: string): readonly string[] {
   )
 }
 
-function listOf(text: string): string[] {
+export function listOf(text: string): string[] {
   return text
     .split(',')
     .map((item) => item.trim())

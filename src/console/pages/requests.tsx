@@ -58,6 +58,7 @@ const codes = [
   'plan_required',
   'credits_reserved',
   'key_limit_exceeded',
+  'budget_exceeded',
   'model_not_allowed',
   'model_not_found',
   'invalid_request',
@@ -610,12 +611,13 @@ function RuleTable({ refusal }: { refusal: RefusalView }) {
 const outcomeNames = { passed: 'passed', fired: 'refused here', not_reached: 'not reached' } as const
 
 function Figures({ figures }: { figures: RefusalView['figures'] }) {
-  const { needed, available, held, key_limit_left: left, pools } = figures
+  const { needed, available, held, key_limit_left: left, budget_left: ofGroup, pools } = figures
   const facts: readonly (readonly [string, string | null | undefined])[] = [
     [t('Needed at most'), needed],
     [t('Available'), available],
     [t('Held by other calls'), held],
     [t('Left of the key’s limit'), left],
+    [t('Left of the budgets'), ofGroup],
   ]
   const known = facts.filter(([, amount]) => amount != null)
   if (known.length === 0 && !pools?.length) return null
@@ -643,6 +645,7 @@ const actPages: Readonly<Record<RefusalView['act']['kind'], readonly [string, st
   top_up: ['/credits', 'To the credits'],
   other_model: ['/models', 'Choose another model'],
   raise_key_limit: ['/keys', 'To the keys'],
+  raise_budget: null,
   allow_model: ['/keys', 'To the keys'],
   wait: null,
   change_request: null,

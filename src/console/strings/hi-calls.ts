@@ -162,6 +162,7 @@ export const calls: Readonly<Record<string, string>> = {
   Available: 'उपलब्ध',
   'Held by other calls': 'दूसरी कॉल के लिए रोका गया',
   'Left of the key’s limit': 'कुंजी की सीमा में बचा',
+  'Left of the budgets': 'बजट में बचा',
   'At that moment': 'उस समय',
   'does not pay for it': 'इसका भुगतान नहीं करता',
   'What would change it:': 'इसे क्या बदलेगा:',

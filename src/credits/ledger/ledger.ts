@@ -54,12 +54,15 @@ export interface HoldAmounts {
 /** Reserves credit. Nothing goes to a provider before it is decided, or to the client before it is durable. */
 export interface HoldCommand extends HoldAmounts {
   readonly call: string
+  /** Whose credit pays: an account, or a group that has credit of its own. */
   readonly account: string
   /** The API key that made the call; null for the app. */
   readonly key: string | null
   /** Pools that may pay, in order of spending. */
   readonly funding: readonly Pool[]
   readonly keyLimit: KeyLimit | null
+  /** For a key of a group; null for any other call. */
+  readonly inGroup: GroupCall | null
   readonly model: string
   /** What the call is for, as `tagsText` writes it; undefined without tags. */
   readonly tags?: string | undefined
@@ -75,21 +78,65 @@ export interface KeyLimit {
   readonly windowStart: number
 }
 
-/** Enlarges the hold of an open call, from its own funding and within the limit of its key. */
+/** Who calls with a key of a group, and every budget that the call spends from. */
+export interface GroupCall {
+  readonly group: string
+  /** The account of the person; the credit may be the group's. */
+  readonly person: string
+  /** From the person's own up to that of the outermost group. The call stays on them, wherever its person is moved. */
+  readonly budgets: readonly Budget[]
+}
+
+/** What may be spent in one window by a group, or by one member of it, all groups below included. */
+export interface Budget {
+  /** The group's id; of a member's budget with the account's behind a slash. */
+  readonly scope: string
+  /** null where all is counted and nothing limited: a limit that is set later knows what was spent before. */
+  readonly limit: Pico | null
+  /** Milliseconds since 1970; 0 for a budget that never begins anew. */
+  readonly windowStart: number
+  /** null for a budget that never begins anew. */
+  readonly windowEnd: number | null
+}
+
+/** Enlarges the hold of an open call, from its own funding and within the limits of its key and its budgets. */
 export interface ExtendCommand extends HoldAmounts {
   readonly call: string
   readonly owner: string
 }
 
-/** What a key and those it was rotated from and to have spent in a window, and what calls in flight hold for them now. */
+/**
+ * What has been spent of a limit in its window, and what calls in flight hold of it now. That of a key counts those it
+ * was rotated from and to.
+ */
 export interface KeySpend {
   readonly spent: Pico
   readonly held: Pico
 }
 
+/** One budget in one window, which is what is counted. */
+export type CountedBudget = Pick<Budget, 'scope' | 'windowStart'>
+
 export type HoldResult =
   | { readonly kind: 'held'; readonly amount: Pico }
-  | { readonly kind: 'refused'; readonly reason: HoldRefusal; readonly available: Pico; readonly held: Pico }
+  | {
+      readonly kind: 'refused'
+      readonly reason: HoldRefusal
+      readonly available: Pico
+      readonly held: Pico
+    }
+  | RefusedByBudget
+
+/** The tightest budget leaves too little: `budget`, for what is spent of it; `budget-reserved`, for what is held alone. */
+export interface RefusedByBudget {
+  readonly kind: 'refused'
+  readonly reason: 'budget' | 'budget-reserved'
+  readonly available: Pico
+  readonly held: Pico
+  readonly spent: Pico
+  readonly limit: Pico
+  readonly budget: Budget
+}
 
 /**
  * When a hold that is decided goes to the disk. `at-once`; or `soon`, for an answer that is passed on when it is settled:
@@ -188,7 +235,7 @@ export interface Attempt {
 export type SettleResult =
   /**
    * `charged`: what the account paid. `absorbed`: what it did not, beyond the hold and free credit or beyond `most`.
-   * `overLimit`: the charge exceeded the key's limit because the provider billed more than was held.
+   * `overLimit`: the charge exceeded the key's limit or a budget because the provider billed more than was held.
    */
   | {
       readonly kind: 'settled'
@@ -283,8 +330,10 @@ export interface AdjustResult {
 /** One call with everything for its receipt. */
 export interface CallRecord {
   readonly call: string
+  /** Whose credit pays. */
   readonly account: string
   readonly key: string | null
+  readonly inGroup: GroupCall | null
   readonly model: string
   readonly state: 'open' | 'settled' | 'voided'
   readonly tags: Tags
@@ -302,7 +351,7 @@ export interface CallRecord {
   /** Why a call that served nothing was released: an error code, or `recovered`. */
   readonly released: string | null
   readonly served: Served | null
-  /** The provider's bill took the key beyond its limit. */
+  /** The provider's bill took the key beyond its limit, or a group beyond a budget. */
   readonly overLimit: boolean
   /** Every attempt, including those of a call that served nothing. */
   readonly attempts: readonly Attempt[]
@@ -384,8 +433,13 @@ export interface LedgerReader {
   balance(account: string): Awaitable<Balance>
   /** What the key has spent since `windowStart`, and holds. */
   keySpend(key: string, windowStart: number): Awaitable<KeySpend>
+  /** What is spent and held of each budget in its window, in their order. */
+  budgetSpend(budgets: readonly CountedBudget[]): Awaitable<readonly KeySpend[]>
   totals(account: string): Awaitable<Totals>
-  /** By our call id or the provider's id of the answer; undefined if it belongs to another account. */
+  /**
+   * By our call id or the provider's id of the answer; undefined if neither `account` paid for it nor a person of this
+   * account made it.
+   */
   call(account: string, id: string): Awaitable<CallRecord | undefined>
 }
 
@@ -400,7 +454,15 @@ export interface LedgerStore extends LedgerCommands, LedgerReader, LedgerProof {
 /** What serving a call needs. */
 export type CallLedger = Pick<
   LedgerStore,
-  'startHold' | 'extend' | 'checkpoint' | 'settle' | 'release' | 'recordPrice' | 'balance' | 'keySpend'
+  | 'startHold'
+  | 'extend'
+  | 'checkpoint'
+  | 'settle'
+  | 'release'
+  | 'recordPrice'
+  | 'balance'
+  | 'keySpend'
+  | 'budgetSpend'
 >
 
 /** Commands of operators, payments and the sweep; calls need none of them. */

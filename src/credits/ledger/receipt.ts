@@ -32,6 +32,14 @@ export interface Receipt {
   readonly mode: 'live' | 'test'
   /** What the client said that it is for; `user` is who it was made for. */
   readonly tags: Tags
+  /** The id of the API key; null for a call of the app. */
+  readonly key: string | null
+  /** The account of whoever made the call. */
+  readonly person: string
+  /** The group that the key was made in; null for a call in none. */
+  readonly group: string | null
+  /** Whose credit paid: an account, or a group that has credit of its own. */
+  readonly paid_by: string
   readonly state: CallRecord['state']
   /** How the call ended; null while it runs and if it was released. */
   readonly ending: CallRecord['ending']
@@ -53,7 +61,7 @@ export interface Receipt {
   /** What the account paid; `absorbed` is paid by the operator. charged + absorbed = total. */
   readonly charged: string
   readonly absorbed: string
-  /** The provider's bill took the key beyond its limit. */
+  /** The provider's bill took the key beyond its limit, or its group beyond a budget. */
   readonly over_limit: boolean
   /** Held while the call runs. */
   readonly held: string
@@ -98,6 +106,10 @@ export function receiptOf(record: CallRecord): Receipt {
       : null,
     mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
     tags: record.tags,
+    key: record.key,
+    person: record.inGroup?.person ?? record.account,
+    group: record.inGroup?.group ?? null,
+    paid_by: record.account,
     state: record.state,
     ending: record.ending,
     error: record.released,

@@ -145,7 +145,7 @@ interface WantedGrant extends Pick<GrantCommand, 'pool' | 'amount' | 'expiresAt'
 /** Grants credit; the ledger logs the act itself. Throws `idempotency_conflict` and `invalid_request`. */
 export function grantCredit(
   { parts, operator }: OperatorActing<{ readonly ledger: Pick<AccountParts['ledger'], 'grant'> }>,
-  account: Account,
+  account: Pick<Account, 'id'>,
   { id = crypto.randomUUID(), note, ...wanted }: WantedGrant,
 ): Promise<GrantResult> {
   const by = { id: operator.id, note }

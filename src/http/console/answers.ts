@@ -89,6 +89,10 @@ export const key = z.strictObject({
   id: z.string(),
   name: z.string(),
   mode: z.enum(['live', 'test']),
+  group: z
+    .string()
+    .nullable()
+    .describe('The group that it was made in; null for a key of the account alone.'),
   state: z.enum(['active', 'expired', 'revoked']),
   last4: z.string(),
   created_at: time,
@@ -100,7 +104,9 @@ export const key = z.strictObject({
   spent_usd: usd.describe('In the window that is open now.'),
   spendable_usd: usd
     .nullable()
-    .describe('The lesser of what its limit leaves and the free purchased credit; null in test mode.'),
+    .describe(
+      'The least of what its limit leaves, what the budgets of its group leave, and the free purchased credit; null in test mode.',
+    ),
   models: z.array(z.string()).nullable(),
   requests_per_minute: z.int().nullable(),
   tokens_per_minute: z.int().nullable(),
@@ -212,6 +218,7 @@ const refusal = z.strictObject({
     available: usd.optional(),
     held: usd.optional(),
     key_limit_left: usd.optional(),
+    budget_left: usd.optional(),
     resets_at: time.nullable().optional(),
     pools: z
       .array(z.strictObject({ type: pool, remaining: usd, free: usd, counted: z.boolean() }))
@@ -223,6 +230,7 @@ const refusal = z.strictObject({
       'other_model',
       'wait',
       'raise_key_limit',
+      'raise_budget',
       'allow_model',
       'change_request',
       'none',

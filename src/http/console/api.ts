@@ -14,6 +14,7 @@ import {
   accountWebhookRoutes,
 } from '../admin/accounts.ts'
 import { configurationRoutes } from '../admin/configuration.ts'
+import { groupRoutes } from '../admin/groups.ts'
 import { insightRoutes } from '../admin/insight.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { type RouteCall, stillUsed } from '../route.ts'
@@ -49,6 +50,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...configurationRoutes,
   ...accountRoutes,
   ...accountKeyRoutes,
+  ...groupRoutes,
   ...managementKeyRoutes,
   ...accountMcpServerRoutes,
   ...paymentRoutes,

@@ -49,22 +49,24 @@ export const keyName = z
 /** Addresses, or ranges such as `10.0.0.0/8`. */
 export const networkNames = z.array(z.string().max(64)).min(1).max(100)
 
+/** Ids such as `openai/gpt-5`, `openai/*`, or `*`. */
+export const modelNames = z
+  .array(
+    z
+      .string()
+      .max(256)
+      .regex(/^(\*|[^/\s]+\/\S+)$/, 'must be provider/model, provider/* or *'),
+  )
+  .min(1)
+  .max(1_000)
+  .nullable()
+
 const keyFields = {
   name: keyName,
   expires_at: time.nullable(),
   limit_usd: amount.nullable(),
   limit_window: z.enum(['day', 'week', 'month', 'total']),
-  /** Ids such as `openai/gpt-5`, `openai/*`, or `*`. */
-  models: z
-    .array(
-      z
-        .string()
-        .max(256)
-        .regex(/^(\*|[^/\s]+\/\S+)$/, 'must be provider/model, provider/* or *'),
-    )
-    .min(1)
-    .max(1_000)
-    .nullable(),
+  models: modelNames,
   requests_per_minute: perMinute.nullable(),
   tokens_per_minute: perMinute.nullable(),
   networks: networkNames.nullable(),
@@ -81,6 +83,15 @@ export const createKeyBody = z.strictObject({
     'An id of yours for the request: the same one again makes no second key, and is refused.',
   ),
   mode: z.enum(['live', 'test']).optional(),
+  group: z
+    .string()
+    .min(1)
+    .max(64)
+    .nullable()
+    .optional()
+    .describe(
+      'A group that the account is a member of: the key spends the credit of the group, if it has any, within its budgets.',
+    ),
   sees: z
     .enum(['own', 'all'])
     .optional()

@@ -15,6 +15,7 @@ import {
   unlimited,
   windowStart,
 } from '../../accounts/account.ts'
+import { budgetRoom } from '../../chat/billing/need.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
@@ -95,15 +96,16 @@ export const keyActs: readonly AccountRoute[] = [
     },
     async (asked) => {
       const { parts, account, body } = asked
-      const { name, mode = 'live', sees = 'own', id } = body
+      const { name, mode = 'live', sees = 'own', group = null, id } = body
       const limits: KeyLimits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
       if (id !== undefined) await refuseSecond(parts, account, id)
+      if (group !== null) await requireMember(parts.accounts, group, account.id)
       if ((await parts.accounts.countActiveKeys(account.id, parts.now(), mostKeys)) >= mostKeys)
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
       return shownOnce(
         parts,
-        await createKey(asked, { account: account.id, name, mode, sees, ...limits }, id),
+        await createKey(asked, { account: account.id, name, mode, group, sees, ...limits }, id),
         {},
       )
     },
@@ -217,6 +219,19 @@ function requireActive(key: ApiKey, now: number): void {
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
 }
 
+/** Throws `invalid_request` unless the account is a member of the group, in which alone its keys can be made. */
+export async function requireMember(
+  accounts: Pick<HttpParts['accounts'], 'findStanding'>,
+  group: string,
+  account: string,
+): Promise<void> {
+  if (await accounts.findStanding(group, account)) return
+  throw invalid(
+    'A key is made in a group by a member of it: this account is none, or there is no such group.',
+    'group',
+  )
+}
+
 /** Throws `idempotency_conflict` if a request with this id has made a key. */
 async function refuseSecond({ accounts }: HttpParts, account: Account, id: string): Promise<void> {
   const made = await accounts.findKey(keyIdOf(account.id, id))
@@ -283,14 +298,26 @@ async function shownOnce(
   return { ...(await keyView(parts, key)), key: text, ...more }
 }
 
-/** What API calls of the account could spend now, picodollars. */
-async function freeCredit({ ledger, now }: HttpParts, account: string): Promise<Pico> {
-  return freeIn(await ledger.balance(account), fundingOf('api', true), now())
+/** What API calls that this account, or group, pays for could spend now, picodollars. */
+async function freeCredit({ ledger, now }: HttpParts, payer: string): Promise<Pico> {
+  return freeIn(await ledger.balance(payer), fundingOf('api', true), now())
+}
+
+/** The same of a key of a group, within the budgets of that; nothing for who is no member any more. */
+async function freeInGroup(parts: HttpParts, group: string, person: string): Promise<Pico> {
+  const standing = await parts.accounts.findStanding(group, person)
+  if (standing === undefined) return 0n
+  const free = await freeCredit(parts, standing.payer ?? person)
+  const room = await budgetRoom(parts.ledger, standing, parts.now())
+  return room === undefined ? free : smaller(free, room.free)
 }
 
 async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<KeyView> {
   const { ledger, accounts, now } = parts
-  const free = known ?? (await freeCredit(parts, key.account))
+  const free =
+    key.group === null
+      ? (known ?? (await freeCredit(parts, key.account)))
+      : await freeInGroup(parts, key.group, key.account)
   const { spent, held } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
   const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent - held))
   return {
@@ -307,6 +334,7 @@ export function keyRow(key: ApiKey, now: number) {
     id: key.id,
     name: key.name,
     mode: key.mode,
+    group: key.group,
     state: keyState(key, now),
     last4: key.lastFour,
     created_at: iso(key.createdAt),

@@ -91,7 +91,7 @@ function modelRow(
   const reason = (channel: 'api' | 'app') => {
     if (!served) return 'no_provider'
     if (channel === 'app' && !chats) return 'not_chat'
-    const caller = { account, key: null, channel, mode: 'live', session: null } as const
+    const caller = { account, key: null, standing: null, channel, mode: 'live', session: null } as const
     // The other refusals are of keys, and there is none here.
     return (refusal(caller, model, balance, now, costs) ?? null) as NotCallable | null
   }

@@ -200,6 +200,12 @@ export const admissionRules: readonly Rule[] = [
     act: 'raise_key_limit',
   },
   {
+    id: 'budget',
+    codes: ['budget_exceeded'],
+    asks: 'Do the budgets of the key’s group cover the call?',
+    act: 'raise_budget',
+  },
+  {
     id: 'credit',
     codes: ['insufficient_credits'],
     asks: 'Does the credit that may pay for the call cover its prompt and a token of its answer?',
@@ -244,6 +250,7 @@ function figuresOf(detail: Readonly<Record<string, unknown>>): RefusalView['figu
     available: detail['available'],
     held: detail['held'],
     key_limit_left: detail['key_limit_left'],
+    budget_left: detail['budget_left'],
     resets_at: detail['resets_at'],
     pools,
   }

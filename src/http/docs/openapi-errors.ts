@@ -68,6 +68,7 @@ export const ofCall = [
 export const ofKeyedCall = [
   'purchased_credits_required',
   'key_limit_exceeded',
+  'budget_exceeded',
   'model_not_allowed',
 ] as const satisfies readonly ErrorCode[]
 

@@ -9,6 +9,7 @@ import {
   type Session,
   sessionFault,
   sessionIdOf,
+  standingOf,
 } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
@@ -46,7 +47,8 @@ async function callerOf(text: string, { accounts, now }: Authentication): Promis
   if (fault) throw fault
   const account = await accounts.findAccount(key.account)
   if (!account) throw new GatewayError('invalid_api_key')
-  return { account, key, session: null, channel: 'api', mode: key.mode }
+  const standing = key.group === null ? null : await standingOf(accounts, key)
+  return { account, key, standing, session: null, channel: 'api', mode: key.mode }
 }
 
 /** Who is signed in, and by which session. */
@@ -78,7 +80,10 @@ export async function authenticateSession(
   if (fault) throw fault
   const account = await accounts.findAccount(session.account)
   if (!account) throw new GatewayError('invalid_api_key')
-  return { caller: { account, key: null, session: id!, channel: 'app', mode: 'live' }, session }
+  return {
+    caller: { account, key: null, standing: null, session: id!, channel: 'app', mode: 'live' },
+    session,
+  }
 }
 
 export function bearerOf(headers: Headers): string {

@@ -83,6 +83,10 @@ const receipt = z.object({
     })
     .nullable()
     .describe('How a virtual model came to `model`; null where a model was asked for itself.'),
+  key: z.string().nullable().describe('The id of the API key.'),
+  person: z.string().describe('The account of whoever made the call.'),
+  group: z.string().nullable().describe('The group that the key was made in.'),
+  paid_by: z.string().describe('Whose credit paid: the account, or a group that has credit of its own.'),
   mode: z.enum(['live', 'test']),
   tags: tags.describe('What the request said that it is for; `user` is who it was made for.'),
   state: z.enum(['open', 'settled', 'voided']),
@@ -113,7 +117,9 @@ const receipt = z.object({
   absorbed: usd.describe('What the operator bears; charged + absorbed = total.'),
   over_limit: z
     .boolean()
-    .describe('What the provider billed has taken the key beyond its limit; it is charged all the same.'),
+    .describe(
+      'What the provider billed has taken the key beyond its limit, or its group beyond a budget; it is charged all the same.',
+    ),
   held: usd.describe('Set aside while the call runs.'),
   price_version: z.string(),
   service_tier: z
@@ -156,6 +162,10 @@ const shownReceipt = {
     object: 'generation',
     model: 'sim/echo',
     route: null,
+    key: 'hUwC2nPm0Jq4',
+    person: 'acct_8b1f2c3d4e5f60718293',
+    group: null,
+    paid_by: 'acct_8b1f2c3d4e5f60718293',
     mode: 'live',
     tags: { user: 'u-42', feature: 'chat' },
     state: 'settled',

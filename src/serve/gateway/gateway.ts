@@ -165,6 +165,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     finder: store.finder,
     statements: store.statements,
     managementKeys: store.managementKeys,
+    groups: store.groups,
     audit: auditing(store.path),
     everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),
     callsOf: workers?.callsOf ?? ((account: string) => inFlight.callsOf(account)),

@@ -52,7 +52,7 @@ import { toolSourcesOf } from './tools.ts'
 
 /** What calls need of what is kept: the store of this process, or another's across a socket. */
 export interface CallStore {
-  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
   readonly identities: Pick<IdentityStore, 'touchSession'>
   readonly ledger: CallLedger
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>

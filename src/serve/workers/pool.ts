@@ -365,6 +365,7 @@ export function ledgerHandlers(
       findKey: (id) => accounts.findKey(id),
       findAccount: (idOrEmail) => accounts.findAccount(idOrEmail),
       findSession: (id) => accounts.findSession(id),
+      findStanding: (group, account) => accounts.findStanding(group, account),
       touchSession: (...given) => identities.touchSession(...given),
 
       async startHold(command, haste, number) {
@@ -378,6 +379,7 @@ export function ledgerHandlers(
       release: (command) => ledger.release(command),
       balance: (account) => ledger.balance(account),
       keySpend: (key, windowStart) => ledger.keySpend(key, windowStart),
+      budgetSpend: (budgets) => ledger.budgetSpend(budgets),
       recordPrice: (version, model, price) => ledger.recordPrice(version, model, price),
 
       async claim(command) {

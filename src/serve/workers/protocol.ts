@@ -19,7 +19,7 @@ import type { Mcp } from '../gateway/tools.ts'
 export interface LedgerRequests
   extends
     Omit<CallLedger, 'recordPrice' | 'startHold'>,
-    Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>,
+    Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>,
     Pick<IdentityStore, 'touchSession'>,
     Pick<IdempotencyStore, 'claim' | 'finish'> {
   /** Answered when the hold is decided; `holdDurable` follows with this number once a power cut would not undo it. */

@@ -2,6 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import type { Account, AccountStore, ApiKey, Session } from '../../accounts/account.ts'
+import type { GroupStanding } from '../../accounts/group.ts'
 import { atMost, type Awaitable, ShortLivedMap } from '../../async/async.ts'
 import type { InFlight } from '../../chat/in-flight.ts'
 import type { SharedProbes } from '../../chat/routing/health.ts'
@@ -46,6 +47,7 @@ export function remoteOf(
       findKey: (id) => link.request('findKey', id),
       findAccount: (idOrEmail) => link.request('findAccount', idOrEmail),
       findSession: (id) => link.request('findSession', id),
+      findStanding: (group, account) => link.request('findStanding', group, account),
     },
     clock,
   )
@@ -128,6 +130,7 @@ function remoteLedger(link: LedgerLink, holds: Holds): CallStore['ledger'] {
     release: (command) => link.request('release', command),
     balance: (account) => link.request('balance', account),
     keySpend: (key, windowStart) => link.request('keySpend', key, windowStart),
+    budgetSpend: (budgets) => link.request('budgetSpend', budgets),
     recordPrice(version, model, price) {
       const name = `${version} ${model}`
       if (sent.has(name)) return
@@ -181,9 +184,9 @@ function limitedBy({ account, key }: LimitedCaller): LimitedCaller {
   return { account: { id: account.id }, key: { id, lineage, requestsPerMinute, tokensPerMinute } }
 }
 
-// A worker's cache of accounts, keys and sessions, since each call looks up two of them.
+// A worker's cache of accounts, keys, sessions and standings in groups, since each call looks up two or three of them.
 
-type Lookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+type Lookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
 
 const remembered = 10_000
 /** How long a row is cached, milliseconds: what another process changes is announced only when it has been noticed. */
@@ -236,12 +239,17 @@ export class AccountCache implements Lookups {
   readonly #keys: Rows<ApiKey>
   readonly #accounts: Rows<Account>
   readonly #sessions: Rows<Session>
+  readonly #standings: Rows<GroupStanding>
 
   /** `clock` gives milliseconds. */
   constructor(store: Lookups, clock: () => number) {
     this.#keys = new Rows((id) => store.findKey(id), clock)
     this.#accounts = new Rows((id) => store.findAccount(id), clock)
     this.#sessions = new Rows((id) => store.findSession(id), clock)
+    this.#standings = new Rows((name) => {
+      const [group, account] = name.split(' ') as [string, string]
+      return store.findStanding(group, account)
+    }, clock)
   }
 
   findKey(id: string) {
@@ -256,8 +264,12 @@ export class AccountCache implements Lookups {
     return this.#sessions.find(id)
   }
 
+  findStanding(group: string, account: string) {
+    return this.#standings.find(`${group} ${account}`)
+  }
+
   /** To be called after a change: the next answers come from the store. */
   clear(): void {
-    for (const rows of [this.#keys, this.#accounts, this.#sessions]) rows.clear()
+    for (const rows of [this.#keys, this.#accounts, this.#sessions, this.#standings]) rows.clear()
   }
 }

@@ -33,7 +33,7 @@ function partsWith(more: readonly Model[] = [], latencies: Record<string, number
 
 function callOf(account: string, body: object = {}): RoutedCall {
   const request = inbound.parse({ model: 'fast', messages: [{ role: 'user', content: 'hi' }], ...body })
-  const caller = { account: { id: account }, key: null } as Caller
+  const caller = { account: { id: account }, key: null, standing: null } as unknown as Caller
   return { caller, request }
 }
 

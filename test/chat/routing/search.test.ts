@@ -53,7 +53,7 @@ function asked(candidates: readonly Candidate[], more: Asked = {}) {
     gatewayTools: declared,
     toChatRequest: () => chat(more.request),
   }
-  const call = { caller: { mode: more.mode ?? 'live' }, request } as unknown as IncomingCall
+  const call = { caller: { mode: more.mode ?? 'live', standing: null }, request } as unknown as IncomingCall
   const { call: answer, candidates: served } = withOwnSearch(outbounds, call, candidates)
   return {
     same: answer === call,

@@ -42,7 +42,7 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     redact: (text: string) => text.replaceAll('sk-secret', '***'),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   } as unknown as UpstreamParts
-  const caller = { account: { id: 'a' } } as Caller
+  const caller = { account: { id: 'a' }, standing: null } as Caller
   const { signal } = client
   const request = { envelope } as unknown as InboundRequest
   const asked = { caller, request, bodyBytes: 100, requestId: 'req_1', arrivedAt: performance.now() }

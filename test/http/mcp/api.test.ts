@@ -10,7 +10,7 @@ import type { HttpParts } from '../../../src/http/parts.ts'
 import { CallLog } from '../../../src/observe/call-log.ts'
 
 const signal = new AbortController().signal
-const caller = { account: { id: 'anna' }, key: null } as Caller
+const caller = { account: { id: 'anna' }, key: null, standing: null } as unknown as Caller
 const large = { messages: 'x'.repeat(300_000) }
 
 function lab() {

@@ -581,6 +581,9 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'POST admin/accounts/:account/suspend': closes,
     'DELETE admin/accounts/:account/sessions/:session': closes,
     'DELETE admin/accounts/:account/keys/:id': closes,
+    'POST admin/groups': 'without members and credit it lets nobody spend',
+    'DELETE admin/groups/:group': closes,
+    'DELETE admin/groups/:group/members/:account': closes,
     'DELETE admin/management-keys/:key': closes,
     'DELETE admin/accounts/:account/mcp-servers/:name': closes,
     'POST admin/accounts/:account/mcp-servers/:name/test':

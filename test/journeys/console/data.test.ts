@@ -151,8 +151,13 @@ describe('why it was refused', () => {
   test.each([
     ['model_not_allowed', 'key_models', 'allow_model', ['--models', 'openai/*'], 'sim/echo'],
     ['key_limit_exceeded', 'key_limit', 'raise_key_limit', ['--limit-usd', '0.000000001'], 'sim/echo'],
+    ['budget_exceeded', 'budget', 'raise_budget', ['--group', 'lab'], 'sim/echo'],
     ['model_not_found', 'model', 'other_model', [], 'sim/ecko'],
   ])('%s is the rule %s, and the act is to %s', async (code, rule, act, rights, model) => {
+    if (rights.includes('lab')) {
+      await lab.weir.command('groups', 'create', '--name', 'lab', '--budget-usd', '0')
+      await lab.weir.command('groups', 'add', 'lab', '--account', 'anna@example.org')
+    }
     const { key } = await keyFor(lab.weir, 'anna@example.org', ...rights)
     const { requestId } = await post(lab.weir, chat(model), { key })
     const found = await until(

@@ -64,7 +64,13 @@ const count = (model: string, more: object = {}, options: CallOptions = {}) =>
 const kinds: Readonly<Record<string, readonly ErrorCode[]>> = {
   authentication_error: ['missing_api_key', 'invalid_api_key', 'api_key_revoked', 'api_key_expired'],
   billing_error: ['purchased_credits_required', 'insufficient_credits', 'credits_reserved'],
-  permission_error: ['plan_required', 'key_limit_exceeded', 'model_not_allowed', 'account_suspended'],
+  permission_error: [
+    'plan_required',
+    'key_limit_exceeded',
+    'budget_exceeded',
+    'model_not_allowed',
+    'account_suspended',
+  ],
   not_found_error: ['model_not_found', 'model_retired', 'not_found', 'model_unavailable'],
   request_too_large: ['payload_too_large'],
   rate_limit_error: ['upstream_rate_limited', 'rate_limit_exceeded'],

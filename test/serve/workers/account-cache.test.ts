@@ -9,6 +9,7 @@ const key = (revokedAt: number | null): ApiKey => ({
   account: 'anna',
   name: '',
   mode: 'live',
+  group: null,
   hash: '',
   lastFour: '',
   createdAt: 0,
@@ -37,6 +38,7 @@ function lab() {
       },
       findAccount: nobody,
       findSession: nobody,
+      findStanding: nobody,
     },
     () => now,
   )

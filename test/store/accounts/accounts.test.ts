@@ -35,6 +35,7 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     account,
     name: 'laptop',
     mode,
+    group: null,
     hash,
     lastFour,
     createdAt: noon,

@@ -234,6 +234,7 @@ test('a deleted account is gone with every way into it, and its address is free 
     account: id,
     name: 'k',
     mode,
+    group: null,
     hash,
     lastFour,
     ...times,
@@ -435,7 +436,11 @@ describe('what lets somebody into an account, or acts for it', () => {
       await sessionFor(store, id)
       for (const kind of ['link', 'invitation', 'reset'] as const)
         await identities.insertTicket(mintTicket(kind, id, noon).ticket)
-      await issueKey(accounts, { account: id, mode: 'live', name: 'key', ...unlimited, sees: 'own' }, noon)
+      await issueKey(
+        accounts,
+        { account: id, mode: 'live', group: null, name: 'key', ...unlimited, sees: 'own' },
+        noon,
+      )
       const wanted = { account: id, name: 'key', expiresAt: null, networks: null }
       await issueManagementKey(managementKeys, wanted, noon)
       const hook = { id: `wh_${name}`, account: id, url: 'https://hooks.example.org', createdAt: noon }
@@ -536,6 +541,8 @@ describe('what lets somebody into an account, or acts for it', () => {
       'top_up',
       'voucher',
       'subscription',
+      // Whose members pay, by the operators' word: a key of a group is one of the account, and ends with those.
+      'group_member',
       // What was asked and answered: read with an id that only its caller knows, or as the log of the account.
       'request_log',
       'usage_day',

@@ -107,6 +107,15 @@ beforeAll(async () => {
     await ledger.settle(settleOf(call, usd('0.1')))
   }
   now += 1_000
+  const always = { limit: usd(9), windowStart: 0, windowEnd: null }
+  const budgets = [
+    { scope: 'grp_lab/anna', ...always },
+    { scope: 'grp_lab', ...always },
+  ]
+  const inGroup = { group: 'grp_lab', person: 'anna', budgets }
+  await ledger.hold(holdOf('grouped', { account: 'berta', inGroup }))
+  await ledger.settle(settleOf('grouped', usd('0.1')))
+  now += 1_000
   await ledger.hold(holdOf('open'))
   await store.close()
 })
@@ -218,7 +227,20 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'a row that is gone': 'DELETE FROM key_spend',
     'the key of a call': "UPDATE call SET key = 'another' WHERE id = 'ended'",
   },
+  "a budget's spending is the sum of the calls that were held on it": {
+    spending: "UPDATE budget_spend SET spent = spent - 1 WHERE scope = 'grp_lab'",
+    'a row that is gone': "DELETE FROM budget_spend WHERE scope = 'grp_lab/anna'",
+    'another window': "UPDATE budget_spend SET window = 1 WHERE scope = 'grp_lab'",
+    'a call that was held on none': "UPDATE call SET in_group = NULL WHERE id = 'grouped'",
+    'a budget of no call': "INSERT INTO budget_spend VALUES ('grp_none', 0, 1)",
+  },
+  'a call of a group names it, its person, and no budget twice': {
+    'no person': "UPDATE call SET in_group = json_remove(in_group, '$.person') WHERE id = 'grouped'",
+    'no key': "UPDATE call SET key = NULL WHERE id = 'grouped'",
+  },
   'one Idempotency-Key is one call of its account': {
+    'a key of whoever paid for a call of a group': `INSERT INTO idempotency (account, key, body_hash, call, expires_at)
+      VALUES ('berta', 'k', x'00', 'grouped', ${noon + day})`,
     'a key of another account': `INSERT INTO idempotency (account, key, body_hash, call, expires_at)
       VALUES ('berta', 'k', x'00', 'ended', ${noon + day})`,
   },

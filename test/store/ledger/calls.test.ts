@@ -42,6 +42,7 @@ function rowWith(receipt: string | null, upstreamId: string | null): Row<'call'>
     upstream_id: upstreamId,
     receipt,
     tags: null,
+    in_group: null,
     settle_tx: 1n,
   }
 }

@@ -100,7 +100,7 @@ async function openAccounts(dataDir: string, count: number): Promise<string[]> {
   for (let number = 0; number < count; number++) {
     const { id: account } = await store.accounts.createAccount(`tenant${number}@example.org`)
     await store.ledger.grant(grantOf(`grant ${number}`, usd(1), { account }))
-    const rights = { account, name: 'key', mode: 'live', sees: 'own', ...unlimited } as const
+    const rights = { account, name: 'key', mode: 'live', group: null, sees: 'own', ...unlimited } as const
     keys.push((await issueKey(store.accounts, rights, Date.now())).text)
   }
   await store.close()

@@ -1,9 +1,9 @@
 // Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
-import type { Caller } from '../../../accounts/account.ts'
+import { type Caller, payerOf } from '../../../accounts/account.ts'
 import type { Awaitable } from '../../../async/async.ts'
 import { refusedCall } from '../../../chat/billing/charge.ts'
-import { keyRoom } from '../../../chat/billing/need.ts'
+import { budgetRoom, keyRoom } from '../../../chat/billing/need.ts'
 import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
 import type { Kind, RunningCaller } from '../../../chat/in-flight.ts'
 import { complete } from '../../../chat/complete.ts'
@@ -231,6 +231,7 @@ const wantOfCredit: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'insufficient_credits',
   'credits_reserved',
   'key_limit_exceeded',
+  'budget_exceeded',
 ])
 
 /** Whether a refusal depends on the available credit. */
@@ -239,17 +240,18 @@ function isWantOfCredit(code: ErrorCode): boolean {
 }
 
 /**
- * The pools of the account, each with what was left, what was free and whether calls of this kind spend it, and what
- * the key's own limit left. `now` in milliseconds since 1970.
+ * The pools that pay, each with what was left, what was free and whether calls of this kind spend it, and what the key's
+ * own limit and the budgets of its group left. `now` in milliseconds since 1970.
  */
 async function creditFigures(
-  ledger: Pick<LedgerStore, 'balance' | 'keySpend'>,
-  { account, channel, key }: Caller,
+  ledger: Pick<LedgerStore, 'balance' | 'keySpend' | 'budgetSpend'>,
+  caller: Caller,
   now: number,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const balance = await ledger.balance(account.id)
-  const counted = fundingOf(channel, true)
-  const room = await keyRoom(ledger, key, now)
+  const balance = await ledger.balance(payerOf(caller))
+  const counted = fundingOf(caller.channel, true)
+  const room = await keyRoom(ledger, caller.key, now)
+  const ofGroup = await budgetRoom(ledger, caller.standing, now)
   return {
     pools: pools.map((type) => ({
       type,
@@ -258,5 +260,6 @@ async function creditFigures(
       counted: counted.includes(type),
     })),
     ...(room === undefined ? {} : { key_limit_left: formatUsd(room.free) }),
+    ...(ofGroup === undefined ? {} : { budget_left: formatUsd(ofGroup.free) }),
   }
 }

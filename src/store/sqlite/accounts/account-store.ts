@@ -16,6 +16,7 @@ import {
   type NewAccount,
   type Session,
 } from '../../../accounts/account.ts'
+import type { GroupStanding } from '../../../accounts/group.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../async/async.ts'
 import {
@@ -27,6 +28,7 @@ import {
   whenNeeded,
 } from '../database/sqlite.ts'
 import { keyCreated, Outbox } from '../notify/webhooks.ts'
+import { SqliteGroups } from './group-store.ts'
 import type { Row } from '../../schema.ts'
 
 const cachedRows = 10_000
@@ -65,6 +67,9 @@ export class SqliteAccounts implements AccountStore {
   readonly #accounts = new LRUCache<string, Found<Account>>(atMost(cachedRows))
   readonly #keys = new LRUCache<string, Found<ApiKey>>(atMost(cachedRows))
   readonly #sessions = new LRUCache<string, Found<Session>>(atMost(cachedRows))
+  readonly #standings = new LRUCache<string, Found<GroupStanding>>(atMost(cachedRows))
+  /** Made by this store, so that what calls ask of groups is cached with the rest. */
+  readonly groups: SqliteGroups
   #dataVersion: unknown
   #checkedAt = -Infinity
 
@@ -74,6 +79,7 @@ export class SqliteAccounts implements AccountStore {
     this.#database = database
     this.#outbox = new Outbox(database)
     this.#sql = whenNeeded(() => statements(database))
+    this.groups = new SqliteGroups(database, () => this.#drop(this.#standings))
   }
 
   createAccount(email: string, more: NewAccount = {}): Account {
@@ -276,6 +282,10 @@ export class SqliteAccounts implements AccountStore {
     return this.#readCached(this.#sessions, id, this.#readSession)
   }
 
+  findStanding(group: string, account: string): GroupStanding | undefined {
+    return this.#readCached(this.#standings, `${group} ${account}`, this.#readStanding)
+  }
+
   listSessions(account: string): readonly Session[] {
     return orUnavailable(() => this.#sql().sessionsOf.all(account)).map(sessionOf)
   }
@@ -305,6 +315,11 @@ export class SqliteAccounts implements AccountStore {
   readonly #readSession = (id: string): Session | undefined => {
     const row = this.#sql().sessionById.get(id)
     return row ? sessionOf(row) : undefined
+  }
+
+  readonly #readStanding = (name: string): GroupStanding | undefined => {
+    const [group, account] = name.split(' ') as [string, string]
+    return this.groups.readStanding(group, account)
   }
 
   #readCached<T>(
@@ -340,6 +355,7 @@ export class SqliteAccounts implements AccountStore {
     this.#accounts.clear()
     this.#keys.clear()
     this.#sessions.clear()
+    this.#standings.clear()
     this.#events.onChanged()
   }
 
@@ -448,7 +464,7 @@ function jsonOrNull(list: readonly string[] | null): string | null {
 
 const keyColumns =
   'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
-  'allowed_models, requests_per_minute, tokens_per_minute, networks, sees'
+  'allowed_models, requests_per_minute, tokens_per_minute, networks, sees, group_id'
 
 /** A key with the next key of its line. */
 const readKeys = `SELECT *, (SELECT id FROM api_key AS younger
@@ -474,6 +490,7 @@ function keyValues(key: ApiKey) {
     key.tokensPerMinute,
     jsonOrNull(key.networks),
     key.sees,
+    key.group,
   ]
 }
 
@@ -512,6 +529,7 @@ function keyOf(row: KeyRow): ApiKey {
     account: row.account,
     name: row.name,
     mode: row.mode,
+    group: row.group_id,
     hash: row.hash,
     lastFour: row.last_four,
     createdAt: Number(row.created_at),

@@ -98,6 +98,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
     this.#unlessLastOperator(account, () => {
       this.#end('deleted', account, at)
       this.#sql().dropAllTickets.run(account)
+      this.#sql().leaveGroups.run(account)
       this.#sql().deleteAccount.run(at, account)
     })
   }
@@ -312,6 +313,7 @@ function statements(database: Database) {
       `UPDATE account SET deleted_at = coalesce(deleted_at, ?), email = id || '@deleted.invalid', suspended = 1
        WHERE id = ?`,
     ),
+    leaveGroups: write('DELETE FROM group_member WHERE account = ?'),
     revokeKeys: write('UPDATE api_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL'),
     revokeManagementKeys: write(
       'UPDATE management_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL',

@@ -183,6 +183,9 @@ const repeated = uniques
 
 const spendingOrder = fundingOf('app', true).join(',')
 
+/** Who made a call: with a key of a group, another may have paid. */
+const personOf = "iif(call.in_group IS NULL, call.account, call.in_group ->> '$.person')"
+
 export const checks: readonly Check[] = [
   {
     name: "every transaction's legs sum to zero",
@@ -309,11 +312,34 @@ export const checks: readonly Check[] = [
     ofDay: keySpending('(SELECT call.* FROM call, day WHERE ended_at >= day.start AND ended_at < day.next)'),
   },
   {
+    // Over the windows that a call was held in, wherever its person or its group is moved afterwards.
+    name: "a budget's spending is the sum of the calls that were held on it",
+    sql: `SELECT 'budget ' || scope AS broken FROM (
+            SELECT scope, start, ${whole('sum(hi)', 'sum(lo)')} FROM (
+              SELECT scope, window AS start, spent >> 32 AS hi, spent & 4294967295 AS lo FROM budget_spend
+              UNION ALL
+              SELECT budget.value ->> 0, budget.value ->> 1, -charged >> 32, -charged & 4294967295
+              FROM call, json_each(call.in_group, '$.budgets') AS budget
+              WHERE in_group IS NOT NULL AND state = 'settled'
+            ) GROUP BY scope, start)
+          WHERE hi <> 0 OR lo <> 0`,
+    ofDay: null,
+  },
+  {
+    name: 'a call of a group names it, its person, and no budget twice',
+    sql: `SELECT 'call ' || id AS broken FROM (
+            SELECT id, key, in_group FROM call WHERE in_group IS NOT NULL
+            UNION ALL SELECT id, key, in_group FROM open_call WHERE in_group IS NOT NULL)
+          WHERE key IS NULL OR in_group ->> '$.group' IS NULL OR in_group ->> '$.person' IS NULL
+            OR (SELECT count(*) <> count(DISTINCT value ->> 0) FROM json_each(in_group, '$.budgets'))`,
+    ofDay: 'same',
+  },
+  {
     name: 'one Idempotency-Key is one call of its account',
     sql: `SELECT 'key ' || idempotency.key AS broken FROM idempotency JOIN call ON call.id = idempotency.call
-          WHERE call.account <> idempotency.account`,
+          WHERE ${personOf} <> idempotency.account`,
     ofDay: `SELECT 'key ' || idempotency.key AS broken FROM call CROSS JOIN idempotency ON idempotency.call = call.id
-          WHERE call.account <> idempotency.account`,
+          WHERE ${personOf} <> idempotency.account`,
   },
   {
     name: 'one payment is one credit',

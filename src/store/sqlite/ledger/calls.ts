@@ -11,7 +11,7 @@ import {
   type Usage,
 } from '../../../conversation/usage.ts'
 import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
-import type { Attempt, CallRecord, Ending, Served } from '../../../credits/ledger/ledger.ts'
+import type { Attempt, CallRecord, Ending, GroupCall, Served } from '../../../credits/ledger/ledger.ts'
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { CallChange, Checkpoint, OpenCall, Pin } from '../../../credits/wallet.ts'
 import type { CallEnd, ReceiptFacts } from '../../ledger-core.ts'
@@ -47,12 +47,12 @@ export class CallTable {
     this.#opened = new BulkInsert(
       database,
       'open_call',
-      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress, tags',
+      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress, tags, in_group',
     )
     this.#ended = new BulkInsert(
       database,
       'call',
-      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, settle_tx, tags',
+      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, in_group, settle_tx, tags',
     )
   }
 
@@ -104,6 +104,7 @@ export class CallTable {
       end.receipt?.estimated ? 1 : 0,
       end.receipt?.served?.upstreamId ?? null,
       receiptText(end.receipt, end.attempts, open.priceVersion),
+      groupText(open.inGroup),
       end.tx,
       open.tags,
     ])
@@ -111,7 +112,7 @@ export class CallTable {
     const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
     const failed = state === 'voided' ? !isLeft : end.ending === 'provider-cut'
     this.#usage.add({
-      account,
+      account: open.inGroup?.person ?? account,
       at: end.at,
       key: open.key,
       model: open.model,
@@ -204,8 +205,13 @@ function rowOf(account: string, open: OpenCall) {
     open.openedAt,
     open.checkpoint === null ? null : checkpointText(open.checkpoint),
     open.tags,
+    groupText(open.inGroup),
   ] as const
 }
+
+/** SQL: the account has paid for the call, or its person has made it. */
+const isOf = (account: string) =>
+  `(account = ${account} OR (in_group IS NOT NULL AND in_group ->> '$.person' = ${account}))`
 
 function statements(database: Database) {
   return {
@@ -226,15 +232,17 @@ function statements(database: Database) {
       'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
     ),
     openById: database.prepare<Row<'openCall'>, [string, string]>(
-      'SELECT * FROM open_call WHERE id = ? AND account = ?',
+      `SELECT * FROM open_call WHERE id = ?1 AND ${isOf('?2')}`,
     ),
-    byId: database.prepare<Row<'call'>, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
+    byId: database.prepare<Row<'call'>, [string, string]>(
+      `SELECT * FROM call WHERE id = ?1 AND ${isOf('?2')}`,
+    ),
     // The index is in blocks of calls, and each block is asked, the newest first: 10 ms for the oldest id in three million.
     byUpstreamId: database.prepare<Row<'call'>, [string, string]>(
       `WITH RECURSIVE block (n) AS (
          SELECT max(seq) >> 9 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0 ORDER BY 1 DESC),
        newest (seq) AS (
-         SELECT (SELECT max(seq) FROM call WHERE call.seq >> 9 = n AND upstream_id = ?1 AND account = ?2) FROM block)
+         SELECT (SELECT max(seq) FROM call WHERE call.seq >> 9 = n AND upstream_id = ?1 AND ${isOf('?2')}) FROM block)
        SELECT * FROM call WHERE seq = (SELECT seq FROM newest WHERE seq IS NOT NULL LIMIT 1)`,
     ),
     drawn: database.prepare<{ lot: string; pool: Pool; amount: bigint }, [bigint]>(
@@ -362,12 +370,50 @@ export function pinsOf(text: string): Pin[] {
   return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
 }
 
+/** As `open_call.in_group` says it. A limit is a text: JSON.parse would round it. */
+interface StoredGroupCall {
+  readonly group: string
+  readonly person: string
+  readonly budgets: readonly (readonly [
+    scope: string,
+    windowStart: number,
+    windowEnd: number | null,
+    limit: string | null,
+  ])[]
+}
+
+function groupText(inGroup: GroupCall | null): string | null {
+  if (inGroup === null) return null
+  const { group, person } = inGroup
+  const budgets = inGroup.budgets.map(
+    ({ scope, windowStart, windowEnd, limit }) =>
+      [scope, windowStart, windowEnd, limit === null ? null : String(limit)] as const,
+  )
+  return JSON.stringify({ group, person, budgets } satisfies StoredGroupCall)
+}
+
+function groupOf(text: string | null): GroupCall | null {
+  if (text === null) return null
+  const { group, person, budgets } = JSON.parse(text) as StoredGroupCall
+  return {
+    group,
+    person,
+    budgets: budgets.map(([scope, windowStart, windowEnd, limit]) => ({
+      scope,
+      limit: limit === null ? null : BigInt(limit),
+      windowStart,
+      windowEnd,
+    })),
+  }
+}
+
 export function openCallOf(row: Row<'openCall'>): OpenCall {
   return {
     call: row.id,
     key: row.key,
     keyLimit:
       row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
+    inGroup: groupOf(row.in_group),
     funding: row.funding.split(',').filter(isPool),
     hold: row.hold,
     pins: pinsOf(row.pins),
@@ -473,6 +519,7 @@ function factsOf(row: Row<'openCall'> | Row<'call'>) {
     call: row.id,
     account: row.account,
     key: row.key,
+    inGroup: groupOf(row.in_group),
     model: row.model,
     tags: tagsOf(row.tags),
     priceVersion: row.price_version,

@@ -6,6 +6,7 @@ import type { PriorGrant } from '../../../credits/decide.ts'
 import type {
   AuditReport,
   Balance,
+  CountedBudget,
   CallRecord,
   DayAudit,
   GrantCommand,
@@ -144,6 +145,13 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     return orUnavailable(() => {
       this.#seeOthers()
       return this.#tables.wallets.keySpend(key, windowStart)
+    })
+  }
+
+  budgetSpend(budgets: readonly CountedBudget[]): readonly KeySpend[] {
+    return orUnavailable(() => {
+      this.#seeOthers()
+      return this.#tables.wallets.budgetSpend(budgets)
     })
   }
 

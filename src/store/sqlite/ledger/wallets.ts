@@ -4,7 +4,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { ShortLivedMap } from '../../../async/async.ts'
 import { startOfDay } from '../../../credits/calendar.ts'
-import type { KeySpend } from '../../../credits/ledger/ledger.ts'
+import type { CountedBudget, GroupCall, KeySpend } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
@@ -46,12 +46,21 @@ interface KeySpending {
   relatives: readonly string[] | null
 }
 
+/** What is spent and held of a budget in one window. */
+interface BudgetSpending {
+  readonly scope: string
+  readonly window: number
+  spent: Pico
+  held: Pico
+}
+
 /** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
   return {
     lots: new Map<string, { lot: Lot; readonly source: string | null; readonly account: string }>(),
     pools: new Map<CachedWallet, Set<Pool>>(),
     days: new Map<string, Set<number>>(),
+    budgets: new Set<BudgetSpending>(),
   }
 }
 
@@ -59,6 +68,8 @@ export class Wallets implements WalletSet<CachedWallet> {
   readonly #wallets = new Map<string, CachedWallet>()
   readonly #accountOfCall = new Map<string, string>()
   readonly #keys = new Map<string, KeySpending>()
+  /** By window and scope. */
+  readonly #budgets = new Map<string, BudgetSpending>()
   /** What the group has changed. */
   #dirty = nothing()
   readonly #sql: ReturnType<typeof statements>
@@ -78,7 +89,7 @@ export class Wallets implements WalletSet<CachedWallet> {
   }
 
   forget(): void {
-    for (const map of [this.#wallets, this.#accountOfCall, this.#keys]) map.clear()
+    for (const map of [this.#wallets, this.#accountOfCall, this.#keys, this.#budgets]) map.clear()
     this.#dirty = nothing()
   }
 
@@ -200,6 +211,39 @@ export class Wallets implements WalletSet<CachedWallet> {
     else this.#dirty.days.set(key, new Set([day]))
   }
 
+  /** What is spent and held of each budget in its window. */
+  budgetSpend(budgets: readonly CountedBudget[]): readonly KeySpend[] {
+    return budgets.map((budget) => {
+      const { spent, held } = this.#budgetOf(budget)
+      return { spent, held }
+    })
+  }
+
+  budgetSpendOf(call: Pick<OpenCall, 'inGroup'> | undefined): readonly KeySpend[] {
+    return call?.inGroup ? this.budgetSpend(call.inGroup.budgets) : noBudgets
+  }
+
+  chargeBudgets({ budgets }: GroupCall, held: Pico, spent: Pico): void {
+    for (const budget of budgets) {
+      const spending = this.#budgetOf(budget)
+      spending.held += held
+      if (spent === 0n) continue
+      spending.spent = atMost(largestInteger, spending.spent + spent)
+      this.#dirty.budgets.add(spending)
+    }
+  }
+
+  #budgetOf({ scope, windowStart: window }: CountedBudget): BudgetSpending {
+    const name = `${window} ${scope}`
+    const cached = this.#budgets.get(name)
+    if (cached) return cached
+    const spent = this.#sql.budgetSpent.get(scope, window)?.spent ?? 0n
+    const held = this.#sql.budgetHolds.all(scope, window).reduce((sum, row) => sum + row.hold, 0n)
+    const loaded = { scope, window, spent, held }
+    this.#budgets.set(name, loaded)
+    return loaded
+  }
+
   /** Writes what the group has changed: each lot, pool and day once, however many commands touched it. */
   flush(): void {
     for (const { lot, source, account } of this.#dirty.lots.values()) this.#writeLot(lot, source, account)
@@ -208,12 +252,15 @@ export class Wallets implements WalletSet<CachedWallet> {
       const spending = this.#keyOf(key)
       for (const day of days) this.#sql.writeDay.run(key, day, spending.days.get(day) ?? 0n)
     }
+    for (const { scope, window, spent } of this.#dirty.budgets)
+      this.#sql.writeBudget.run(scope, window, spent)
     this.#dirty = nothing()
   }
 
   /** At the end of a group: what it has done is in the file, and may be loaded again. */
   trim(): void {
-    if (this.#wallets.size > cachedAccounts || this.#keys.size > cachedAccounts) this.forget()
+    const largest = Math.max(this.#wallets.size, this.#keys.size, this.#budgets.size)
+    if (largest > cachedAccounts) this.forget()
   }
 
   #writeLot(lot: Lot, source: string | null, account: string): void {
@@ -311,6 +358,18 @@ function statements(database: Database) {
          AND (key.id = coalesce(one.lineage, one.id) OR key.lineage = coalesce(one.lineage, one.id))`,
     ),
     keyHolds: database.prepare<{ hold: bigint }, [string]>('SELECT hold FROM open_call WHERE key = ?'),
+    budgetSpent: database.prepare<{ spent: bigint }, [string, number]>(
+      'SELECT spent FROM budget_spend WHERE scope = ? AND window = ?',
+    ),
+    budgetHolds: database.prepare<{ hold: bigint }, [string, number]>(
+      `SELECT hold FROM open_call WHERE in_group IS NOT NULL AND EXISTS
+       (SELECT 1 FROM json_each(open_call.in_group, '$.budgets') AS budget
+        WHERE budget.value ->> 0 = ?1 AND budget.value ->> 1 = ?2)`,
+    ),
+    writeBudget: database.prepare(
+      `INSERT INTO budget_spend (scope, window, spent) VALUES (?,?,?)
+       ON CONFLICT (scope, window) DO UPDATE SET spent = excluded.spent`,
+    ) as Statement,
     insertLot: database.prepare(
       `INSERT INTO lot (id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at,
        source, live) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
@@ -336,6 +395,7 @@ function statements(database: Database) {
 }
 
 const noSpend: KeySpend = { spent: 0n, held: 0n }
+const noBudgets: readonly KeySpend[] = []
 
 /** Since the UTC day that begins at `start`. */
 function spentSince(spending: KeySpending, start: number): Pico {
