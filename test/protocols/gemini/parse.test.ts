@@ -91,6 +91,41 @@ describe('finish', () => {
   )
 })
 
+describe('a frame that is a broken object', () => {
+  const broken = '{"responseId":"r","candidates":[{"content":{"parts":[{"te'
+  const end = chunk([{ text: 'b' }], 'STOP')
+
+  test('is left out where the rest is sound', () => {
+    expect(streamed(chunk([{ text: 'a' }]), broken, end)).toMatchObject({
+      fault: undefined,
+      choices: [{ text: 'ab' }],
+    })
+  })
+
+  test.each<[string, unknown[]]>([
+    ['before the answer', [broken, end]],
+    ['behind a call', [chunk([{ text: 'a' }, { functionCall: { name: 'f' } }]), broken, end]],
+    ['behind a thought', [chunk([{ text: 'a' }]), chunk([{ text: 'hm', thought: true }]), broken, end]],
+    [
+      'that may be of a call',
+      [chunk([{ text: 'a' }]), '{"candidates":[{"content":{"parts":[{"functionCall":{', end],
+    ],
+    ['often', [chunk([{ text: 'a' }]), broken, broken, broken, broken, end]],
+  ])('breaks it off %s', (_, chunks) => {
+    expect(streamed(...chunks).fault?.kind).toBe('broken')
+  })
+
+  test('breaks off an answer that is to be a document', () => {
+    const frames = [chunk([{ text: '{' }]), broken, end].map((each) => ({
+      event: undefined,
+      data: typeof each === 'string' ? each : JSON.stringify(each),
+    }))
+    expect(collect(parseFrames(outbound.parser({ ...target, document: true }), frames)).fault?.kind).toBe(
+      'broken',
+    )
+  })
+})
+
 describe('what is not an answer', () => {
   test.each<[string, unknown[], FaultKind]>([
     ['no frame at all', [], 'cut'],

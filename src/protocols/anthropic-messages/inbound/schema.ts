@@ -213,7 +213,13 @@ const additions = {
     .describe('What was asked for and could not be honoured.'),
   mode: z.literal('test').optional(),
   metadata: z
-    .looseObject({ stopped_by: z.enum(['max_cost', 'credits', 'max_tokens', 'max_tool_calls']).optional() })
+    .looseObject({
+      stopped_by: z.enum(['max_cost', 'credits', 'max_tokens', 'max_tool_calls']).optional(),
+      continued_by: z
+        .array(z.string())
+        .optional()
+        .describe('The models that went on when the stream broke off, in order.'),
+    })
     .optional()
     .describe('What cut the answer short, where it was neither its end nor its `max_tokens`.'),
 }

@@ -64,7 +64,8 @@ function read(body: unknown): EmbeddingAnswer {
 
 /** What reading the answer of this target depends on. */
 function readingFor(target: Target<GeminiQuirks>) {
-  return { traits: traitsFor(target), clientSpeaksIt: target.clientSpeaksIt === true }
+  const { clientSpeaksIt, document } = target
+  return { traits: traitsFor(target), clientSpeaksIt: clientSpeaksIt === true, document: document === true }
 }
 
 // The protocol.

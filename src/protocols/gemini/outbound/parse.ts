@@ -16,7 +16,7 @@ import { parseOpaque } from '../../../json/json.ts'
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextRuns } from '../../framing/text-template.ts'
-import { CollectedText, opaqueInAnswers } from '../../lenient.ts'
+import { CollectedText, Malformed, opaqueInAnswers, type Spoken } from '../../lenient.ts'
 import { callIdOf } from '../../names.ts'
 import type { StreamParser, Texts } from '../../protocol.ts'
 import {
@@ -50,6 +50,7 @@ interface Reading {
   readonly traits: Pick<Traits, 'searchBilledPer'>
   /** See `Target`. */
   readonly clientSpeaksIt: boolean
+  readonly document: boolean
 }
 
 /**
@@ -84,6 +85,7 @@ class AnswerParser implements StreamParser {
   #blocked: { readonly reason: string; readonly prompt: BlockedPrompt } | undefined
   /** A terminal event has been given. */
   #over = false
+  readonly #malformed: Malformed
   readonly #runs = new TextRuns()
   /** Ids of calls are derived from the answer's, or from a random one. */
   readonly #callSeed = (): string => this.#answer ?? (this.#ownId ??= crypto.randomUUID())
@@ -91,6 +93,7 @@ class AnswerParser implements StreamParser {
   constructor(reading: Reading, choices: number) {
     this.#reading = reading
     this.#least = choices
+    this.#malformed = new Malformed(reading.document ? 'document' : 'words')
   }
 
   push(frame: Frame): readonly ChatEvent[] {
@@ -99,7 +102,10 @@ class AnswerParser implements StreamParser {
     if (data === '[DONE]') this.#least = 1
     if (this.#over || data === '' || data === '[DONE]') return []
     const value = parseJson(data)
-    if (value === undefined) return [this.#failure(fault('broken', 'A frame of the stream is not JSON.'))]
+    if (value === undefined) {
+      if (this.#malformed.leaveOut(data, this.#spoken)) return []
+      return [this.#failure(fault('broken', 'A frame of the stream is not JSON.'))]
+    }
     const events: ChatEvent[] = []
     this.#learn(frame, this.add(value, events), events)
     return events
@@ -119,6 +125,11 @@ class AnswerParser implements StreamParser {
 
   end(): readonly ChatEvent[] {
     return this.endOr(cutOff())
+  }
+
+  get #spoken(): Spoken {
+    if (this.#candidates.length === 0) return 'nothing'
+    return this.#candidates.every(({ isInWords }) => isInWords) ? 'words' : 'calls'
   }
 
   /** Takes a parsed answer, or a part of one, and adds its events. Returns the chunk, if it is one. */
@@ -380,6 +391,11 @@ class Candidate {
   get calls(): Calls {
     if (this.#openCall !== undefined) return 'cut'
     return this.#callCount > 0 ? 'complete' : 'none'
+  }
+
+  /** Whether a text has come last, and no call before it. */
+  get isInWords(): boolean {
+    return this.text.length > 0 && !this.#thinking && this.calls === 'none'
   }
 
   /** Whether it has any readable or visible content. */
