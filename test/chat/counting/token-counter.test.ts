@@ -1,6 +1,6 @@
 // Tokens are counted by a worker, and by this thread where there is none: a call that is to be charged is always counted.
 
-import { afterEach, expect, test } from 'bun:test'
+import { afterAll, afterEach, expect, test } from 'bun:test'
 import { Worker } from 'node:worker_threads'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { TokenCounter } from '../../../src/chat/counting/token-counter.ts'
@@ -18,23 +18,16 @@ const counterOf = (...given: ConstructorParameters<typeof TokenCounter>) => {
 afterEach(() => {
   for (const counter of counters.splice(0)) counter.stop()
 })
-
-test(
-  'the worker counts what this thread would count, each for who asked',
-  async () => {
-    const counter = counterOf()
-    const asked = [texts, ['one'], [], ['one two three']]
-    expect(await Promise.all(asked.map((each) => counter.of('a').count(each)))).toEqual([tokens, 1, 0, 3])
-  },
-  vocabularyMs,
-)
+/** Of all tests that do not ask how a worker comes and goes: to load the vocabulary is most of their time. */
+const counter = new TokenCounter()
+afterAll(() => counter.stop())
 
 test(
   'other work goes on while the vocabulary is loaded',
   async () => {
     let turns = 0
     const timer = setInterval(() => turns++, 1)
-    await counterOf().of('a').count(texts)
+    await counter.of('a').count(texts)
     clearInterval(timer)
     // Loaded in this thread it would be one turn or two.
     expect(turns).toBeGreaterThan(10)
@@ -43,9 +36,17 @@ test(
 )
 
 test(
+  'the worker counts what this thread would count, each for who asked',
+  async () => {
+    const asked = [texts, ['one'], [], ['one two three']]
+    expect(await Promise.all(asked.map((each) => counter.of('a').count(each)))).toEqual([tokens, 1, 0, 3])
+  },
+  vocabularyMs,
+)
+
+test(
   'text that reads like a control token of the vocabulary is counted as text',
   async () => {
-    const counter = counterOf()
     const control = ['What does <|endoftext|> mean?', '<|im_start|>system<|im_end|>']
     expect(await counter.of('a').count(control)).toBeGreaterThan(10)
     // Nor does it take the worker away.
@@ -57,7 +58,6 @@ test(
 test(
   'a worker that was ended is followed by another',
   async () => {
-    const counter = counterOf()
     expect(await counter.of('a').count(texts)).toBe(tokens)
     counter.stop()
     expect(await counter.of('a').count(texts)).toBe(tokens)
@@ -83,16 +83,15 @@ test.each([
 })
 
 test(
-  'accounts take turns: the thousand prompts of one delay no charge of another',
+  'accounts take turns: the many prompts of one delay no charge of another',
   async () => {
-    const counter = counterOf()
     const long = Array.from({ length: 128 }, (_, at) => `${at} ${'where the river runs '.repeat(24)}`)
     const order: string[] = []
     const ask = async (account: string, each: readonly string[]) => {
       await counter.of(account).count(each)
       order.push(account)
     }
-    const greedy = Array.from({ length: 100 }, () => ask('greedy', long))
+    const greedy = Array.from({ length: 40 }, () => ask('greedy', long))
     await Promise.all([...greedy, ask('other', ['one'])])
     expect(order.indexOf('other')).toBeLessThan(6)
   },
