@@ -50,6 +50,10 @@ export const routeSchema = z.strictObject({
         .string()
         .refine((text) => (parseUsd(text) ?? 0n) > 0n, 'must be US dollars as a string, such as "0.05"')
         .optional(),
+      cache: z
+        .strictObject({ ttl: z.number().min(0).max(2_592_000) })
+        .optional()
+        .describe('How old, in seconds, an answer to the same request may be that is given again.'),
     })
     .optional()
     .describe('What calls get that do not say it themselves. `system` is added to every chat call.'),

@@ -4,10 +4,9 @@ import { type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRoute } from '../catalog/route.ts'
 import type { Model, Offer } from '../catalog/row.ts'
-import { tokenBuckets } from '../conversation/usage.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
-import { isFree, type Price, type Rates, testPriceVersion } from '../credits/price.ts'
+import { isFree, priceOfNothing, testPriceVersion } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors/errors.ts'
 import { joinWarnings, noWarnings, type Warning } from '../protocols/lowering.ts'
 import type { Routing } from '../protocols/protocol.ts'
@@ -218,18 +217,7 @@ function costsAt(providers: AdmissionParts['providers'], model: Model): Costs {
 
 // Test keys: every model of the catalog, answered by the simulator for free.
 
-const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
-
-const testPrice: Price = {
-  version: testPriceVersion,
-  rates: nothing,
-  tiers: [],
-  perCall: {},
-  perRequest: 0n,
-  perRequestBySearchContext: {},
-  serviceTiers: {},
-  unstated: [],
-}
+const testPrice = priceOfNothing(testPriceVersion)
 
 const ofModel = new WeakMap<Model, Model>()
 

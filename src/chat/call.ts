@@ -15,6 +15,7 @@ import type { Warning } from '../protocols/lowering.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../protocols/protocol.ts'
 import { shownBody } from '../protocols/request/gateway-tools.ts'
 import type { Candidate } from './routing/candidates.ts'
+import type { CallCache } from './upstream/answer-cache.ts'
 
 /** What every paid call has, whatever it asks of a model. */
 export interface PaidCall {
@@ -36,6 +37,8 @@ export interface PaidCall {
   readonly route?: RouteChoice | undefined
   /** Copies the answer for the request log, if the operator enabled that. */
   readonly transcript?: Transcript
+  /** Where its answer may be found, and is kept; undefined for a call that does not ask for that. */
+  readonly cache?: CallCache | undefined
   /** What it is for, as `tagsText` writes it; undefined without tags. */
   readonly tags?: string | undefined
   /** performance.now() on arrival. */

@@ -46,10 +46,14 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const funding = await fundingFor(parts, call, candidates)
   const inRounds = pauses && call.inbound.pauses !== true && n === 1
   const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
+  const { cacheMs } = call.request.envelope
   if (gatewayTools !== undefined) {
     const payable = { candidates, balance, funding }
-    return completeWithTools(parts, call, gatewayTools, payable, warnings)
+    const all = cacheMs === undefined || route?.defaults.cache ? warnings : [...warnings, keepsNone]
+    return completeWithTools(parts, call, gatewayTools, payable, all)
   }
+  if (cacheMs !== undefined && call.caller.mode !== 'test')
+    call = { ...call, cache: parts.answerCache.forCall(call.caller.account.id, call.requestId, cacheMs) }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     if (mayContinue(call, candidates)) return continuedStream(parts, call, hold, candidates, warnings)
     const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
@@ -67,6 +71,12 @@ function mayContinue({ request, route }: IncomingCall, candidates: readonly Cand
   const { stream, n, routing, searches } = request.envelope
   if (!(route?.continues ?? routing.continues) || !stream || n !== 1 || searches !== undefined) return false
   return candidates.some(({ offer }) => offer !== candidates[0]!.offer)
+}
+
+/** What the tools of the gateway find may be another thing tomorrow. */
+const keepsNone: Warning = {
+  param: 'cache',
+  message: "An answer that the gateway's own tools take part in is not kept; dropped.",
 }
 
 /** For an answer that may pause, which is made in rounds too. */

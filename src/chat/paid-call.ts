@@ -12,6 +12,7 @@ import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed, type Waiting } from './routing/dispatch.ts'
 import { CallSearch, type RoutingParts } from './routing/search.ts'
 import { responseInTime, type StreamingParts } from './streaming/respond.ts'
+import type { AnswerCache } from './upstream/answer-cache.ts'
 import { fetchWhole, type OpenedStream, openStream, type WholeAnswer } from './upstream/fetch.ts'
 import type { UpstreamParts } from './upstream/upstream-request.ts'
 
@@ -21,6 +22,8 @@ export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, St
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
   /** The tools that requests may declare, by who runs them. */
   readonly toolSources: ToolSources
+  /** Answers that are given again to calls that ask for it. */
+  readonly answerCache: AnswerCache
   /** Whether the request log may store prompts and answers. */
   readonly keepsContents: boolean
 }

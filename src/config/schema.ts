@@ -137,6 +137,12 @@ export const configSchema = z.strictObject({
       'Whether a name without a provider is that of its maker, where exactly one has it: gpt-5 means openai/gpt-5',
     ),
   }),
+  cache: section({
+    max_bytes: note(
+      z.int().min(0).default(67_108_864),
+      'What answers take that are given again to requests that ask for it (`cache`), in memory; one takes at most an eighth of it; 0 keeps none',
+    ),
+  }),
   premium: section({
     output_usd_per_million: note(
       z

@@ -45,6 +45,20 @@ export interface Price {
 /** The version of the price of test keys, which is zero. */
 export const testPriceVersion = 'pv_test'
 
+/** The price of what costs nothing, under a version of its own. */
+export function priceOfNothing(version: string): Price {
+  return {
+    version,
+    rates: Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates,
+    tiers: [],
+    perCall: {},
+    perRequest: 0n,
+    perRequestBySearchContext: {},
+    serviceTiers: {},
+    unstated: [],
+  }
+}
+
 /** One line of a receipt: `quantity × rate = amount`. */
 export interface CostLine {
   readonly item: TokenBucket | 'request' | 'reported' | `call:${string}`

@@ -221,6 +221,8 @@ export interface Envelope {
   readonly routing: Routing
   /** The most this call may cost, US dollars as a decimal string. */
   readonly maxCost: string | undefined
+  /** How old an answer to the same request may be that is given again, milliseconds; absent for none. */
+  readonly cacheMs?: number
   readonly sessionId: string | undefined
   /** Refuse what cannot be honoured instead of dropping it with a warning. */
   readonly strict: boolean

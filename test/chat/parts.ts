@@ -22,6 +22,7 @@ import { outbounds } from '../../src/protocols/registry.ts'
 import type { ConfiguredProvider } from '../../src/providers/provider.ts'
 import type { Store } from '../../src/store/store.ts'
 import { LargeBodies } from '../../src/http/intake/read-body.ts'
+import { AnswerCache } from '../../src/chat/upstream/answer-cache.ts'
 import { LearnedRefusals } from '../../src/chat/upstream/refusals.ts'
 import { modelOf } from './support.ts'
 
@@ -79,6 +80,7 @@ export function partsOf(
     scheduler: new Scheduler(),
     largeBodies: new LargeBodies(),
     refusals: new LearnedRefusals(),
+    answerCache: new AnswerCache(1_000_000, Date.now),
     memory: new Memory(),
     counter,
     buffered: new Buffered(1e9),

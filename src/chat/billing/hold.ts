@@ -506,7 +506,10 @@ export class Hold {
     } catch (error) {
       failure ??= asGatewayError(error)
     }
-    const { fault } = outcome
+    const { fault, ending, stoppedBy } = outcome
+    // What a search has found may be another thing tomorrow.
+    const isWhole = failure === undefined && ending === 'finished' && !fault && !stoppedBy
+    if (isWhole && Object.keys(charge.usage.toolCalls).length === 0) this.#call.cache?.keep()
     const code = failure?.code ?? outcome.error?.code ?? (fault === undefined ? null : codeOf(fault))
     const status = code === null ? 200 : errorTable[code].status
     this.#announce(charge, outcome.ending, status, code, failure ?? outcome.error)

@@ -16,6 +16,18 @@ export interface Candidate {
   readonly key: string | undefined
   /** The service tier that it is asked to serve at; only where its price for that is known. */
   readonly serviceTier?: string
+  /** What it answers is known: nobody is asked. */
+  readonly cached?: CachedAnswer
+}
+
+/** An answer of a provider that was whole. */
+export interface CachedAnswer {
+  /** The call that paid for it. */
+  readonly call: string
+  readonly contentType: string
+  readonly bytes: Uint8Array
+  /** Milliseconds since 1970. */
+  readonly at: number
 }
 
 /** What is held for a call of this candidate: its price, at the dearest tier that it may serve at. */

@@ -281,10 +281,13 @@ class Tries<Answer> {
 
   #onServed(candidate: Candidate, answer: Answer, startedAt: number): Dispatched<Answer> {
     const ms = performance.now() - startedAt
-    this.#note(candidate, 'served', ms, null, null, null)
-    this.#search.health.onAnswer(candidate, ms)
-    this.#search.onServed(candidate, this.#attempts)
-    return { answer, candidate, attempts: this.#attempts }
+    const by = (answer as { readonly servedBy?: Candidate }).servedBy ?? candidate
+    if (by.cached === undefined) {
+      this.#note(by, 'served', ms, null, null, null)
+      this.#search.health.onAnswer(by, ms)
+    } else this.#note(by, 'served', ms, null, null, `the answer of ${by.cached.call}, which paid for it`)
+    this.#search.onServed(by, this.#attempts)
+    return { answer, candidate: by, attempts: this.#attempts }
   }
 
   /** Records why an attempt failed. Throws DispatchFailed for a fault of our own, which another attempt would meet again. */

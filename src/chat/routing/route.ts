@@ -177,7 +177,7 @@ export function routeNote(
 
 /** The call with what its route adds where the client says nothing. */
 export function withRouteDefaults(call: IncomingCall, { defaults }: RouteChoice): IncomingCall {
-  const { system, max_cost, max_tokens } = defaults
+  const { system, max_cost, max_tokens, cache } = defaults
   const { request } = call
   const { envelope } = request
   const limited: InboundRequest = {
@@ -186,9 +186,10 @@ export function withRouteDefaults(call: IncomingCall, { defaults }: RouteChoice)
       ...envelope,
       maxCost: envelope.maxCost ?? max_cost,
       maxOutputTokens: envelope.maxOutputTokens ?? max_tokens,
+      ...(cache !== undefined && { cacheMs: envelope.cacheMs ?? cache.ttl * 1000 }),
     },
   }
-  const { max_cost: _, ...written } = defaults
+  const { max_cost: _, cache: _cache, ...written } = defaults
   if (Object.keys(written).length === 0) return { ...call, request: limited }
   const added: InboundRequest = {
     ...limited,

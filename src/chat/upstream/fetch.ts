@@ -68,6 +68,8 @@ export interface OpenedStream extends OpenStream {
   readonly kind: 'stream'
   /** For the client: what neither the gateway nor this provider supports. */
   readonly warnings: readonly Warning[]
+  /** Whoever answered, where it was not the candidate: an answer that was kept. */
+  readonly servedBy?: Candidate
 }
 
 /**
@@ -78,12 +80,13 @@ export interface OpenedStream extends OpenStream {
 export async function openStream(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
-  candidate: Candidate,
+  asked: Candidate,
   round: Round,
   waiting: Waiting = 'none',
 ): Promise<OpenedStream> {
   const { call } = round
-  const prepared = await prepare(parts, hold, candidate, round)
+  const prepared = await prepare(parts, hold, asked, round)
+  const candidate = call.cache?.servedBy(asked, prepared.lowered) ?? asked
   // Functions below live as long as the stream: they must not keep the request's text with them.
   const { outbound, target } = prepared
   const limits = patienceFor(parts.limits, call, candidate)
@@ -102,7 +105,8 @@ export async function openStream(
   let begun: StreamChannel | undefined
   try {
     await phaseBoundary
-    const response = await request.send(candidate, prepared.lowered, limits.connectMs)
+    const sent = await request.send(candidate, prepared.lowered, limits.connectMs)
+    const response = call.cache?.record(sent, candidate, prepared.lowered) ?? sent
     request.onResponse(response)
     await request.withOthers()
     if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
@@ -120,7 +124,7 @@ export async function openStream(
       pausing: () => request.pausing(),
       abort: () => request.end(),
     }
-    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end }
+    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end, servedBy: candidate }
   } catch (error) {
     const verdict = request.verdict(error, begun?.progress.usage)
     request.end()
@@ -281,6 +285,7 @@ export function looksLikeStream(text: string): boolean {
 export interface WholeAnswer {
   readonly kind: 'whole'
   readonly warnings: readonly Warning[]
+  readonly servedBy?: Candidate
   /** What the provider answered. */
   readonly result: ChatResult
   readonly outcome: Outcome
@@ -292,11 +297,12 @@ export interface WholeAnswer {
 export async function fetchWhole(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound' | 'warningsFor'>,
-  candidate: Candidate,
+  asked: Candidate,
   round: Round,
 ): Promise<WholeAnswer> {
   const { call } = round
-  const prepared = await prepare(parts, hold, candidate, round)
+  const prepared = await prepare(parts, hold, asked, round)
+  const candidate = call.cache?.servedBy(asked, prepared.lowered) ?? asked
   const limits = patienceFor(parts.limits, call, candidate)
   // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
@@ -304,7 +310,8 @@ export async function fetchWhole(
   const request = new UpstreamRequest(parts, call, candidate, patience, policy)
   try {
     await phaseBoundary
-    const response = await request.send(candidate, prepared.lowered, limits.connectMs)
+    const sent = await request.send(candidate, prepared.lowered, limits.connectMs)
+    const response = call.cache?.record(sent, candidate, prepared.lowered) ?? sent
     request.onResponse(response)
     if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
     const { scheduler } = parts
@@ -352,6 +359,7 @@ function wholeAnswer(
   return {
     kind: 'whole',
     warnings,
+    servedBy: candidate,
     result,
     outcome: outcomeOf({
       usage: result.usage,

@@ -39,6 +39,7 @@ import type { DeploymentUse } from '../routing/deployments.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
 import { errorText } from './error-text.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor, upstreamModel } from './lower.ts'
+import { answerAgain } from './answer-cache.ts'
 import type { LearnedRefusals } from './refusals.ts'
 import { ownerOf, type SignatureMemory, type Thoughts, withSignatures } from './thoughts.ts'
 
@@ -292,7 +293,12 @@ export class UpstreamRequest {
     return sent as Promise<Response>
   }
 
-  #sendNow({ provider, offer, key }: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+  #sendNow(
+    { provider, offer, key, cached }: Candidate,
+    lowered: SentRequest,
+    connectMs: number,
+  ): Promise<Response> {
+    if (cached !== undefined) return Promise.resolve(answerAgain(cached))
     const { requestId } = this.#call
     // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
     const headers =

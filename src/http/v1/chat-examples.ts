@@ -245,6 +245,8 @@ export const requestFields: Readonly<Record<string, string>> = {
   provider: 'Which providers may serve the call, in which order, and at what price at most.',
   max_cost:
     'The most this call may cost, US dollars as a decimal string. The answer is cut rather than dearer.',
+  cache:
+    '`{"ttl": 3600}`: an answer to the same request of this account that is no older, in seconds, is given again, for nothing. A whole answer is kept in memory for such requests; 0 asks anew. Answers that the gateway’s own tools took part in are not kept.',
   max_tool_calls:
     'The most calls of tools that the gateway itself runs: 10 by default, 30 at most. Beyond it the model is told to answer with what it has. Calls of functions are the client’s and are not counted.',
   session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',

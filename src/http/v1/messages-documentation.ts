@@ -35,6 +35,7 @@ export const messageFields: Readonly<Record<string, string>> = {
   models: 'Further models to try, in this order, when the first cannot answer.',
   provider: requestFields['provider']!,
   max_cost: requestFields['max_cost']!,
+  cache: requestFields['cache']!,
   max_tool_calls: requestFields['max_tool_calls']!,
   session_id: requestFields['session_id']!,
   strict: requestFields['strict']!,

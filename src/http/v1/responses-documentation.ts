@@ -48,6 +48,7 @@ const shared = [
   'models',
   'provider',
   'max_cost',
+  'cache',
   'max_tool_calls',
   'session_id',
   'strict',

@@ -367,11 +367,15 @@ const providerPreferences = z.looseObject({
 })
 
 /** The gateway's own fields beside OpenAI's: they steer the gateway and are never sent to a provider. */
+/** Seconds; 0 for an answer of its own. */
+const cacheWish = z.strictObject({ ttl: z.number().min(0).max(2_592_000) })
+
 export const gatewayShape = {
   /** Further models to try, in order. */
   models: z.array(text.min(1)).max(16).nullish(),
   provider: providerPreferences.nullish(),
   max_cost: usdAmount.nullish(),
+  cache: cacheWish.nullish(),
   max_tool_calls: z.int().min(0).max(1000).nullish(),
   session_id: text.min(1).max(256).nullish(),
   strict: flag.nullish(),

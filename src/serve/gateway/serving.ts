@@ -35,6 +35,7 @@ import {
 import { Memory } from '../../observe/memory.ts'
 import { secretFilter } from '../../observe/log.ts'
 import type { Traces } from '../../observe/traces.ts'
+import { AnswerCache } from '../../chat/upstream/answer-cache.ts'
 import { LearnedRefusals } from '../../chat/upstream/refusals.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
@@ -188,6 +189,7 @@ export function servingOf(source: ServingSource): Serving {
       inFlight,
       health: new Health(steadyClock(clock), source.probes),
       routeSessions: new LRUCache<string, string>({ max: rememberedSessions }),
+      answerCache: new AnswerCache(config.cache.max_bytes, clock),
       retryBudget: new RetryBudget(steadyClock(clock)),
       upstream: new Upstream(),
       arrivals: new Arrivals(config.limits.arrived_bytes),

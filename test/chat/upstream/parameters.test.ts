@@ -67,6 +67,7 @@ const samples: Readonly<Record<Parameter, { readonly value: unknown; readonly be
   models: { value: ['other/m'] },
   provider: { value: { order: ['a'] } },
   max_cost: { value: '0.05' },
+  cache: { value: { ttl: 60 } },
   max_tool_calls: { value: 3 },
   session_id: { value: 's' },
   strict: { value: true },

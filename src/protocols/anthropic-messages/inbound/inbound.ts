@@ -85,6 +85,7 @@ function envelopeOf(request: MessagesRequest): Envelope {
     n: 1,
     routing: readRouting(provider),
     maxCost: request.max_cost ?? undefined,
+    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
     sessionId: request.session_id ?? undefined,
     strict: request.strict === true || provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,

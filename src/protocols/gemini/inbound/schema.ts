@@ -83,8 +83,8 @@ const tool = z.looseObject({
 })
 
 /** The gateway's own fields, as in chat completions. */
-const { models, provider, max_cost, session_id, strict, on_disconnect } = gatewayShape
-const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
+const { models, provider, max_cost, cache, session_id, strict, on_disconnect } = gatewayShape
+const ours = { models, provider, max_cost, cache, session_id, strict, on_disconnect }
 
 export const generateContentRequest = z.looseObject({
   contents: z.array(content).min(1),

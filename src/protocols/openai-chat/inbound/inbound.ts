@@ -226,6 +226,7 @@ function readEnvelope(request: ChatCompletionRequest): Envelope {
     n: request.n ?? 1,
     routing: readRouting(request.provider),
     maxCost: request.max_cost ?? undefined,
+    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
     sessionId: request.session_id ?? undefined,
     strict: request.strict === true || request.provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,

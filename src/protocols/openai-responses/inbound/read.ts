@@ -77,6 +77,7 @@ export function envelopeOf(request: ResponsesRequest): Envelope {
     n: 1,
     routing: readRouting(request.provider),
     maxCost: request.max_cost ?? undefined,
+    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
     sessionId: request.session_id ?? undefined,
     strict: isStrict(request),
     onDisconnect: request.on_disconnect ?? undefined,
