@@ -50,6 +50,12 @@ const operatorPlaces: readonly Place[] = [
     icon: 'M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M3.5 13.5c.4-2.6 2.2-3.9 4.5-3.9s4.1 1.3 4.5 3.9',
   },
   {
+    path: '/operator/requests',
+    name: 'All calls',
+    key: 'q',
+    icon: 'M3 4h10M3 8h10M3 12h4M11.5 10.5a1.8 1.8 0 1 0 0 3.6 1.8 1.8 0 0 0 0-3.6',
+  },
+  {
     path: '/operator/payments',
     name: 'Payments',
     key: 'y',

@@ -28,6 +28,9 @@ const payments = ['/payments', '/payments/messages', '/payments/vouchers', '/pay
 const operators = [
   '',
   '/accounts',
+  '/requests',
+  '/requests?outcome=served&model=*echo*',
+  '/search?q=owner',
   ...payments,
   '/providers',
   '/catalog',

@@ -46,6 +46,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'tool.state': words('running, done, failed'),
   'account.role': words('user, operator'),
   'provider.state': words('healthy, degraded, unavailable'),
+  'kinds[kind]': [['operator/requests.tsx', 'const kinds:', valueOf]],
   'key.state': [['operator/management-keys.tsx', 'const tones:', keyOf]],
   'problems[topUp.problem] ?? topUp.problem': problems,
   "problems[topUp.problem] ?? 'Something about this payment is not as it should be.'": [

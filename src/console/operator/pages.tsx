@@ -7,14 +7,27 @@ import { AccountPage, Accounts, AccountStatement } from './accounts.tsx'
 import { Acts, CatalogPage, Ledger, OperatorSettings, Overview, Providers } from './installation.tsx'
 import { ManagementKeys } from './management-keys.tsx'
 import { AllPayments, Messages, PaymentPage, Subscriptions, Vouchers } from './payments.tsx'
+import { AllRequests, AnyRequest, Search, SearchBox } from './requests.tsx'
 
 export default function OperatorPages() {
+  return (
+    <>
+      <SearchBox />
+      <Places />
+    </>
+  )
+}
+
+function Places() {
   return (
     <Switch>
       <Route path="/operator" component={Overview} />
       <Route path="/operator/accounts" component={Accounts} />
       <Route path="/operator/accounts/:id" component={AccountPage} />
       <Route path="/operator/accounts/:id/statements/:month?" component={AccountStatement} />
+      <Route path="/operator/search" component={Search} />
+      <Route path="/operator/requests" component={AllRequests} />
+      <Route path="/operator/requests/:id" component={AnyRequest} />
       <Route path="/operator/payments" component={AllPayments} />
       <Route path="/operator/payments/messages" component={Messages} />
       <Route path="/operator/payments/vouchers" component={Vouchers} />

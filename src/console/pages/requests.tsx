@@ -296,12 +296,12 @@ export function RequestPage() {
           <Failure error={error} retry={() => void refetch()} />
         </>
       )}
-      {data && <Whole request={data} />}
+      {data && <RequestDetails request={data} />}
     </>
   )
 }
 
-function Whole({ request }: { request: RequestDetailView }) {
+export function RequestDetails({ request }: { request: RequestDetailView }) {
   const { receipt } = request
   return (
     <>
@@ -324,6 +324,11 @@ function Whole({ request }: { request: RequestDetailView }) {
           {count(request.prompt_tokens)} → {count(request.completion_tokens)}
         </Fact>
         <Fact name={t('Cost')}>{usd(request.cost)}</Fact>
+        {Object.entries(request.tags).map(([name, value]) => (
+          <Fact key={name} name={t('Tag {name}', { name })}>
+            {value}
+          </Fact>
+        ))}
       </dl>
       {request.code !== null && <Explanation request={request} />}
       {receipt && receipt.attempts.length > 0 && <Attempts receipt={receipt} />}
@@ -515,7 +520,7 @@ export function RequestTable({ rows }: { rows: readonly RequestRowView[] }) {
   )
 }
 
-function Outcome({ row }: { row: RequestRowView }) {
+export function Outcome({ row }: { row: RequestRowView }) {
   if (row.code === null) {
     const plain = row.ending === null || row.ending === 'finished' || row.ending === 'completed'
     return <Badge tone={plain ? 'good' : 'warn'}>{plain ? t('served') : row.ending}</Badge>

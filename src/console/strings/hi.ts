@@ -645,6 +645,23 @@ const operator: Readonly<Record<string, string>> = {
   'How many': 'कितने',
   'Empty: never.': 'खाली: कभी नहीं।',
 
+  'All calls': 'सभी कॉल',
+  'Tag {name}': 'टैग {name}',
+  Tag: 'टैग',
+  'a part of its name': 'नाम का कोई भाग',
+  'its id': 'उसकी आईडी',
+  'Request id': 'अनुरोध की आईडी',
+  Find: 'खोजें',
+  'Find an account, a key, a call, a payment or a voucher': 'खाता, कुंजी, कॉल, भुगतान या वाउचर खोजें',
+  'Address, end of a key, id of a call or payment, voucher':
+    'पता, कुंजी के अंतिम अक्षर, कॉल या भुगतान की आईडी, वाउचर',
+  Found: 'मिला',
+  'Nothing is called that.': 'इस नाम का कुछ नहीं है।',
+  'Type the beginning of an address, the last four letters of a key, or a whole id.':
+    'पते की शुरुआत, कुंजी के अंतिम चार अक्षर, या पूरी आईडी लिखें।',
+  Kind: 'प्रकार',
+  'Management key': 'प्रबंधन कुंजी',
+
   'As of the last start. Change the file, the environment or the flags, and restart the gateway.':
     'पिछली बार शुरू होने के समय का। फ़ाइल, एनवायरनमेंट या फ़्लैग बदलें, और गेटवे फिर से शुरू करें।',
   'There is no configuration file.': 'कोई कॉन्फ़िगरेशन फ़ाइल नहीं है।',

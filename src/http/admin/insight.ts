@@ -29,7 +29,7 @@ import type {
 const text = z.string().max(200)
 const logParameters = requestParameters.extend({
   id: text.optional().describe('The request id of a call, or the id of its response.'),
-  account: text.optional(),
+  account: text.optional().describe('The id of the account, or its address.'),
 })
 const fileParameters = logParameters.omit({ cursor: true, limit: true })
 const searchParameters = z.strictObject({
@@ -222,11 +222,14 @@ type Asked = z.infer<typeof logParameters>
 /** A page of everybody's calls, each with its account. */
 async function allRequests(
   parts: HttpParts,
-  { id, ...asked }: Asked,
+  { id, account, ...asked }: Asked,
   signal: AbortSignal,
 ): Promise<Page<OperatorRequestView>> {
   const named = id === undefined ? {} : { id: requestIdOf(id) ?? id }
-  const page = await requestPage(parts, { ...asked, ...named }, signal)
+  const whose = account?.includes('@')
+    ? ((await parts.accounts.findAccount(account))?.id ?? account)
+    : account
+  const page = await requestPage(parts, { ...asked, ...named, account: whose }, signal)
   return { ...page, data: await Promise.all(page.data.map((row) => withAddress(parts, row))) }
 }
 

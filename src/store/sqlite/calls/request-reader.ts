@@ -162,11 +162,20 @@ export class SqliteRequestReader implements RequestReader {
         [{ [isRefused]: outcome === 'refused' ? 1 : 0 }],
         ['outcome', 'code'],
       )
-    const models = model === undefined ? undefined : this.#modelsLike(model)
+    const rare = provider !== undefined && this.#isRare(provider)
+    const models = model === undefined || rare ? undefined : this.#modelsLike(model)
     if (models !== undefined) return source('request_log_model', ['model'], each('model', models), ['model'])
     if (provider !== undefined)
       return source('request_log_provider', ['provider'], [{ provider }], ['provider'])
     return source('request_log_at', ['key', 'model', 'code'], [{}], [])
+  }
+
+  /** Whether a provider has been asked so seldom that its entries are few beside those of any model. */
+  #isRare(provider: string): boolean {
+    const statement = this.#statement(
+      `SELECT count(*) AS n FROM (SELECT 1 FROM request_log INDEXED BY request_log_provider WHERE provider = ? LIMIT ?)`,
+    ) as unknown as Statement<{ n: bigint }, Value[]>
+    return Number(statement.get(provider, rowsPerStep)!.n) < rowsPerStep
   }
 
   /** The codes of the errors that an account's calls have had. */

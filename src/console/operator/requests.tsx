@@ -1,0 +1,273 @@
+// The calls of everybody, with filters that stand in the address, and one box that finds what a piece of text belongs to.
+
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import type { FormEvent } from 'react'
+import { Link, useLocation, useParams, useSearchParams } from 'wouter'
+import type { OperatorRequestView, SearchView } from '../../http/admin/answers.ts'
+import type { Page, RequestDetailView } from '../../http/console/answers.ts'
+import { call } from '../api/call.ts'
+import { Outcome, RequestDetails } from '../pages/requests.tsx'
+import { count, milliseconds, moment, t, usdShort } from '../strings/text.ts'
+import { Badge, Button, Empty, Failure, Loading, PageHead, textOf } from '../ui/kit.tsx'
+import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+
+const filters = ['outcome', 'account', 'model', 'provider', 'key', 'code', 'tag', 'from', 'to', 'id'] as const
+type Filter = (typeof filters)[number]
+
+/** What is typed of a model is a part of its name. */
+const asPart = (typed: string) => (typed.includes('*') ? typed : `*${typed}*`)
+const typedOf = (model: string) => model.replace(/^\*([^*]*)\*$/, '$1')
+
+export function AllRequests() {
+  const [query, setQuery] = useSearchParams()
+  const valueOf = (name: Filter) => query.get(name) ?? ''
+  const chosen = new URLSearchParams(
+    filters.flatMap((name) => (valueOf(name) ? [[name, valueOf(name)]] : [])),
+  )
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'requests', chosen.toString()],
+    queryFn: ({ pageParam }) => {
+      const asked = new URLSearchParams(chosen)
+      if (pageParam !== null) asked.set('cursor', pageParam)
+      return call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}`)
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const filter = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    setQuery(
+      filters.flatMap((name) => {
+        const typed = textOf(form, name)
+        return typed === undefined ? [] : [[name, name === 'model' ? asPart(typed) : typed]]
+      }),
+    )
+  }
+  const field = (name: Filter, label: string, placeholder: string, type = 'text') => (
+    <label className="grid gap-1 text-[12px] text-muted">
+      {label}
+      <input
+        name={name}
+        type={type}
+        placeholder={placeholder}
+        maxLength={200}
+        autoComplete="off"
+        defaultValue={name === 'model' ? typedOf(valueOf(name)) : valueOf(name)}
+        className="control text-ink"
+      />
+    </label>
+  )
+  return (
+    <>
+      <PageHead title={t('All calls')}>
+        <Button onClick={() => void list.refetch()} busy={list.isRefetching}>
+          {t('Refresh')}
+        </Button>
+        <a
+          href={`/console/api/admin/requests.csv?${chosen}`}
+          download
+          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
+        >
+          CSV
+        </a>
+      </PageHead>
+      <form
+        key={chosen.toString()}
+        onSubmit={filter}
+        onChange={(event) => {
+          if (event.target instanceof HTMLSelectElement) event.currentTarget.requestSubmit()
+        }}
+        className="mb-4 grid grid-cols-2 items-end gap-2 sm:grid-cols-3 lg:grid-cols-6"
+        role="search"
+        aria-label={t('All calls')}
+      >
+        <label className="grid gap-1 text-[12px] text-muted">
+          {t('Outcome')}
+          <select name="outcome" defaultValue={valueOf('outcome')} className="control text-ink">
+            <option value="">{t('every outcome')}</option>
+            <option value="served">{t('served')}</option>
+            <option value="failed">{t('failed')}</option>
+            <option value="refused">{t('refused')}</option>
+          </select>
+        </label>
+        {field('account', t('Account'), t('Address or id'))}
+        {field('model', t('Model'), t('a part of its name'))}
+        {field('provider', t('Provider'), '')}
+        {field('key', t('Key'), t('its id'))}
+        {field('code', t('Code'), 'upstream_error')}
+        {field('tag', t('Tag'), 'feature=chat')}
+        {field('from', t('From'), '', 'date')}
+        {field('to', t('To'), '', 'date')}
+        {field('id', t('Request id'), 'req_…')}
+        <Button type="submit">{t('Filter')}</Button>
+      </form>
+      <QueryState query={list} rows={8} />
+      {list.data && rows.length === 0 && !list.hasNextPage && <Empty title={t('No request matches.')} />}
+      {rows.length > 0 && <RequestRows rows={rows} />}
+      <Older list={list} />
+    </>
+  )
+}
+
+/** The whole of a row is its link. */
+const wholeRow = 'text-accent underline after:absolute after:inset-0'
+
+function RequestRows({ rows }: { rows: readonly OperatorRequestView[] }) {
+  return (
+    <Table
+      label={t('All calls')}
+      columns={[
+        t('When'),
+        t('Outcome'),
+        t('Account'),
+        t('Model'),
+        t('Provider'),
+        numeric(t('Tokens')),
+        numeric(t('Time')),
+        numeric(t('Cost')),
+      ]}
+    >
+      {rows.map((row) => (
+        <tr key={row.id} className="relative hover:bg-paper">
+          <td className="whitespace-nowrap">
+            <Link href={`/operator/requests/${row.id}`} className={wholeRow}>
+              {moment(row.ended_at)}
+            </Link>
+          </td>
+          <td className="whitespace-nowrap">
+            <Outcome row={row} />
+          </td>
+          <td className="max-w-56 truncate">{row.account_email ?? row.account ?? '–'}</td>
+          <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
+            {row.model ?? '–'}
+          </td>
+          <td>{row.provider ?? '–'}</td>
+          <td className="num whitespace-nowrap">
+            {count(row.prompt_tokens)} → {count(row.completion_tokens)}
+          </td>
+          <td className="num">{milliseconds(row.total_ms)}</td>
+          <td className="num">{usdShort(row.cost)}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+type AnyRequestView = RequestDetailView & Pick<OperatorRequestView, 'account_email'>
+
+export function AnyRequest() {
+  const { id } = useParams<{ id: string }>()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'request', id],
+    queryFn: async () =>
+      (await call<{ data: AnyRequestView }>('GET', `admin/requests/${encodeURIComponent(id)}`)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 flex flex-wrap gap-x-4 text-[13px]">
+        <Link href="/operator/requests" className="text-accent underline">
+          {t('All calls')}
+        </Link>
+        {data?.account && (
+          <Link href={`/operator/accounts/${data.account}`} className="text-accent underline">
+            {data.account_email ?? data.account}
+          </Link>
+        )}
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <PageHead title={t('Request')} />
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <RequestDetails request={data} />}
+    </>
+  )
+}
+
+// The search.
+
+/** A key that is pasted as a whole is not to stand in an address: its public id finds it, too. */
+function withoutSecret(text: string): string {
+  return /^(?:sk|mk)-weir(?:-[a-z]+)?-([0-9A-Za-z]+)-/.exec(text)?.[1] ?? text
+}
+
+/** The box above the operators' pages. */
+export function SearchBox() {
+  const [, navigate] = useLocation()
+  const [query] = useSearchParams()
+  const search = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const typed = textOf(new FormData(event.currentTarget), 'q')?.trim()
+    if (typed) navigate(`/operator/search?q=${encodeURIComponent(withoutSecret(typed))}`)
+  }
+  const q = query.get('q') ?? ''
+  return (
+    <form key={q} onSubmit={search} role="search" aria-label={t('Find')} className="mb-5 flex max-w-xl gap-2">
+      <input
+        name="q"
+        aria-label={t('Find an account, a key, a call, a payment or a voucher')}
+        placeholder={t('Address, end of a key, id of a call or payment, voucher')}
+        defaultValue={q}
+        maxLength={300}
+        autoComplete="off"
+        className="control min-w-0 flex-1"
+      />
+      <Button type="submit">{t('Find')}</Button>
+    </form>
+  )
+}
+
+const kinds: Readonly<Record<SearchView['data'][number]['kind'], string>> = {
+  account: 'Account',
+  key: 'Key',
+  management_key: 'Management key',
+  request: 'Request',
+  payment: 'Payment',
+  voucher: 'Voucher',
+}
+
+export function Search() {
+  const [query] = useSearchParams()
+  const q = query.get('q') ?? ''
+  const found = useQuery({
+    queryKey: ['admin', 'search', q],
+    queryFn: async () => (await call<SearchView>('GET', `admin/search?${new URLSearchParams({ q })}`)).data,
+    enabled: q !== '',
+  })
+  const rows = found.data ?? []
+  return (
+    <>
+      <PageHead title={t('Found')} />
+      {q !== '' && <QueryState query={found} />}
+      {(q === '' || (found.data && rows.length === 0)) && (
+        <Empty title={t('Nothing is called that.')}>
+          {t('Type the beginning of an address, the last four letters of a key, or a whole id.')}
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <Table label={t('Found')} columns={[t('Kind'), t('Name'), t('Account'), t('When'), t('State')]}>
+          {rows.map(({ kind, id, title, account, at, state, href }) => (
+            <tr key={`${kind} ${id}`} className="relative hover:bg-paper">
+              <td>{t(kinds[kind])}</td>
+              <td className="max-w-80">
+                <Link href={href.replace(/^\/console/, '')} className={wholeRow}>
+                  {title === '' ? id : title}
+                </Link>
+                {title !== '' && <div className="truncate font-mono text-[12px] text-muted">{id}</div>}
+              </td>
+              <td className="max-w-56 truncate">{account === null ? '–' : account.email || account.id}</td>
+              <td className="whitespace-nowrap">{moment(at)}</td>
+              <td>
+                <Badge tone="plain">{state}</Badge>
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </>
+  )
+}
