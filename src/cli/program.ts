@@ -766,7 +766,7 @@ function webhookCommands(weir: Command, io: Io): void {
     .requiredOption(...account)
     .option(
       '--event <event...>',
-      'balance.low, lot.expiring, top_up.credited, key.created, key.limit_reached (all of them)',
+      'balance.low, lot.expiring, top_up.credited, key.created, key.limit_reached, group.budget_reached (all of them)',
     )
     .action(run(io, async () => (await import('./commands/webhooks.ts')).addWebhook))
   group

@@ -1,7 +1,8 @@
-// Watches accounts with webhooks for low balances, expiring lots and used-up keys. Independent of calls; accounts
+// Watches accounts with webhooks for low balances, expiring lots, used-up keys and budgets. Independent of calls; accounts
 // without webhooks cost nothing.
 
 import { type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
+import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
@@ -10,12 +11,18 @@ import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
 interface WatchParts {
   readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
   readonly accounts: Pick<AccountStore, 'pageKeys'>
-  readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend'>
+  readonly groups: Pick<GroupStore, 'membershipsOf' | 'findGroup'>
+  readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend' | 'budgetSpend'>
   readonly thresholds: Thresholds
   readonly now: () => number
 }
 
-const watched = ['balance.low', 'lot.expiring', 'key.limit_reached'] as const satisfies readonly EventType[]
+const watched = [
+  'balance.low',
+  'lot.expiring',
+  'key.limit_reached',
+  'group.budget_reached',
+] as const satisfies readonly EventType[]
 const perStep = 50
 const mostRefused = 10_000
 /** A key that has spent this part of its limit after it refused a call had not reached it. */
@@ -84,6 +91,32 @@ export class AccountWatch {
       await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
     }
     for await (const key of keysOf(accounts, account, at)) await this.#lookAtKey(key, refused.get(key.id), at)
+    for (const { group, role } of await this.#parts.groups.membershipsOf(account))
+      if (role === 'admin') await this.#lookAtGroup(account, group, at)
+  }
+
+  /** Tells an admin of the highest share of the group's budget that is spent, each share once in a window. */
+  async #lookAtGroup(account: string, id: string, at: number): Promise<void> {
+    const { groups, ledger, store } = this.#parts
+    const group = await groups.findGroup(id)
+    if (!group || group.budget === null || group.warnAt.length === 0) return
+    const { start, end } = windowAt(group.window, group.timezone, at)
+    const [spend] = await ledger.budgetSpend([{ scope: scopeOf(id), windowStart: start }])
+    const spent = spend?.spent ?? 0n
+    const share = group.warnAt.findLast((part) => spent * 1_000_000n >= group.budget! * millionths(part))
+    if (share === undefined) return
+    const type = 'group.budget_reached'
+    const data = {
+      group: id,
+      name: group.name,
+      share,
+      budget_usd: formatUsd(group.budget),
+      spent_usd: formatUsd(spent),
+      window: group.window,
+      resets_at: end === null ? null : new Date(end).toISOString(),
+    }
+    const source = `${type}:${id}:${start}:${group.budget}:${share}`
+    await store.emit({ account, type, source, at, data })
   }
 
   async #lookAtBalance(
@@ -164,6 +197,10 @@ export class AccountWatch {
   #onWithin({ account, name }: Subject): void {
     this.#recovered.add(name + account)
   }
+}
+
+function millionths(share: number): bigint {
+  return BigInt(Math.round(share * 1_000_000))
 }
 
 /** What has a limit: an account, or one of its keys. */

@@ -12,6 +12,7 @@ export const eventTypes = [
   'top_up.credited',
   'key.created',
   'key.limit_reached',
+  'group.budget_reached',
 ] as const
 export type EventType = (typeof eventTypes)[number]
 

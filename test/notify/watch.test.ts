@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../src/accounts/account.ts'
+import type { Group, GroupRole } from '../../src/accounts/group.ts'
 import { usd } from '../../src/credits/money.ts'
 import { AccountWatch } from '../../src/notify/watch.ts'
 import { day, minute, noon } from '../credits/support.ts'
@@ -38,6 +39,22 @@ interface State {
   bought: string
   /** Of the messages, in order. */
   readonly emitted: string[]
+  role: GroupRole
+  budget: string
+}
+
+const lab: Group = {
+  id: 'grp_lab',
+  name: 'lab',
+  parent: null,
+  budget: null,
+  window: 'day',
+  timezone: 'Asia/Kolkata',
+  memberBudget: null,
+  allowedModels: null,
+  tags: null,
+  warnAt: [0.5, 0.8],
+  createdAt: 0,
 }
 
 /** A watch over one account with one key; `restart` gives another over the same. */
@@ -51,6 +68,8 @@ function watching(more: Partial<State> = {}) {
     left: '100',
     bought: '100',
     emitted: [],
+    role: 'admin',
+    budget: '100',
     ...more,
   }
   const restart = () =>
@@ -64,7 +83,14 @@ function watching(more: Partial<State> = {}) {
         pageKeys: () =>
           Promise.resolve({ keys: [{ ...key, spendLimit: usd(state.limit) }], next: null, hidden: 0 }),
       },
+      groups: {
+        membershipsOf: () => [
+          { group: 'grp_lab', account: 'anna', role: state.role, budget: null, joinedAt: 0, name: 'lab' },
+        ],
+        findGroup: () => ({ ...lab, budget: usd(state.budget) }),
+      },
       ledger: {
+        budgetSpend: (budgets) => budgets.map(() => ({ spent: usd(state.spent), held: usd(state.held) })),
         totals: () => ({ purchased: usd(state.bought), used: 0n }),
         keySpend: () => ({ spent: usd(state.spent), held: usd(state.held) }),
         balance: () => {
@@ -169,5 +195,34 @@ describe('what is spent', () => {
     expect(await look({ limit: '11', spent: '11' })).toBe(4)
     watch = restart()
     expect(await look({}, 'refused')).toBe(4)
+  })
+})
+
+describe('a budget of a group', () => {
+  const told = ({ emitted }: State) =>
+    emitted.filter((source) => source.startsWith('group.')).map((source) => source.split(':').at(-1))
+
+  test('is told of to its admins at each share, once in a window', async () => {
+    const { watch, state } = watching({ spent: '49.999999999999' })
+    await watch.look()
+    expect(told(state)).toEqual([])
+    for (const spent of ['50', '79', '80', '95', '100']) {
+      state.spent = spent
+      await watch.look()
+    }
+    expect(told(state)).toEqual(['0.5', '0.8'])
+    state.now += day
+    await watch.look()
+    expect(told(state)).toEqual(['0.5', '0.8', '0.8'])
+    // Another budget has other shares.
+    state.budget = '200'
+    await watch.look()
+    expect(told(state)).toEqual(['0.5', '0.8', '0.8', '0.5'])
+  })
+
+  test('is told of to nobody else', async () => {
+    const { watch, state } = watching({ spent: '99', role: 'member' })
+    await watch.look()
+    expect(told(state)).toEqual([])
   })
 })

@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
-import type { KeyView, NewKeyView, Page, RequestRowView } from '../../http/console/answers.ts'
+import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
 import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
 import { countOf, decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
@@ -371,6 +371,11 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
   // If the answer was lost, the same request is sent again with this id and makes no second key.
   const [id] = useState(() => newId())
   const [more, setMore] = useState(existing !== undefined && hasBounds(existing))
+  const groups = useQuery({
+    queryKey: ['groups'],
+    queryFn: async () => (await call<{ data: readonly OwnGroupView[] }>('GET', 'groups')).data,
+    enabled: existing === undefined,
+  })
   const fault = error === null ? undefined : faultIn(error)
   const wrong = (param: string) => (fault?.param === param ? fault.message : undefined)
   const submit = (event: FormEvent<HTMLFormElement>) => {
@@ -380,7 +385,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
       if (existing === undefined)
         onMade(await call<NewKeyView>('POST', 'keys', { ...withoutUnset(rights), id }))
       else {
-        const { mode: _, sees: __, ...changes } = rights
+        const { mode: _, sees: __, group: ___, ...changes } = rights
         const shown = more ? changes : { name: changes.name }
         await call<KeyView>('PATCH', `keys/${encodeURIComponent(existing.id)}`, shown)
         onClose()
@@ -414,6 +419,15 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
             ]}
           />
         )}
+        {existing === undefined && groups.data !== undefined && groups.data.length > 0 && (
+          <Choice
+            label={t('Group')}
+            name="group"
+            defaultValue=""
+            options={[['', t('none: it spends your own credit')], ...groups.data.map(groupChoice)]}
+            error={wrong('group')}
+          />
+        )}
         <Button
           small
           look="quiet"
@@ -445,6 +459,16 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
       </form>
     </Dialog>
   )
+}
+
+/** A group with what is left of the tighter of its budgets, where there is one. */
+function groupChoice(group: OwnGroupView): readonly [string, string] {
+  const { id, name, limit_usd: own, spent_usd: spent, budget_usd: all, group_spent_usd: used } = group
+  if (own !== null)
+    return [id, t('{name}: {spent} of {limit} spent by you', { name, spent: usd(spent), limit: usd(own) })]
+  if (all !== null)
+    return [id, t('{name}: {spent} of {limit} spent', { name, spent: usd(used), limit: usd(all) })]
+  return [id, name]
 }
 
 interface BoundsProps {
@@ -559,6 +583,7 @@ function rightsIn(form: FormData) {
     name: textOf(form, 'name') ?? '',
     mode: textOf(form, 'mode') ?? 'live',
     sees: textOf(form, 'sees') ?? 'own',
+    group: textOf(form, 'group') ?? null,
     limit_usd: limit,
     ...(limit === null ? {} : { limit_window: textOf(form, 'limit_window') }),
     requests_per_minute: whole('requests_per_minute'),
@@ -682,6 +707,7 @@ export function KeyName({ keyRow }: { keyRow: KeyView }) {
     <>
       <span className="font-medium">{keyRow.name}</span>{' '}
       {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+      {keyRow.group !== null && <Badge>{t('of a group')}</Badge>}
       {keyRow.sees === 'all' && (
         <>
           {' '}

@@ -86,6 +86,7 @@ const account: Readonly<Record<string, string>> = {
   'A top-up was credited': 'टॉप-अप का क्रेडिट मिला',
   'A key was created': 'कुंजी बनाई गई',
   'A key has reached its limit': 'कुंजी अपनी सीमा तक पहुँच गई',
+  'A group has spent a share of its budget': 'समूह ने अपने बजट का एक हिस्सा ख़र्च कर दिया',
   waits: 'इंतज़ार में',
   delivered: 'पहुँच गया',
   'given up': 'प्रयास छोड़ दिया गया',

@@ -22,9 +22,11 @@ import {
   type AdminAsked,
   type AdminRoute,
   adminRoute,
+  type ConsoleRoute,
   iso,
   isoOrNull,
   type OperatorActing,
+  ownRoute,
   recordAct,
 } from '../console/route.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
@@ -261,6 +263,34 @@ export const groupRoutes: readonly AdminRoute[] = [
       const { lot, granted } = await grantToGroup(asked, group, { id, amount, expiresAt, note })
       const credits = await creditView(parts, group.id)
       return { lot, granted, pool: 'purchased', usd: formatUsd(amount), credits }
+    },
+  ),
+]
+
+export const ownGroupRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'groups', summary: 'The groups that the account is a member of' },
+    async ({ parts, account }) => {
+      const memberships = await parts.groups.membershipsOf(account.id)
+      const found = await Promise.all(memberships.map(({ group }) => parts.groups.findGroup(group)))
+      const groups = found.filter((group) => group !== undefined)
+      const views = await groupViews(parts, groups)
+      const data = views.map(async (view, at) => {
+        const member = memberships.find(({ group }) => group === view.id)!
+        const [own] = await memberViews(parts, groups[at]!, [member])
+        return {
+          id: view.id,
+          name: view.name,
+          role: member.role,
+          budget_usd: view.budget_usd,
+          group_spent_usd: view.spent_usd,
+          limit_usd: own!.limit_usd,
+          spent_usd: own!.spent_usd,
+          resets_at: view.resets_at,
+          has_credit: view.has_credit,
+        }
+      })
+      return { data: await Promise.all(data) }
     },
   ),
 ]

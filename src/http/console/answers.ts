@@ -116,6 +116,20 @@ export const key = z.strictObject({
 })
 export type KeyView = Wire<typeof key>
 
+/** A group that the account is a member of: its own budget and spending there, and the group's. */
+const ownGroup = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  role: z.enum(['admin', 'member']),
+  budget_usd: usd.nullable(),
+  group_spent_usd: usd,
+  limit_usd: usd.nullable().describe('What the account may spend in it; null for no limit of its own.'),
+  spent_usd: usd,
+  resets_at: time.nullable(),
+  has_credit: z.boolean().describe('Whether the group pays, and not the account.'),
+})
+export type OwnGroupView = Wire<typeof ownGroup>
+
 export const newKey = key.extend({
   key: z.string().describe('The key itself, this once.'),
   replaces: z.string().optional(),
@@ -435,6 +449,7 @@ export const consoleAnswers: Answers = {
   'POST identities/link': z.strictObject({ url: z.string().describe('Where the browser goes to sign in.') }),
   'DELETE identities': z.strictObject({ issuer: z.string(), subject: z.string(), unlinked: z.literal(true) }),
   ...keyAnswers,
+  'GET groups': data(z.array(ownGroup)),
   'GET credits': data(credits),
   'GET credits/history': pageOf(historyEntry),
   ...paymentAnswers,

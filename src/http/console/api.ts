@@ -14,7 +14,7 @@ import {
   accountWebhookRoutes,
 } from '../admin/accounts.ts'
 import { configurationRoutes } from '../admin/configuration.ts'
-import { groupRoutes } from '../admin/groups.ts'
+import { groupRoutes, ownGroupRoutes } from '../admin/groups.ts'
 import { insightRoutes } from '../admin/insight.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { type RouteCall, stillUsed } from '../route.ts'
@@ -64,6 +64,7 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   ...passkeyRoutes,
   ...oidcRoutes,
   ...keyRoutes,
+  ...ownGroupRoutes,
   ...mcpServerRoutes,
   ...creditRoutes,
   ...topUpRoutes,

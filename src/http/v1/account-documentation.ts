@@ -39,6 +39,28 @@ export const keySchema = z.object({
     usage_daily: usd.describe('Spent since midnight UTC.'),
     usage_weekly: usd.describe('Spent in this week, UTC.'),
     usage_monthly: usd.describe('Spent in this month, UTC.'),
+    group: z
+      .object({
+        id: z.string(),
+        name: z.string(),
+        paid_by: z.string().describe('Whose credit pays: the account, or a group.'),
+        budgets: z
+          .array(
+            z.object({
+              group: z.string(),
+              name: z.string(),
+              of: z.enum(['member', 'group']),
+              window: z.enum(['day', 'week', 'month', 'none']),
+              limit: usd,
+              spent: usd,
+              reserved: usd.describe('Held by calls in flight.'),
+              resets_at: time.nullable(),
+            }),
+          )
+          .describe('Every budget that its calls spend from, the innermost first.'),
+      })
+      .nullable()
+      .describe('The group that it was made in.'),
   }),
 })
 
@@ -282,6 +304,7 @@ const shownKey = {
     usage_daily: '0.0000075',
     usage_weekly: '0.0000075',
     usage_monthly: '0.0000075',
+    group: null,
   },
 }
 

@@ -1,6 +1,15 @@
 // GET /v1/key, /v1/credits, /v1/generation and /v1/usage: what a key may know of itself, its account and its calls.
 
-import { type ApiKey, type Caller, sees, viewerOf, windowEnd, windowStart } from '../../accounts/account.ts'
+import {
+  type ApiKey,
+  type Caller,
+  payerOf,
+  sees,
+  viewerOf,
+  windowEnd,
+  windowStart,
+} from '../../accounts/account.ts'
+import { budgetsOf, type GroupStanding } from '../../accounts/group.ts'
 import { formatCreditLine, freeIn } from '../../credits/balance.ts'
 import type { Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
 import { receiptOf } from '../../credits/ledger/receipt.ts'
@@ -85,18 +94,47 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
       usage_daily: await usage('day'),
       usage_weekly: await usage('week'),
       usage_monthly: await usage('month'),
+      group: caller.standing && (await describeGroup(caller.standing, ledger, now)),
     },
   }
 }
 
+/** The group of a key, and every budget on the way up with what is spent and reserved of it now. */
+async function describeGroup(standing: GroupStanding, ledger: LedgerStore, now: number) {
+  const budgets = budgetsOf(standing, now)
+  const spends = await ledger.budgetSpend(budgets)
+  return {
+    id: standing.group,
+    name: standing.levels[0]!.name,
+    paid_by: standing.payer ?? standing.person,
+    budgets: budgets.flatMap(({ scope, limit, windowEnd: end }, at) => {
+      const [id, person] = scope.split('/')
+      const level = standing.levels.find((each) => each.id === id)!
+      const { spent, held } = spends[at]!
+      if (limit === null) return []
+      return {
+        group: level.id,
+        name: level.name,
+        of: person === undefined ? ('group' as const) : ('member' as const),
+        window: level.window,
+        limit: formatUsd(limit),
+        spent: formatUsd(spent),
+        reserved: formatUsd(held),
+        resets_at: iso(end),
+      }
+    }),
+  }
+}
+
 /**
- * The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. A test key
+ * The credit that pays for the caller, by pool and lot: the account's, or that of its key's group. `available` is what a call of this kind, API or app, could hold now. A test key
  * spends nothing and sees nothing of the credit that pays for live calls.
  */
 async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
   if (caller.mode === 'test') return noCredit()
-  const balance = await ledger.balance(caller.account.id)
-  const totals = await ledger.totals(caller.account.id)
+  const payer = payerOf(caller)
+  const balance = await ledger.balance(payer)
+  const totals = await ledger.totals(payer)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
   return {
     data: {

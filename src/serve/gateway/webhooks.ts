@@ -41,14 +41,15 @@ export function webhooksOf(
 
 export function notificationsOf(
   config: WebhookConfig,
-  store: Pick<Store, 'webhooks' | 'accounts' | 'ledger'>,
+  store: Pick<Store, 'webhooks' | 'accounts' | 'groups' | 'ledger'>,
   now: () => number,
 ): Notifications {
   const { webhooks, sender } = webhooksOf(config, store, now)
   const { low_balance_usd: low, expiring_days: days } = config.credits
   const thresholds: Thresholds = { lowBalance: usd(low), expiringMs: days * dayMs }
   const { accounts, ledger } = store
-  const watch = new AccountWatch({ store: store.webhooks, accounts, ledger, thresholds, now })
+  const { groups } = store
+  const watch = new AccountWatch({ store: store.webhooks, accounts, groups, ledger, thresholds, now })
   return { webhooks, sender, watch, thresholds, testWebhook: (webhook) => sender.test(webhook) }
 }
 

@@ -133,6 +133,17 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
       limit_usd: '2',
       spent_usd: spent,
     })
+    expect((await ask(key, 'GET', '/v1/key')).json['data']).toMatchObject({
+      group: {
+        id: lab,
+        name: 'lab',
+        paid_by: accounts['anna'],
+        budgets: [
+          { group: lab, of: 'member', limit: '2', spent, window: 'month' },
+          { group: firm, of: 'group', limit: '10', spent, reserved: '0' },
+        ],
+      },
+    })
     const keys = (await admin('GET', `accounts/${accounts['anna']}/keys`)).json['data'] as Json[]
     expect(keys.find((each) => each['group'] === lab)).toMatchObject({ spent_usd: spent })
   })
