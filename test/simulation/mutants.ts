@@ -52,8 +52,10 @@ export const mutants: readonly Mutant[] = [
     patches: [[decide, 'smaller(cost, settle.most ?? cost)', 'cost']],
   },
   {
-    name: 'a charge beyond the limit of its key is not marked',
-    patches: [[decide, 'spent > open.keyLimit.limit', 'spent < 0n']],
+    name: 'a charge beyond a limit of its call is not marked',
+    patches: [
+      [decide, 'spent + held - open.hold + charged > limit', 'spent + held - open.hold + charged < 0n'],
+    ],
   },
   {
     name: 'an expired lot is spent',
