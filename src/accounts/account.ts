@@ -516,8 +516,11 @@ export async function standingOf(
 }
 
 /** Whether models are named that the caller may use, and no others. */
-export function isLimited({ key }: Caller): boolean {
-  return key?.allowedModels != null
+export function isLimited({ key, standing }: Pick<Caller, 'key' | 'standing'>): boolean {
+  return (
+    key?.allowedModels != null ||
+    standing?.levels.some(({ allowedModels }) => allowedModels !== null) === true
+  )
 }
 
 /** Whose calls, and what was answered to them, may be read: a key is not as wide as its account. */

@@ -280,6 +280,8 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     const key = await keyIn(lab, 'berta')
     expect((await call(key)).status).toBe(200)
     expect(errorOf(await call(key, { model: 'sim/slow' })).code).toBe('model_not_allowed')
+    const { data } = (await ask(key, 'GET', '/v1/models?provider=sim')).json as { data: { id: string }[] }
+    expect(data.map(({ id }) => id).toSorted()).toEqual(['sim/echo', 'sim/search:free', 'sim/tools'])
     await admin('DELETE', `groups/${lab}/members/${accounts['berta']}`)
     const left = await call(key)
     expect({ status: left.status, code: errorOf(left).code }).toEqual({
