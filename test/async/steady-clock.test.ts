@@ -16,6 +16,6 @@ test('a provider that is out is tried again in time', async () => {
   expect(health.report(limited.provider, 'acct').coolUntil).toBe(wall() + 30_000)
   wall.pass(-hour)
   machine.pass(60_000)
-  expect(health.standing(limited, 'acct')).toBe('healthy')
+  expect(health.isDue(limited, 'acct')).toBe(true)
   expect(await health.probe(broken)).toBe(true)
 })

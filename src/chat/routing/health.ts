@@ -1,7 +1,8 @@
 // Tracks the health of each offer and key: what is cooling down, what is broken, what may be tried again.
 //
 // A 429, an exhausted account or a refused key cools down until the provider's Retry-After: it is tried last, but
-// still tried if nothing else is left. Ten calls in a row that fail (5xx, cut, timeout) open the breaker: the offer is
+// still tried if nothing else is left. When the time is over one probe a second asks whether it is back, and one answer
+// brings it back: otherwise all calls would meet at once what still refuses them. Ten calls in a row that fail (5xx, cut, timeout) open the breaker: the offer is
 // skipped except for one probe a second, and a call without another offer is refused at once with 503 and Retry-After
 // 1. The probe goes to the offer in its own rank, also while others answer: otherwise a preferred offer would never come
 // back. Any answer closes the breaker, so a stale one costs at most that second. Several processes of one gateway share
@@ -219,19 +220,29 @@ export class Health {
   standing(candidate: Candidate, account: string): Standing {
     if (this.#troubles.size === 0) return 'healthy'
     const now = this.#clock()
-    const offer = standingOf(this.#troubles.get(offerName(candidate)), now, account)
-    return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now, account) : offer
+    const ofOffer = this.#troubles.get(offerName(candidate))
+    const offer = standingOf(ofOffer, now, account)
+    if (offer !== 'healthy') return offer
+    const ofKey = this.#troubles.get(keyName(candidate))
+    const key = standingOf(ofKey, now, account)
+    return key === 'healthy' && (hasCooled(ofOffer) || hasCooled(ofKey)) ? 'cooling' : key
   }
 
   /**
-   * Whether a candidate with an open breaker is due for a probe that may go ahead of healthy candidates. Only one such
-   * probe is under way at a time: an offer that hangs must not delay a call every second.
+   * Whether a candidate whose breaker is open, or that has cooled down, is due for a probe that may go ahead of healthy
+   * candidates. Only one such probe is under way at a time: an offer that hangs must not delay a call every second.
    */
   isDue(candidate: Candidate, account: string): boolean {
     const name = offerName(candidate)
-    const trouble = this.#troubles.get(name)
-    if (trouble === undefined || this.#probing.has(name)) return false
-    return breakerOf(trouble, this.#clock(), account) === 'half-open'
+    if (this.#probing.has(name)) return false
+    const now = this.#clock()
+    const offer = this.#troubles.get(name)
+    if (offer !== undefined && standingOf(offer, now, account) === 'open')
+      return breakerOf(offer, now, account) === 'half-open'
+    const key = this.#troubles.get(keyName(candidate))
+    const isOver = (trouble: Trouble | undefined) =>
+      trouble === undefined || (trouble.coolUntil <= now && trouble.probeAt <= now)
+    return (hasCooled(offer) || hasCooled(key)) && isOver(offer) && isOver(key)
   }
 
   /** Takes note of a probe ahead of healthy candidates; the result is to be called when it has ended. */
@@ -241,9 +252,10 @@ export class Health {
     return () => void this.#probing.delete(name)
   }
 
-  /** Whether an open candidate may be probed now; this uses the permission up. */
+  /** Whether a candidate that is open, or has cooled down, may be probed now; this uses the permission up. */
   async probe(candidate: Candidate): Promise<boolean> {
-    const name = offerName(candidate)
+    const ofOffer = offerName(candidate)
+    const name = this.#troubles.has(ofOffer) ? ofOffer : keyName(candidate)
     const trouble = this.#troubles.get(name)
     if (trouble === undefined) return true
     const now = this.#clock()
@@ -360,6 +372,11 @@ export class Health {
     this.#recent.set(id, fresh)
     return fresh
   }
+}
+
+/** Whether it has cooled down, or does: what answers has no trouble any more. */
+function hasCooled(trouble: Trouble | undefined): boolean {
+  return trouble !== undefined && trouble.coolUntil > 0
 }
 
 /** Uses the key's position, never the key itself. */

@@ -230,9 +230,12 @@ describe('one call', () => {
   test('an offer too slow while another waits is asked last for a while, and opens no breaker', async () => {
     const the = house({ a: [], b: [] })
     for (let at = 0; at < 2 * faultsToOpen; at++) the.health.onSlow(the.candidates[0]!, 10_000)
-    expect(the.health.standing(the.candidates[0]!, 'acct')).toBe('cooling')
+    const [first] = the.candidates
+    expect(the.health.standing(first!, 'acct')).toBe('cooling')
     the.clock.pass(10_001)
-    expect(the.health.standing(the.candidates[0]!, 'acct')).toBe('healthy')
+    expect(the.health.isDue(first!, 'acct')).toBe(true)
+    the.health.onAnswer(first!, 1)
+    expect(the.health.standing(first!, 'acct')).toBe('healthy')
   })
 
   test('an attempt that is too slow is nobody’s failure', async () => {
@@ -451,6 +454,76 @@ describe('many calls', () => {
       answering.resolve()
       expect(await hanging).toBe('cheap')
       expect(await call()).toBe('cheap')
+    })
+  })
+
+  describe('of which another candidate answers while the first cools down', () => {
+    const limited = faultOf('rate-limited', { retryAfterMs: 5_000 })
+
+    test('one probe a second asks whether it is back, and only when the time is over', async () => {
+      const the = house({ a: [limited], b: ['ok'] })
+      for (let ms = 0; ms < 30_000; ms += 100) {
+        expect(await the.call()).toBe('b')
+        the.clock.pass(100)
+      }
+      // At once, and whenever it has named another five seconds.
+      expect(the.tried.filter((id) => id === 'a')).toHaveLength(6)
+    })
+
+    test('many calls at the end of the time are one probe', async () => {
+      const answering = Promise.withResolvers<void>()
+      const the = house({ a: [limited, 'ok'], b: ['ok'] })
+      expect(await the.call()).toBe('b')
+      the.clock.pass(5_000)
+      const asked: string[] = []
+      const call = () =>
+        dispatch(
+          {
+            ...the,
+            limit: 3,
+            account: 'acct',
+            afterFilter: 'end',
+            budget: new RetryBudget(the.clock),
+            disconnect: the.client.signal,
+            onFailed: () => undefined,
+            onServed: () => undefined,
+            pause: async () => undefined,
+          },
+          async ({ provider }) => {
+            asked.push(provider.id)
+            if (provider.id === 'a') await answering.promise
+            return provider.id
+          },
+        ).then(({ answer }) => answer)
+      const calls = Array.from({ length: 20 }, call)
+      const others = await Promise.all(calls.slice(1))
+      expect(new Set(others)).toEqual(new Set(['b']))
+      answering.resolve()
+      expect(await calls[0]).toBe('a')
+      expect(asked.filter((id) => id === 'a')).toHaveLength(1)
+      // It is back for all.
+      expect(await call()).toBe('a')
+    })
+
+    test('an empty key is asked again for every model, by one probe', async () => {
+      const first = candidateOf('a', { keys: ['one', 'two'] })
+      const candidates = [first, { ...first, key: 'two' }]
+      const the = house({ a: [faultOf('quota', { retryAfterMs: 5_000 }), 'ok'] }, candidates)
+      expect(await the.call()).toBe('a')
+      expect(the.health.standing(first, 'acct')).toBe('cooling')
+      the.clock.pass(5_000)
+      expect(the.health.standing(first, 'acct')).toBe('cooling')
+      expect(the.health.isDue(first, 'acct')).toBe(true)
+      await the.call()
+      expect(the.health.standing(first, 'acct')).toBe('healthy')
+    })
+
+    test('a lone offer is asked as soon as its time is over, and before it where nothing else is left', async () => {
+      const the = house({ a: [limited, limited, 'ok'] })
+      expect(await the.call()).toBe('upstream_rate_limited')
+      expect(await the.call()).toBe('upstream_rate_limited')
+      the.clock.pass(5_000)
+      expect(await the.call()).toBe('a')
     })
   })
 
