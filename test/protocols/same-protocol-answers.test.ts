@@ -207,6 +207,12 @@ test.each(protocols)('what providers of %s answer is what its clients are told',
       const answer = toldOf(host, recorded)
       if (answer === undefined) continue
       compared++
+      // What the provider does not say is null, and not missing: strict clients refuse that.
+      const [response] = answer.told as readonly [{ readonly reasoning?: object }]
+      if (protocol === 'openai-responses')
+        expect([recorded.id, ...Object.keys(response.reasoning!)]).toEqual(
+          expect.arrayContaining(['effort', 'summary']),
+        )
       const told = placesIn(answer.told)
       for (const [place, value] of placesIn(answer.sent)) {
         const kept = told.get(place)

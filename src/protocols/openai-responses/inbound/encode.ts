@@ -554,7 +554,7 @@ function withFieldsOf(response: JsonObject, sent: JsonObject): JsonObject {
     const own = all[name]
     if (own == null) all[name] = value
     else if ((name === 'reasoning' || name === 'text') && isObject(own) && isObject(value))
-      all[name] = withOthers(present<JsonObject>(own), value)
+      all[name] = { ...own, ...withOthers(present<JsonObject>(own), value) }
   }
   return all
 }
