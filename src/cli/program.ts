@@ -355,7 +355,10 @@ function requestCommands(weir: Command, io: Io): void {
     .option('--key <id>', 'only calls with the key of this id')
     .option('--model <model>', 'only calls of this model')
     .option('--tag <name=value>', 'only calls with this tag')
-    .option('--by <what>', 'divide each day by model, key, channel, account, user, or a tag (tag:feature)')
+    .option(
+      '--by <what>',
+      'divide each day by model, key, channel, account, group, user, or a tag (tag:feature)',
+    )
     .option('--per <what>', 'sum up by day or by month (day)')
     .option('--from <date>', 'the first day (30 days up to the last)')
     .option('--to <date>', 'the last day (today)')

@@ -12,6 +12,9 @@ const longestValue = 512
 /** The name of the tag that says for whom a call is made. */
 export const userTag = 'user'
 
+/** Stands for the group of a call's key where usage is divided by tags: no tag can be called so. */
+export const groupTag = ':group'
+
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_.:@/-]*$/
 // oxlint-disable-next-line no-control-regex -- these are what must not pass
 const control = /[\u0000-\u001f\u007f-\u009f]/

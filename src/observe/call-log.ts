@@ -33,6 +33,8 @@ export interface RequestLogRow {
   readonly contents: string | null
   /** What the call is for, a JSON object of texts; null without tags. */
   readonly tags: string | null
+  /** Of a refused call with the key of a group: that group, for the usage. Not kept with the row. */
+  readonly group?: string | null
 }
 
 /** A row, with fields for the log line only. */

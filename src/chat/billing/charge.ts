@@ -275,7 +275,12 @@ export function refusedCall(
 ): EndedCall {
   const { status, code } = error
   const nothing = { charge: noCharge, ending: null, attempts: [], firstByteMs: null }
-  return { ...endedCall(call, { ...nothing, at, status, code, error }), detail: detailOf(error, figures) }
+  const group = call.caller.standing?.group ?? null
+  return {
+    ...endedCall(call, { ...nothing, at, status, code, error }),
+    detail: detailOf(error, figures),
+    group,
+  }
 }
 
 const longestMessage = 300

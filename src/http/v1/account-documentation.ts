@@ -473,7 +473,7 @@ const usageParameters = [
     ...text('by', 'What each day is divided by.'),
     schema: {
       anyOf: [
-        { type: 'string', enum: ['day', 'model', 'key', 'channel', 'user'] },
+        { type: 'string', enum: ['day', 'model', 'key', 'channel', 'user', 'group'] },
         { type: 'string', pattern: '^tag:.' },
       ],
       default: 'day',
@@ -502,7 +502,7 @@ export const usage: Operation = {
   tag: 'Account',
   summary: 'Get what the account’s calls came to',
   description:
-    'Calls, tokens and cost by UTC day or month, divided by model, key, channel (`api` or `app`), the person they were made for or the values of a tag, for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
+    'Calls, tokens and cost by UTC day or month, divided by model, key, group of the key, channel (`api` or `app`), the person they were made for or the values of a tag, for at most 366 days. An answer has at most 10,000 rows: groups that find no place are added up in `rest`. The sums are those of the ledger, and are kept as long as it is. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
   parameters: usageParameters,
   answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },

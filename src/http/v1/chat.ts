@@ -99,7 +99,7 @@ export async function serveEmbedding(
   // Nobody waits for the servers that a caller names.
   if (addresses.length > 0) parts.largeBodies.leave(requestId)
   await Promise.all(addresses.map((address) => parts.chat.media.check(address)))
-  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json: sent })
+  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json: sent, caller })
   const asked = { request, caller, json, requestId, call: { ...tagged, arrivedAt } }
   const run: PaidRun = (stopping, signal, keeper) =>
     embed(parts.chat, {

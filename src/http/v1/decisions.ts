@@ -22,7 +22,7 @@ export async function serveDecision(parts: ServingParts, call: RouteCall): Promi
   const warnings = [...checked.warnings, ...asked.warnings]
   refuseDropped(envelope, warnings)
   await Promise.all(checked.addresses.map((address) => parts.chat.media.check(address)))
-  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json })
+  const tagged = withTags({ envelope, body, promptParts, warnings }, { request, json, caller })
   const paid = { request, caller, json, requestId, call: { ...tagged, arrivedAt } }
   const run: PaidRun = (stopping, signal, keeper) =>
     decide(parts.chat, {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Viewer } from '../../accounts/account.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { userTag } from '../../conversation/tags.ts'
+import { groupTag, userTag } from '../../conversation/tags.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type {
   SeenCalls,
@@ -32,7 +32,7 @@ const date = z
   .refine((text) => isoDay(Date.parse(text)) === text, 'There is no such day.')
 const name = z.string().max(200, 'It has at most 200 characters.')
 
-const groups = ['day', 'model', 'key', 'channel'] as const
+const groups = ['day', 'model', 'key', 'channel', 'user', 'group'] as const
 /** By the values of one tag. */
 const tagGroup = z.templateLiteral(['tag:', z.string().min(1).max(64)])
 const asTag = (text: string) => {
@@ -51,7 +51,7 @@ export const usageParameters = z.strictObject({
   from: date.optional(),
   to: date.optional(),
   by: z
-    .union([z.enum([...groups, 'user']), tagGroup], 'It takes day, model, key, channel, user or tag:NAME.')
+    .union([z.enum(groups), tagGroup], 'It takes day, model, key, channel, user, group or tag:NAME.')
     .default('day'),
   per: z
     .enum(['day', 'month'], 'It takes day or month.')
@@ -76,8 +76,8 @@ export const usageParameters = z.strictObject({
 export const adminUsageParameters = usageParameters.extend({
   by: z
     .union(
-      [z.enum([...groups, 'user', 'account']), tagGroup],
-      'It takes day, model, key, channel, account, user or tag:NAME.',
+      [z.enum([...groups, 'account']), tagGroup],
+      'It takes day, model, key, channel, account, user, group or tag:NAME.',
     )
     .default('day'),
   account: name.optional(),
@@ -108,10 +108,13 @@ export const usageSchema = z.object({
         group: z
           .string()
           .describe(
-            'The model, the id of the key, the channel, or the value of the tag; empty for a whole day, and for what ' +
+            'The model, the id of the key or of its group, the channel, or the value of the tag; empty for a whole day, and for what ' +
               'has none.',
           ),
-        label: z.string().nullable().describe('The name of the key, or the address of the account.'),
+        label: z
+          .string()
+          .nullable()
+          .describe('The name of the key or the group, or the address of the account.'),
         ...sums,
       }),
     )
@@ -186,15 +189,17 @@ export function usageQuery(
   return { ...rest, ...by, from: first, until: last + dayMs }
 }
 
-/** Who a call is made for is a tag, too. */
+/** Who a call is made for is a tag, too, and the group of its key is kept like one. */
 function groupOf(asked: Asked['by']): Pick<UsageQuery, 'by' | 'tagName'> {
   if (asked === 'user') return { by: 'tag', tagName: userTag }
+  if (asked === 'group') return { by: 'tag', tagName: groupTag }
   const name = asked.startsWith('tag:') ? asked.slice('tag:'.length) : undefined
   return name === undefined ? { by: asked as UsageGroup } : { by: 'tag', tagName: name }
 }
 
 function groupText({ by, tagName }: UsageQuery): string {
   if (by !== 'tag') return by
+  if (tagName === groupTag) return 'group'
   return tagName === userTag ? 'user' : `tag:${tagName}`
 }
 

@@ -323,6 +323,44 @@ describe('usage', () => {
     await expectAudited(weir)
   })
 
+  test('by group is what the receipts of its keys add up to; its tags are those of its calls', async () => {
+    const managing = await runJson(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
+    const admin = async (path: string, body?: object): Promise<Record<string, unknown>> => {
+      const url = `${weir.origin}/admin/v1/${path}`
+      const key = String(managing['key'])
+      const response = await (body === undefined ? getAs(url, key) : postAs(url, key, body))
+      expect(response.ok).toBe(true)
+      return (await response.json()) as Record<string, unknown>
+    }
+    await accountWith(weir, 'ida@example.org', { purchased: '5' })
+    const { id: account } = await runJson(weir, 'accounts', 'show', 'ida@example.org')
+    const tags = { 'cost-center': '42', team: 'works' }
+    const outer = String((await admin('groups', { name: 'works', tags }))['id'])
+    const group = String((await admin('groups', { name: 'lab', parent: outer, tags: { team: 'lab' } }))['id'])
+    await admin(`groups/${group}/members`, { account })
+    const { key } = await admin(`accounts/${String(account)}/keys`, { name: 'of the lab', group })
+
+    const headers = { 'x-weir-tags': 'team=mine,feature=chat' }
+    const answer = await post(weir, { model: 'sim/echo', messages }, { key: String(key), headers })
+    const refused = await post(weir, { model: 'no/such', messages }, { key: String(key) })
+    expect(refused.status).toBe(404)
+    const receipt = (await receiptOf(weir, answer.requestId, String(key)))!
+    expect(receipt.tags).toEqual({ team: 'lab', 'cost-center': '42', feature: 'chat' })
+    const found = await eventually(
+      async () => (await admin(`usage?by=group&account=${String(account)}`)) as unknown as UsageView,
+      ({ totals }) => totals.calls === 2,
+    )
+    expect(found).toMatchObject({
+      by: 'group',
+      data: [{ group, label: 'lab', calls: 2, errors: 1, charged: receipt.charged }],
+    })
+    expect(await runJson(weir, 'usage', '--by', 'tag:cost-center')).toMatchObject({
+      data: expect.arrayContaining([
+        expect.objectContaining({ group: '42', charged: receipt.charged }),
+      ]) as [],
+    })
+  })
+
   test.each([
     ['by=tag:', 'by'],
     ['by=tag', 'by'],

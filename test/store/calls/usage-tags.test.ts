@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { tagsText, type Tags } from '../../../src/conversation/tags.ts'
+import { groupTag, tagsText, type Tags } from '../../../src/conversation/tags.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { UsageQuery, UsageReport } from '../../../src/observe/call-log.ts'
@@ -63,6 +63,7 @@ const callOf = fc.record({
   tags: tagsOf,
   account: fc.constantFrom('anna', 'berta'),
   key: fc.constantFrom('key1', 'key2', null),
+  group: fc.constantFrom(null, null, 'grp_a', 'grp_b'),
   model: fc.constantFrom('sim/echo', 'sim/other'),
   cost: fc.bigInt({ min: 0n, max: usd('0.7') }),
   /** How it ends; a call that is left is ended by whoever comes after the process. */
@@ -83,12 +84,14 @@ describe('usage by tag', () => {
         for (const account of ['anna', 'berta'])
           await ledger.grant(grantOf(`g:${account}`, usd(100), { account }))
         const running: Promise<unknown>[] = []
-        for (const [n, { tags, account, key, model, cost, end, together, days }] of calls.entries()) {
+        for (const [n, { tags, account, key, group, model, cost, end, together, days }] of calls.entries()) {
           now = Math.max(now, noon - 2 * day + days * day)
           const call = `call${String(n).padStart(3, '0')}`
           const ends = async () => {
             const text = Object.keys(tags).length === 0 ? undefined : tagsText(tags)
+            const inGroup = group === null ? null : { group, person: account, budgets: [] }
             const hold = holdOf(call, {
+              inGroup,
               account,
               key,
               model,
@@ -127,11 +130,13 @@ describe('usage by tag', () => {
         )
         expect(receipts.map(({ tags }) => tags)).toEqual(calls.map(({ tags }) => ({ ...tags })))
         for (const account of [undefined, 'anna'])
-          for (const name of ['team', 'feature', 'user', 'nothing']) {
+          for (const name of ['team', 'feature', 'user', 'nothing', groupTag]) {
             const expected: Record<string, { calls: number; charged: bigint }> = {}
             for (const receipt of receipts) {
               if (account !== undefined && receipt.account !== account) continue
-              const sum = (expected[receipt.tags[name] ?? ''] ??= { calls: 0, charged: 0n })
+              const sum = (expected[
+                (name === groupTag ? receipt.inGroup?.group : receipt.tags[name]) ?? ''
+              ] ??= { calls: 0, charged: 0n })
               sum.calls++
               sum.charged += receipt.charged
             }

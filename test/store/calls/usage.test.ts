@@ -163,6 +163,7 @@ describe('usage by day', () => {
       cost,
       charged: cost,
       tags: null,
+      group: null,
     })
     const commit = () => {
       database.run('BEGIN')

@@ -58,15 +58,16 @@ export function serveChat(parts: ServingParts, chat: ReadChat, refuse?: Refuse):
  */
 export function withTags<Asked extends PaidCall['request']>(
   asked: Asked,
-  { request: { headers }, json }: Pick<KeyedRequest, 'request' | 'json'>,
+  { request: { headers }, json, caller: { standing } }: Pick<KeyedRequest, 'request' | 'json' | 'caller'>,
 ): { readonly request: Asked; readonly tags: string | undefined } {
   const mayHave =
     json['user'] !== undefined ||
     json['metadata'] !== undefined ||
     json['safety_identifier'] !== undefined ||
     json['labels'] !== undefined ||
+    standing !== null ||
     headers.has(tagsHeader)
-  const tagged = mayHave ? tagsOfRequest(headers, json) : undefined
+  const tagged = mayHave ? tagsOfRequest(headers, json, standing?.levels) : undefined
   if (tagged === undefined || tagged.warnings.length === 0) return { request: asked, tags: tagged?.tags }
   refuseDropped(asked.envelope, tagged.warnings)
   return {

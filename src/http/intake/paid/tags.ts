@@ -29,15 +29,20 @@ export function refuseByTags(headers: Headers): void {
 }
 
 /**
- * The tags of a request; undefined without any. Of one name the header says more than `user`, and `user` more than
- * `metadata`: who writes the header, such as a proxy of the company, has seen the body. Throws `invalid_request` for a
- * header that is out of bounds.
+ * The tags of a request; undefined without any. Of one name the operator's word about the group of the key counts most,
+ * that of the nearest group first. Then the header says more than `user`, and `user` more than `metadata`: who writes
+ * the header, such as a proxy of the company, has seen the body. Throws `invalid_request` for a header that is out of
+ * bounds.
  */
-export function tagsOfRequest(headers: Headers, json: JsonObject): Tagged | undefined {
+export function tagsOfRequest(
+  headers: Headers,
+  json: JsonObject,
+  groups: readonly { readonly tags: Tags | null }[] = [],
+): Tagged | undefined {
   const { user, safety_identifier, metadata, labels } = json
-  const tags: Record<string, string> = { ...headerTags(headers) }
+  const tags: Record<string, string> = {}
   const warnings: Warning[] = []
-  let count = Object.keys(tags).length
+  let count = 0
   const add = (name: string, value: unknown, param: string) => {
     if (typeof value !== 'string' || value === '' || Object.hasOwn(tags, name)) return
     const fault = faultOfTag(name, value) ?? (count < mostTags ? undefined : tooMany)
@@ -47,6 +52,10 @@ export function tagsOfRequest(headers: Headers, json: JsonObject): Tagged | unde
     } else if (warnings.length < mostTags)
       warnings.push({ param: param.slice(0, longestParam), message: `It is no tag of the call: ${fault}.` })
   }
+  for (const { tags: ofGroup } of groups)
+    for (const [name, value] of Object.entries(ofGroup ?? {}))
+      if (faultOfTag(name, value) === undefined) add(name, value, name)
+  for (const [name, value] of Object.entries(headerTags(headers))) add(name, value, tagsHeader)
   const pairs = objectOf(metadata)
   if (typeof user === 'string') add(userTag, user, 'user')
   else if (typeof safety_identifier === 'string') add(userTag, safety_identifier, 'safety_identifier')

@@ -128,9 +128,9 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     }
   }
 
-  #countRefusal({ account, at, key, tags }: RequestLogRow, model: string): void {
+  #countRefusal({ account, at, key, tags, group = null }: RequestLogRow, model: string): void {
     const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
-    this.#usage.add({ account, at, key, model, tags, calls: 1, errors: 1, ...nothing })
+    this.#usage.add({ account, at, key, model, tags, group, calls: 1, errors: 1, ...nothing })
     this.#usage.write()
   }
 

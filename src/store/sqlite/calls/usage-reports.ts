@@ -1,6 +1,7 @@
 // Reports of usage, made in short steps by whoever runs them: on the event loop if they are small, else in a thread.
 
 import type { Database, Statement } from 'bun:sqlite'
+import { groupTag } from '../../../conversation/tags.ts'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { csvLine, csvLines } from '../../../text/csv.ts'
@@ -79,6 +80,12 @@ const namesIn: Readonly<Record<Table, Readonly<Record<UsageGroup, string>>>> = {
   usage_day: columnsOfDay,
   usage_tag: { ...columnsOfDay, tag: 'value' },
   usage_total: { day: "''", model: 'model', channel: 'channel', key: "''", account: "''", tag: "''" },
+}
+
+const labelsOf: Readonly<Partial<Record<UsageGroup | 'group', string>>> = {
+  key: 'SELECT name AS label FROM api_key WHERE id = ?',
+  account: 'SELECT email AS label FROM account WHERE id = ?',
+  group: 'SELECT name AS label FROM account_group WHERE id = ?',
 }
 
 /** The report, at the end of its steps. */
@@ -492,16 +499,12 @@ class UsageSource {
   }
 
   #labelOf(group: string): string | null {
-    const { by } = this.#query
-    if (group === '' || (by !== 'key' && by !== 'account')) return null
+    const { by, tagName } = this.#query
+    const source = by === 'tag' && tagName === groupTag ? labelsOf.group : labelsOf[by]
+    if (group === '' || source === undefined) return null
     const known = this.#labels.get(group)
     if (known !== undefined) return known
-    const [row] = this.#all<{ label: string }>(
-      by === 'key'
-        ? 'SELECT name AS label FROM api_key WHERE id = ?'
-        : 'SELECT email AS label FROM account WHERE id = ?',
-      [group],
-    )
+    const [row] = this.#all<{ label: string }>(source, [group])
     const label = row?.label ?? null
     if (this.#labels.size < labelsRemembered) this.#labels.set(group, label)
     return label

@@ -2,7 +2,7 @@
 // rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { tagsOf } from '../../../conversation/tags.ts'
+import { groupTag, tagsOf } from '../../../conversation/tags.ts'
 import {
   completionTokens,
   noUsage,
@@ -123,6 +123,7 @@ export class CallTable {
       cost,
       charged,
       tags: open.tags,
+      group: open.inGroup?.group ?? null,
     })
     if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (let n = 0; n < end.attempts.length; n++) {
@@ -565,6 +566,8 @@ export interface UsageAdded {
   readonly charged: bigint
   /** As `tagsText` writes them; null without any. */
   readonly tags: string | null
+  /** The group of the key; null for a call in none. */
+  readonly group: string | null
 }
 
 /** How many refused additions are kept for another try; the rest are only logged. */
@@ -635,6 +638,7 @@ export class UsageDays {
     if (added.tags !== null)
       for (const [tag, value] of Object.entries(tagsOf(added.tags)))
         this.#ofTags.push({ ...added, tag, value })
+    if (added.group !== null) this.#ofTags.push({ ...added, tag: groupTag, value: added.group })
     const last = this.#added.at(-1)
     if (last !== undefined && isSameRow(last, added)) addTo(last, added)
     else this.#added.push(added)
