@@ -56,6 +56,12 @@ const operatorPlaces: readonly Place[] = [
     icon: 'M3 4h10M3 8h10M3 12h4M11.5 10.5a1.8 1.8 0 1 0 0 3.6 1.8 1.8 0 0 0 0-3.6',
   },
   {
+    path: '/operator/groups',
+    name: 'Groups',
+    key: 'w',
+    icon: 'M5.5 7.5a2 2 0 1 0 0-4 2 2 0 0 0 0 4M10.5 7.5a2 2 0 1 0 0-4 2 2 0 0 0 0 4M2 12.5c.3-2.2 1.6-3.3 3.5-3.3s3.200 1.100 3.500 3.300M10 9.200c2.200-.2 3.700 1 4 3.300',
+  },
+  {
     path: '/operator/payments',
     name: 'Payments',
     key: 'y',

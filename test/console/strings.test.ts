@@ -45,6 +45,8 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'toolNames[tool.kind] ?? tool.kind': [['chat/chat.tsx', 'const toolNames:', valueOf]],
   'tool.state': words('running, done, failed'),
   'account.role': words('user, operator'),
+  'member.role': words('admin, member'),
+  'windowNames[window]': [['operator/groups.tsx', 'const windowNames:', valueOf]],
   'provider.state': words('healthy, degraded, unavailable'),
   'kinds[kind]': [['operator/requests.tsx', 'const kinds:', valueOf]],
   'key.state': [['operator/management-keys.tsx', 'const tones:', keyOf]],

@@ -4,6 +4,7 @@ import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
 import { PageHead } from '../ui/kit.tsx'
 import { AccountPage, Accounts, AccountStatement } from './accounts.tsx'
+import { GroupPage, Groups } from './groups.tsx'
 import { Acts, CatalogPage, Ledger, OperatorSettings, Overview, Providers } from './installation.tsx'
 import { ManagementKeys } from './management-keys.tsx'
 import { AllPayments, Messages, PaymentPage, Subscriptions, Vouchers } from './payments.tsx'
@@ -28,6 +29,8 @@ function Places() {
       <Route path="/operator/search" component={Search} />
       <Route path="/operator/requests" component={AllRequests} />
       <Route path="/operator/requests/:id" component={AnyRequest} />
+      <Route path="/operator/groups" component={Groups} />
+      <Route path="/operator/groups/:id" component={GroupPage} />
       <Route path="/operator/payments" component={AllPayments} />
       <Route path="/operator/payments/messages" component={Messages} />
       <Route path="/operator/payments/vouchers" component={Vouchers} />

@@ -677,6 +677,54 @@ const operator: Readonly<Record<string, string>> = {
 }
 
 /** The parts by area. No two have the same string. */
-export const parts = [start, chat, calls, credits, account, operator] as const
+// Hindi: groups.
+
+const groups: Readonly<Record<string, string>> = {
+  Groups: 'समूह',
+  'Teams, projects and customers, and what they may spend.':
+    'टीमें, परियोजनाएँ और ग्राहक, और वे कितना ख़र्च कर सकते हैं।',
+  'Make a group': 'समूह बनाएँ',
+  'There are no groups.': 'कोई समूह नहीं है।',
+  'Keys that members make in a group spend within its budgets.':
+    'समूह में सदस्य जो कुंजियाँ बनाते हैं, वे उसके बजट के भीतर ख़र्च करती हैं।',
+  'Stands in': 'इसके भीतर',
+  Budget: 'बजट',
+  Spent: 'ख़र्च',
+  Reserved: 'आरक्षित',
+  'Spent of the budget': 'बजट में से ख़र्च',
+  '{limit} a day': '{limit} प्रतिदिन',
+  '{limit} a week': '{limit} प्रति सप्ताह',
+  '{limit} a month': '{limit} प्रति माह',
+  '{limit} in all': 'कुल {limit}',
+  'Make the group': 'समूह बनाएँ',
+  'no other group': 'किसी और समूह में नहीं',
+  'Budget, US dollars': 'बजट, अमेरिकी डॉलर',
+  'Of the group and all groups in it; empty: none.': 'समूह और उसके भीतर के सभी समूहों का; ख़ाली: कोई नहीं।',
+  'Budget of each member, US dollars': 'हर सदस्य का बजट, अमेरिकी डॉलर',
+  'Empty: none.': 'ख़ाली: कोई नहीं।',
+  'Begins anew': 'फिर से शुरू',
+  'Time zone': 'समय क्षेत्र',
+  'Budget of each member': 'हर सदस्य का बजट',
+  'Credit of its own': 'अपना क्रेडिट',
+  'none: its members pay': 'कोई नहीं: सदस्य भुगतान करते हैं',
+  Delete: 'मिटाएँ',
+  'From its first credit on, the group pays for its keys, and its members do not.':
+    'पहले क्रेडिट से समूह अपनी कुंजियों का भुगतान करता है, सदस्य नहीं।',
+  'Amount, US dollars': 'राशि, अमेरिकी डॉलर',
+  'Delete {name}': '{name} मिटाएँ',
+  'Its keys are refused from then on, and its members leave it. Its receipts stay.':
+    'उसके बाद इसकी कुंजियाँ अस्वीकार होती हैं और सदस्य इससे हट जाते हैं। रसीदें रहती हैं।',
+  'Add a member': 'सदस्य जोड़ें',
+  Add: 'जोड़ें',
+  member: 'सदस्य',
+  admin: 'व्यवस्थापक',
+  'Empty: as each member.': 'ख़ाली: हर सदस्य की तरह।',
+  Members: 'सदस्य',
+  'It has no members.': 'इसका कोई सदस्य नहीं है।',
+  'Its keys of the group are refused from then on, and its running calls with them end.':
+    'उसके बाद समूह की इसकी कुंजियाँ अस्वीकार होती हैं, और उनसे चल रही कॉल समाप्त होती हैं।',
+}
+
+export const parts = [start, chat, calls, credits, account, operator, groups] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

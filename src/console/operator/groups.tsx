@@ -1,0 +1,439 @@
+// Groups of accounts, for operators: made, changed, their members, budgets and credit.
+
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Link, useLocation, useParams } from 'wouter'
+import type { GroupDetailView, GroupView, MemberView } from '../../http/admin/answers.ts'
+import type { Page } from '../../http/console/answers.ts'
+import { call, newId } from '../api/call.ts'
+import { elevate } from '../session/credentials.tsx'
+import { moment, t, usd } from '../strings/text.ts'
+import {
+  ActForm,
+  Button,
+  Choice,
+  Dialog,
+  Empty,
+  Fact,
+  Failure,
+  Loading,
+  PageHead,
+  Section,
+  TextField,
+  textOf,
+} from '../ui/kit.tsx'
+import { numeric, QueryState, rightAligned, Table } from '../ui/table.tsx'
+
+export function Groups() {
+  const [making, setMaking] = useState(false)
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'groups'],
+    queryFn: ({ pageParam }) =>
+      call<Page<GroupView>>(
+        'GET',
+        pageParam === null ? 'admin/groups' : `admin/groups?cursor=${encodeURIComponent(pageParam)}`,
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const names = new Map(rows.map(({ id, name }) => [id, name]))
+  return (
+    <>
+      <PageHead title={t('Groups')} about={t('Teams, projects and customers, and what they may spend.')}>
+        <Button look="primary" onClick={() => setMaking(true)}>
+          {t('Make a group')}
+        </Button>
+      </PageHead>
+      <QueryState query={list} />
+      {list.data && rows.length === 0 && (
+        <Empty title={t('There are no groups.')}>
+          <p>{t('Keys that members make in a group spend within its budgets.')}</p>
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <Table
+          label={t('Groups')}
+          columns={[t('Name'), t('Stands in'), t('Budget'), numeric(t('Spent')), numeric(t('Reserved'))]}
+        >
+          {rows.map((group) => (
+            <tr key={group.id}>
+              <td>
+                <Link href={`/operator/groups/${group.id}`} className="text-accent underline break-words">
+                  {group.name}
+                </Link>
+              </td>
+              <td>{group.parent === null ? '–' : (names.get(group.parent) ?? group.parent)}</td>
+              <td>
+                <Budget limit={group.budget_usd} spent={group.spent_usd} window={group.budget_window} />
+              </td>
+              <td className="num">{usd(group.spent_usd)}</td>
+              <td className="num">{usd(group.reserved_usd)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {list.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {t('More')}
+          </Button>
+        </p>
+      )}
+      {making && <GroupForm groups={rows} onClose={() => setMaking(false)} />}
+    </>
+  )
+}
+
+const windowNames: Readonly<Record<GroupView['budget_window'], string>> = {
+  day: '{limit} a day',
+  week: '{limit} a week',
+  month: '{limit} a month',
+  none: '{limit} in all',
+}
+
+/** A budget with a bar of how much of it is spent. */
+function Budget({
+  limit,
+  spent,
+  window,
+}: {
+  limit: string | null
+  spent: string
+  window: GroupView['budget_window']
+}) {
+  if (limit === null) return <span className="text-muted">{t('none')}</span>
+  const part = Number(limit) === 0 ? 1 : Math.min(1, Number(spent) / Number(limit))
+  const percent = Math.round(part * 100)
+  return (
+    <div className="min-w-28">
+      <span className="tabular-nums">{t(windowNames[window], { limit: usd(limit) })}</span>
+      <div
+        role="meter"
+        aria-label={t('Spent of the budget')}
+        aria-valuenow={percent}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        className="mt-1 h-1.5 rounded bg-line"
+      >
+        <div
+          className={`h-full rounded ${part >= 0.95 ? 'bg-bad' : 'bg-accent'}`}
+          style={{ width: `${percent}%` }}
+        />
+      </div>
+    </div>
+  )
+}
+
+/** Makes a group, or changes one. */
+function GroupForm({
+  existing,
+  groups,
+  onClose,
+}: {
+  existing?: GroupView
+  groups: readonly GroupView[]
+  onClose: () => void
+}) {
+  const client = useQueryClient()
+  const submit = async (given: FormData) => {
+    const body = {
+      name: textOf(given, 'name'),
+      parent: textOf(given, 'parent') ?? null,
+      budget_usd: textOf(given, 'budget_usd') ?? null,
+      budget_window: textOf(given, 'budget_window'),
+      member_budget_usd: textOf(given, 'member_budget_usd') ?? null,
+      timezone: textOf(given, 'timezone') ?? 'UTC',
+    }
+    const path = existing === undefined ? 'admin/groups' : `admin/groups/${existing.id}`
+    await elevate(() => call(existing === undefined ? 'POST' : 'PATCH', path, body))
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    onClose()
+  }
+  const others = groups.filter(({ id }) => id !== existing?.id)
+  return (
+    <Dialog
+      title={existing === undefined ? t('Make a group') : t('Change {name}', { name: existing.name })}
+      onClose={onClose}
+    >
+      <ActForm onSubmit={submit} action={existing === undefined ? t('Make the group') : t('Save')}>
+        <TextField
+          label={t('Name')}
+          name="name"
+          required
+          maxLength={100}
+          defaultValue={existing?.name}
+          autoFocus
+        />
+        <Choice
+          label={t('Stands in')}
+          name="parent"
+          defaultValue={existing?.parent ?? ''}
+          options={[['', t('no other group')], ...others.map(({ id, name }) => [id, name] as const)]}
+        />
+        <TextField
+          label={t('Budget, US dollars')}
+          name="budget_usd"
+          inputMode="decimal"
+          hint={t('Of the group and all groups in it; empty: none.')}
+          defaultValue={existing?.budget_usd ?? ''}
+        />
+        <TextField
+          label={t('Budget of each member, US dollars')}
+          name="member_budget_usd"
+          inputMode="decimal"
+          hint={t('Empty: none.')}
+          defaultValue={existing?.member_budget_usd ?? ''}
+        />
+        <Choice
+          label={t('Begins anew')}
+          name="budget_window"
+          defaultValue={existing?.budget_window ?? 'month'}
+          options={[
+            ['day', t('each day')],
+            ['week', t('each week')],
+            ['month', t('each month')],
+            ['none', t('never')],
+          ]}
+        />
+        <TextField
+          label={t('Time zone')}
+          name="timezone"
+          placeholder="Asia/Kolkata"
+          defaultValue={existing?.timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone}
+        />
+      </ActForm>
+    </Dialog>
+  )
+}
+
+// One group.
+
+export function GroupPage() {
+  const { id } = useParams<{ id: string }>()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'group', id],
+    queryFn: async () =>
+      (await call<{ data: GroupDetailView }>('GET', `admin/groups/${encodeURIComponent(id)}`)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/operator/groups" className="text-accent underline">
+          {t('Groups')}
+        </Link>
+        {data?.above.toReversed().map((group) => (
+          <span key={group.id}>
+            {' › '}
+            <Link href={`/operator/groups/${group.id}`} className="text-accent underline">
+              {group.name}
+            </Link>
+          </span>
+        ))}
+      </p>
+      {isPending && <Loading />}
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {data && <WholeGroup group={data} />}
+    </>
+  )
+}
+
+type Open = 'change' | 'grant' | 'delete' | 'add' | null
+
+function WholeGroup({ group }: { group: GroupDetailView }) {
+  const client = useQueryClient()
+  const [, navigate] = useLocation()
+  const [open, setOpen] = useState<Open>(null)
+  const [grant] = useState(() => newId())
+  const path = `admin/groups/${encodeURIComponent(group.id)}`
+  const groups = useQuery({
+    queryKey: ['admin', 'groups', 'choice'],
+    queryFn: async () => (await call<Page<GroupView>>('GET', 'admin/groups?limit=200')).data,
+    enabled: open === 'change',
+  })
+  const close = () => setOpen(null)
+  const onChanged = async () => {
+    await client.invalidateQueries({ queryKey: ['admin'] })
+    close()
+  }
+  return (
+    <>
+      <PageHead title={group.name} />
+      <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
+        <Fact name={t('Budget')}>
+          <Budget limit={group.budget_usd} spent={group.spent_usd} window={group.budget_window} />
+        </Fact>
+        <Fact name={t('Spent')}>{usd(group.spent_usd)}</Fact>
+        <Fact name={t('Reserved')}>{usd(group.reserved_usd)}</Fact>
+        <Fact name={t('Begins anew')}>{group.resets_at === null ? t('never') : moment(group.resets_at)}</Fact>
+        <Fact name={t('Budget of each member')}>
+          {group.member_budget_usd === null ? t('none') : usd(group.member_budget_usd)}
+        </Fact>
+        <Fact name={t('Time zone')}>{group.timezone}</Fact>
+        <Fact name={t('Credit of its own')}>
+          {group.credits === null ? t('none: its members pay') : usd(group.credits.spendable.api)}
+        </Fact>
+        <Fact name={t('Id')}>
+          <span className="font-mono text-[12.5px]">{group.id}</span>
+        </Fact>
+      </dl>
+      <div className="mt-4 flex flex-wrap gap-2">
+        <Button onClick={() => setOpen('change')}>{t('Change')}</Button>
+        <Button onClick={() => setOpen('grant')}>{t('Grant credit')}</Button>
+        <Button look="danger" onClick={() => setOpen('delete')}>
+          {t('Delete')}
+        </Button>
+      </div>
+      <Members path={path} onAdd={() => setOpen('add')} />
+      {open === 'change' && groups.data && (
+        <GroupForm existing={group} groups={groups.data} onClose={close} />
+      )}
+      {open === 'grant' && (
+        <Dialog title={t('Grant credit')} onClose={close}>
+          <ActForm
+            action={t('Grant')}
+            onSubmit={async (given) => {
+              const body = { usd: textOf(given, 'usd'), id: grant }
+              await elevate(() => call('POST', `${path}/grants`, body))
+              await onChanged()
+            }}
+          >
+            <p>{t('From its first credit on, the group pays for its keys, and its members do not.')}</p>
+            <TextField label={t('Amount, US dollars')} name="usd" inputMode="decimal" required autoFocus />
+          </ActForm>
+        </Dialog>
+      )}
+      {open === 'delete' && (
+        <Dialog title={t('Delete {name}', { name: group.name })} onClose={close}>
+          <ActForm
+            look="danger"
+            action={t('Delete')}
+            onSubmit={async () => {
+              await call('DELETE', path)
+              await client.invalidateQueries({ queryKey: ['admin'] })
+              navigate('/operator/groups')
+            }}
+          >
+            <p>{t('Its keys are refused from then on, and its members leave it. Its receipts stay.')}</p>
+          </ActForm>
+        </Dialog>
+      )}
+      {open === 'add' && (
+        <Dialog title={t('Add a member')} onClose={close}>
+          <ActForm
+            action={t('Add')}
+            onSubmit={async (given) => {
+              const own = textOf(given, 'budget_usd')
+              const body = {
+                account: textOf(given, 'account'),
+                role: textOf(given, 'role'),
+                ...(own === undefined ? {} : { budget_usd: own }),
+              }
+              await elevate(() => call('POST', `${path}/members`, body))
+              await onChanged()
+            }}
+          >
+            <TextField label={t('E-mail')} name="account" required autoFocus />
+            <Choice
+              label={t('Role')}
+              name="role"
+              defaultValue="member"
+              options={[
+                ['member', t('member')],
+                ['admin', t('admin')],
+              ]}
+            />
+            <TextField
+              label={t('Budget, US dollars')}
+              name="budget_usd"
+              inputMode="decimal"
+              hint={t('Empty: as each member.')}
+            />
+          </ActForm>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Members({ path, onAdd }: { path: string; onAdd: () => void }) {
+  const client = useQueryClient()
+  const [leaving, setLeaving] = useState<MemberView | null>(null)
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'members', path],
+    queryFn: ({ pageParam }) =>
+      call<Page<MemberView>>(
+        'GET',
+        pageParam === null ? `${path}/members` : `${path}/members?cursor=${encodeURIComponent(pageParam)}`,
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  return (
+    <Section title={t('Members')} side={<Button onClick={onAdd}>{t('Add a member')}</Button>}>
+      <QueryState query={list} />
+      {list.data && rows.length === 0 && <Empty title={t('It has no members.')} />}
+      {rows.length > 0 && (
+        <Table
+          label={t('Members')}
+          columns={[
+            t('E-mail'),
+            t('Role'),
+            numeric(t('Budget')),
+            numeric(t('Spent')),
+            rightAligned(t('Act')),
+          ]}
+        >
+          {rows.map((member) => (
+            <tr key={member.account}>
+              <td>
+                <Link
+                  href={`/operator/accounts/${member.account}`}
+                  className="text-accent underline break-words"
+                >
+                  {member.email}
+                </Link>
+              </td>
+              <td>{t(member.role)}</td>
+              <td className="num">{member.limit_usd === null ? t('none') : usd(member.limit_usd)}</td>
+              <td className="num">{usd(member.spent_usd)}</td>
+              <td className="text-right">
+                <Button
+                  small
+                  look="danger"
+                  aria-label={t('Remove {name}', { name: member.email })}
+                  onClick={() => setLeaving(member)}
+                >
+                  {t('Remove')}
+                </Button>
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {list.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {t('More')}
+          </Button>
+        </p>
+      )}
+      {leaving && (
+        <Dialog title={t('Remove {name}', { name: leaving.email })} onClose={() => setLeaving(null)}>
+          <ActForm
+            look="danger"
+            action={t('Remove')}
+            onSubmit={async () => {
+              await call('DELETE', `${path}/members/${encodeURIComponent(leaving.account)}`)
+              await client.invalidateQueries({ queryKey: ['admin'] })
+              setLeaving(null)
+            }}
+          >
+            <p>{t('Its keys of the group are refused from then on, and its running calls with them end.')}</p>
+          </ActForm>
+        </Dialog>
+      )}
+    </Section>
+  )
+}
