@@ -85,8 +85,7 @@ export const createKeyBody = z.strictObject({
   mode: z.enum(['live', 'test']).optional(),
   group: z
     .string()
-    .min(1)
-    .max(64)
+    .regex(/^[\w-]{1,64}$/, 'must be the id of a group')
     .nullable()
     .optional()
     .describe(

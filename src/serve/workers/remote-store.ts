@@ -247,8 +247,8 @@ export class AccountCache implements Lookups {
     this.#accounts = new Rows((id) => store.findAccount(id), clock)
     this.#sessions = new Rows((id) => store.findSession(id), clock)
     this.#standings = new Rows((name) => {
-      const [group, account] = name.split(' ') as [string, string]
-      return store.findStanding(group, account)
+      const end = name.indexOf(' ')
+      return store.findStanding(name.slice(end + 1), name.slice(0, end))
     }, clock)
   }
 
@@ -265,7 +265,7 @@ export class AccountCache implements Lookups {
   }
 
   findStanding(group: string, account: string) {
-    return this.#standings.find(`${group} ${account}`)
+    return this.#standings.find(`${account} ${group}`)
   }
 
   /** To be called after a change: the next answers come from the store. */

@@ -276,6 +276,9 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
       status: 400,
       error: { code: 'invalid_request' },
     })
+    await join(lab, 'anna')
+    const posing = { name: 'k', group: `${lab} ${accounts['anna']}` }
+    expect((await admin('POST', `accounts/${accounts['berta']}/keys`, posing)).status).toBe(400)
     await join(lab, 'berta')
     const key = await keyIn(lab, 'berta')
     expect((await call(key)).status).toBe(200)
@@ -294,6 +297,25 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     expect((await admin('DELETE', `groups/${lab}`)).json).toEqual({ id: lab, deleted: true })
     expect((await call(key)).status).toBe(401)
     expect((await admin('GET', `groups/${lab}`)).status).toBe(404)
+  })
+
+  test('a key whose budget is spent is not given the answer that another key has paid for', async () => {
+    const lab = await groupWith({ budget_usd: '0' })
+    await join(lab, 'berta')
+    const ofGroup = await keyIn(lab, 'berta')
+    const own = String((await made(`accounts/${accounts['berta']}/keys`, { name: 'own' }))['key'])
+    const again = async (key: string) => {
+      const headers = {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'once',
+      }
+      const init = { method: 'POST', headers, body: JSON.stringify(chat) }
+      return (await fetch(`${weir.origin}/v1/chat/completions`, init)).status
+    }
+    expect([await again(own), await again(own), await again(ofGroup)]).toEqual([200, 200, 403])
+    await admin('PATCH', `groups/${lab}`, { budget_usd: '1' })
+    expect(await again(ofGroup)).toBe(200)
   })
 
   test('a member who is moved while a call runs: it is charged once, to the group it was held in', async () => {

@@ -89,3 +89,25 @@ describe('what a worker remembers', () => {
     expect(asked).toHaveLength(2)
   })
 })
+
+test('a standing is asked for by the group and the account as they were given, and remembered', async () => {
+  const asked: string[][] = []
+  const nobody = () => Promise.resolve(undefined)
+  const known = new AccountCache(
+    {
+      findKey: nobody,
+      findAccount: nobody,
+      findSession: nobody,
+      findStanding: (group, account) => {
+        asked.push([group, account])
+        return Promise.resolve(undefined)
+      },
+    },
+    () => 0,
+  )
+  for (const group of ['grp_lab', 'grp_lab', 'grp_lab acct_b']) await known.findStanding(group, 'acct_a')
+  expect(asked).toEqual([
+    ['grp_lab', 'acct_a'],
+    ['grp_lab acct_b', 'acct_a'],
+  ])
+})

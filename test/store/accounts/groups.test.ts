@@ -155,6 +155,17 @@ describe('how a member stands', () => {
     }
   })
 
+  test('is nobody else’s, whatever the group is called by who asks', async () => {
+    const { groups, accounts } = await open()
+    const { id: anna } = await accounts.createAccount('anna@example.org')
+    const { id: berta } = await accounts.createAccount('berta@example.org')
+    await groups.insertGroup(groupOf('grp_lab'))
+    await groups.insertMember(memberOf('grp_lab', anna))
+    for (const name of [`grp_lab ${anna}`, `${anna} grp_lab`, ' grp_lab', 'grp_lab '])
+      expect(await accounts.findStanding(name, berta)).toBeUndefined()
+    expect(await accounts.findStanding('grp_lab', anna)).toMatchObject({ group: 'grp_lab', person: anna })
+  })
+
   test('as another process has changed it', async () => {
     const here = await open()
     const { id } = await here.accounts.createAccount('anna@example.org')

@@ -2,6 +2,7 @@
 
 import type { Catalog } from '../../../catalog/catalog.ts'
 import { mayReach } from '../../../chat/admission.ts'
+import { budgetRoom } from '../../../chat/billing/need.ts'
 import { type Caller, lineOf, windowEnd, windowStart } from '../../../accounts/account.ts'
 import type { AnswerKeeper } from '../../../chat/call.ts'
 import type { Scheduler } from '../../../scheduler/scheduler.ts'
@@ -30,7 +31,7 @@ export interface KeyedCalls {
   readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
   readonly keptBytes: KeptBytes
-  readonly ledger: Pick<CallLedger, 'keySpend'>
+  readonly ledger: Pick<CallLedger, 'keySpend' | 'budgetSpend'>
   readonly scheduler: Pick<Scheduler, 'run' | 'runSteps'>
   readonly catalog: Pick<Catalog, 'routesTo'>
   readonly now: () => number
@@ -130,7 +131,11 @@ export async function requireAsker(
   const { account, key } = caller
   if (account.suspended) throw new GatewayError('account_suspended')
   if (!mayReach(catalog, caller, model)) throw new GatewayError('model_not_allowed', { metadata: { model } })
-  if (key === null || key.spendLimit === null || lineOf(key) === line) return
+  if (key === null || lineOf(key) === line) return
+  const room = await budgetRoom(ledger, caller.standing, now())
+  if (room !== undefined && room.freeLater <= 0n)
+    throw new GatewayError('budget_exceeded', { metadata: { model } })
+  if (key.spendLimit === null) return
   const { spent } = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
   if (spent < key.spendLimit) return
   const end = windowEnd(key.limitWindow, now())

@@ -283,7 +283,7 @@ export class SqliteAccounts implements AccountStore {
   }
 
   findStanding(group: string, account: string): GroupStanding | undefined {
-    return this.#readCached(this.#standings, `${group} ${account}`, this.#readStanding)
+    return this.#readCached(this.#standings, `${account} ${group}`, this.#readStanding)
   }
 
   listSessions(account: string): readonly Session[] {
@@ -318,8 +318,9 @@ export class SqliteAccounts implements AccountStore {
   }
 
   readonly #readStanding = (name: string): GroupStanding | undefined => {
-    const [group, account] = name.split(' ') as [string, string]
-    return this.groups.readStanding(group, account)
+    // The id of an account has no space; what a client calls a group may have any.
+    const end = name.indexOf(' ')
+    return this.groups.readStanding(name.slice(end + 1), name.slice(0, end))
   }
 
   #readCached<T>(
