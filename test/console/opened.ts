@@ -3,7 +3,6 @@
 import { afterAll, beforeAll, expect } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { type RunningWeir, startWeir, type WeirOptions } from '../support/run-weir.ts'
-import { runInside } from '../support/serve-weir.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { type Visitor, visitor, type VisitorOptions } from './visitor.ts'
 
@@ -41,9 +40,7 @@ export function openedConsole(options: () => WeirOptions = () => ({})): OpenedCo
     },
     visit: (wanted) => visitor(browser!, opened.origin, wanted),
     linkFor: async (email) => {
-      const { dataDir } = weir!
-      const args = ['accounts', 'link', '--account', email, '--json', '--data-dir', dataDir]
-      const { code, stdout } = await runInside(args, dataDir)
+      const { code, stdout } = await weir!.command('accounts', 'link', '--account', email, '--json')
       expect(code).toBe(0)
       return (JSON.parse(stdout) as { url: string }).url
     },

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { unhandled } from '../../src/serve/listen.ts'
+import { type CommandResult, runInside } from './run-inside.ts'
 import { tempDir } from './tmp.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -39,7 +40,7 @@ export interface ServedWeir {
   readonly key: string
   /** All it has printed so far, on both streams. */
   output(): string
-  /** Runs another subcommand on the same data directory and configuration. */
+  /** Runs another subcommand on the same data directory and configuration, beside the server, in this process. */
   command(...args: string[]): Promise<CommandResult>
   /** Asks it to stop, waits, and gives its exit code. A process gets SIGTERM, and is killed after ten seconds. */
   stop(): Promise<number>
@@ -54,12 +55,6 @@ export interface RunningWeir extends ServedWeir {
   kill(): Promise<void>
   /** Resolves when the process is gone, whoever ended it, and all it has printed is there. */
   readonly exited: Promise<void>
-}
-
-export interface CommandResult {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
 }
 
 const startTimeoutMs = 20_000
@@ -131,7 +126,13 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
     startMs,
     key: keyIn(printed.text) ?? '',
     output: () => printed.text,
-    command: (...args) => runWeir([...args, ...shared], { cwd: home.path, env }),
+    command: (...args) => {
+      const all = [...args, ...shared]
+      // One that is to die at a failpoint takes its process with it.
+      return 'WEIR_TEST_FAILPOINT' in env
+        ? runWeir(all, { cwd: home.path, env })
+        : runInside(all, home.path, env)
+    },
     stop,
     kill,
     exited,

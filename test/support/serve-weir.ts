@@ -1,11 +1,11 @@
 // A gateway served inside the test's process, with its commands: for journeys that are not about processes.
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { runCli } from '../../src/cli/program.ts'
 import { loadConfig, readTextFile, renderFaults, rereadConfig, secretsOf } from '../../src/config/config.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { startGateway } from '../../src/serve/start.ts'
-import type { CommandResult, ServedWeir, WeirOptions } from './run-weir.ts'
+import { runInside } from './run-inside.ts'
+import type { ServedWeir, WeirOptions } from './run-weir.ts'
 import { tempDir } from './tmp.ts'
 
 /** Serves a gateway on a free port. Takes what `startWeir` takes, but for what only a process has. */
@@ -54,22 +54,4 @@ export async function serveWeir({
       await stop()
     },
   }
-}
-
-/** Runs one subcommand to its end, in this process. */
-export async function runInside(
-  args: readonly string[],
-  cwd: string,
-  env: Readonly<Record<string, string>> = {},
-): Promise<CommandResult> {
-  const ran = { stdout: '', stderr: '' }
-  const code = await runCli(args, {
-    out: (text) => void (ran.stdout += text),
-    err: (text) => void (ran.stderr += text),
-    cwd,
-    clock: Date.now,
-    environment: () => Promise.resolve(env),
-    input: () => Promise.resolve(''),
-  })
-  return { code, ...ran }
 }

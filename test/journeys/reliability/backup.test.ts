@@ -4,7 +4,8 @@ import { expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { postAs } from '../../support/call-gateway.ts'
-import { type CommandResult, runWeir, type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { CommandResult } from '../../support/run-inside.ts'
+import { runWeir, type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 async function ask(weir: RunningWeir, key: string): Promise<{ status: number; id: string }> {
