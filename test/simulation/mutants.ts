@@ -306,7 +306,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what calls of other processes hold of a budget is not counted',
-    patches: [[wallets, 'WHERE in_group IS NOT NULL AND EXISTS', 'WHERE in_group IS NULL AND EXISTS']],
+    patches: [
+      [wallets, 'open_call WHERE in_group IS NOT NULL', 'open_call WHERE in_group IS NOT NULL AND 0'],
+    ],
   },
   {
     name: 'what other processes have spent of a budget is not read again',

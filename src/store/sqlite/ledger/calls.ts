@@ -393,7 +393,8 @@ function groupText(inGroup: GroupCall | null): string | null {
   return JSON.stringify({ group, person, budgets } satisfies StoredGroupCall)
 }
 
-function groupOf(text: string | null): GroupCall | null {
+/** The call of a group that the column says; null for a call in none. */
+export function groupCallIn(text: string | null): GroupCall | null {
   if (text === null) return null
   const { group, person, budgets } = JSON.parse(text) as StoredGroupCall
   return {
@@ -414,7 +415,7 @@ export function openCallOf(row: Row<'openCall'>): OpenCall {
     key: row.key,
     keyLimit:
       row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
-    inGroup: groupOf(row.in_group),
+    inGroup: groupCallIn(row.in_group),
     funding: row.funding.split(',').filter(isPool),
     hold: row.hold,
     pins: pinsOf(row.pins),
@@ -520,7 +521,7 @@ function factsOf(row: Row<'openCall'> | Row<'call'>) {
     call: row.id,
     account: row.account,
     key: row.key,
-    inGroup: groupOf(row.in_group),
+    inGroup: groupCallIn(row.in_group),
     model: row.model,
     tags: tagsOf(row.tags),
     priceVersion: row.price_version,

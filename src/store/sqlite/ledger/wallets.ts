@@ -8,7 +8,7 @@ import type { CountedBudget, GroupCall, KeySpend } from '../../../credits/ledger
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
-import { openCallOf } from './calls.ts'
+import { groupCallIn, openCallOf } from './calls.ts'
 import type { WalletSet } from '../../ledger-core.ts'
 import type { Row } from '../../schema.ts'
 import { requireOne } from '../database/sqlite.ts'
@@ -70,6 +70,7 @@ export class Wallets implements WalletSet<CachedWallet> {
   readonly #keys = new Map<string, KeySpending>()
   /** By window and scope. */
   readonly #budgets = new Map<string, BudgetSpending>()
+  #heldAtFirst: ReadonlyMap<string, Pico> | undefined
   /** What the group has changed. */
   #dirty = nothing()
   readonly #sql: ReturnType<typeof statements>
@@ -90,6 +91,7 @@ export class Wallets implements WalletSet<CachedWallet> {
 
   forget(): void {
     for (const map of [this.#wallets, this.#accountOfCall, this.#keys, this.#budgets]) map.clear()
+    this.#heldAtFirst = undefined
     this.#dirty = nothing()
   }
 
@@ -238,10 +240,26 @@ export class Wallets implements WalletSet<CachedWallet> {
     const cached = this.#budgets.get(name)
     if (cached) return cached
     const spent = this.#sql.budgetSpent.get(scope, window)?.spent ?? 0n
-    const held = this.#sql.budgetHolds.all(scope, window).reduce((sum, row) => sum + row.hold, 0n)
-    const loaded = { scope, window, spent, held }
+    const loaded = { scope, window, spent, held: this.#heldOfBudgets().get(name) ?? 0n }
     this.#budgets.set(name, loaded)
     return loaded
+  }
+
+  /**
+   * What open calls held of each budget when the first was loaded. It stays true of those that are loaded later: no call
+   * begins or ends without loading its own.
+   */
+  #heldOfBudgets(): ReadonlyMap<string, Pico> {
+    if (this.#heldAtFirst !== undefined) return this.#heldAtFirst
+    const held = new Map<string, Pico>()
+    for (const { hold, in_group } of this.#sql.groupCalls.all()) {
+      for (const { scope, windowStart } of groupCallIn(in_group)!.budgets) {
+        const name = `${windowStart} ${scope}`
+        held.set(name, (held.get(name) ?? 0n) + hold)
+      }
+    }
+    this.#heldAtFirst = held
+    return held
   }
 
   /** Writes what the group has changed: each lot, pool and day once, however many commands touched it. */
@@ -361,10 +379,8 @@ function statements(database: Database) {
     budgetSpent: database.prepare<{ spent: bigint }, [string, number]>(
       'SELECT spent FROM budget_spend WHERE scope = ? AND window = ?',
     ),
-    budgetHolds: database.prepare<{ hold: bigint }, [string, number]>(
-      `SELECT hold FROM open_call WHERE in_group IS NOT NULL AND EXISTS
-       (SELECT 1 FROM json_each(open_call.in_group, '$.budgets') AS budget
-        WHERE budget.value ->> 0 = ?1 AND budget.value ->> 1 = ?2)`,
+    groupCalls: database.prepare<Row<'openCall', 'hold' | 'in_group'>, []>(
+      'SELECT hold, in_group FROM open_call WHERE in_group IS NOT NULL',
     ),
     writeBudget: database.prepare(
       `INSERT INTO budget_spend (scope, window, spent) VALUES (?,?,?)
