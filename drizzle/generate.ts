@@ -30,6 +30,7 @@ const withoutRowid = new Set([
   'usage_total',
   'usage_tag',
   'request_tag',
+  'usage_tag_total',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

@@ -800,4 +800,24 @@ CREATE TABLE \`group_member\` (
 CREATE INDEX \`group_member_account\` ON \`group_member\` (\`account\`);ALTER TABLE \`api_key\` ADD \`group_id\` text;ALTER TABLE \`call\` ADD \`in_group\` text;ALTER TABLE \`open_call\` ADD \`in_group\` text;
 `,
   },
+  {
+    name: '0030_usage_by_tag_in_total',
+    sql: `CREATE TABLE \`usage_tag_total\` (
+	\`tag\` text NOT NULL,
+	\`day\` integer NOT NULL,
+	\`value\` text NOT NULL,
+	\`channel\` text NOT NULL,
+	\`model\` text NOT NULL,
+	\`calls\` integer NOT NULL,
+	\`errors\` integer NOT NULL,
+	\`input_tokens\` integer NOT NULL,
+	\`output_tokens\` integer NOT NULL,
+	\`cost\` integer NOT NULL,
+	\`charged\` integer NOT NULL,
+	PRIMARY KEY(\`tag\`, \`day\`, \`value\`, \`channel\`, \`model\`)
+) STRICT, WITHOUT ROWID;
+INSERT INTO usage_tag_total SELECT tag, day, value, CASE \`key\` WHEN '' THEN 'app' ELSE 'api' END, model, sum(calls), sum(errors),
+  sum(input_tokens), sum(output_tokens), sum(cost), sum(charged) FROM usage_tag GROUP BY 1, 2, 3, 4, 5;
+`,
+  },
 ]

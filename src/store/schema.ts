@@ -550,6 +550,20 @@ function recordTables(c: typeof columns) {
     ],
   )
 
+  /** The same for the whole installation, as `usage_total` is of the days. */
+  const usageTagTotal = c.table(
+    'usage_tag_total',
+    {
+      tag: c.string('tag').notNull(),
+      day: c.time('day').notNull(),
+      value: c.string('value').notNull(),
+      channel: c.string('channel').notNull(),
+      model: c.string('model').notNull(),
+      ...usageFigures(),
+    },
+    (t) => [c.primaryKey({ columns: [t.tag, t.day, t.value, t.channel, t.model] })],
+  )
+
   return {
     requestLog,
     requestTag,
@@ -565,6 +579,7 @@ function recordTables(c: typeof columns) {
     usageDay,
     usageTotal,
     usageTag,
+    usageTagTotal,
   }
 }
 
@@ -594,8 +609,17 @@ export const {
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
-export const { allowance, consoleSettings, requestTag, usageDay, usageTag, usageTotal, wallet, welcome } =
-  tables
+export const {
+  allowance,
+  consoleSettings,
+  requestTag,
+  usageDay,
+  usageTag,
+  usageTagTotal,
+  usageTotal,
+  wallet,
+  welcome,
+} = tables
 
 // The tables of webhooks and their pending deliveries.
 

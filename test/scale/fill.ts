@@ -241,6 +241,10 @@ function writeRecords(database: Database): void {
          80 * count(*), sum(cost), sum(cost)
        FROM made WHERE i % ${taggedEvery} = 0 GROUP BY 1, 3, 4, 5, 6 ORDER BY 1, 3, 4, 5, 6`,
     )
+  database.run(
+    `INSERT INTO usage_tag_total SELECT tag, day, value, iif(key = '', 'app', 'api'), model, sum(calls), sum(errors),
+       sum(input_tokens), sum(output_tokens), sum(cost), sum(charged) FROM usage_tag GROUP BY 1, 2, 3, 4, 5`,
+  )
   const columns = `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens,
     completion_tokens, cost, attempts, first_byte_ms, total_ms, detail, contents, tags`
   const tags = `iif(i % ${taggedEvery} = 0, '{"team":"t' || (i % 7) || '","user":"u' || (i % 50000) || '"}', NULL)`

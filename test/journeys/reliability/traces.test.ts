@@ -174,8 +174,13 @@ describe('a call', () => {
         authorization: `Bearer ${lab.weir.key}`,
         'content-type': 'application/json',
         traceparent: `00-${trace}-b7ad6b7169203331-01`,
+        'x-weir-tags': 'feature=chat',
       },
-      body: JSON.stringify({ model: 'near/well', messages: [{ role: 'user', content: 'SECRET-QUESTION' }] }),
+      body: JSON.stringify({
+        model: 'near/well',
+        messages: [{ role: 'user', content: 'SECRET-QUESTION' }],
+        user: 'ada',
+      }),
     })
     expect(response.status).toBe(200)
     const requestId = response.headers.get('x-request-id')!
@@ -195,6 +200,9 @@ describe('a call', () => {
       'weir.cost_usd_exact': String(total),
       'weir.cost_usd': Number(total),
       'weir.ending': 'finished',
+      'weir.tag.feature': 'chat',
+      'weir.tag.user': 'ada',
+      'user.id': 'ada',
     })
     const attempts = spans.filter(({ parent }) => parent === root.id)
     expect(attempts.map(({ name, kind, status }) => [name, kind, status])).toEqual([

@@ -184,6 +184,13 @@ describe('usage by tag', () => {
     expect(await charged({ by: 'key', tag })).toEqual({ key2: 320 })
     expect(await charged({ by: 'account', tag })).toEqual({ anna: 320 })
     expect(await charged({ by: 'day', tag, account: 'anna' })).toEqual({ '': 320 })
+    for (const account of [undefined, 'anna']) {
+      const of = account === undefined ? { tag } : { tag, account }
+      expect(await charged({ by: 'channel', ...of })).toEqual({ api: 320 })
+      expect(await charged({ by: 'model', ...of })).toEqual({ 'sim/echo': 20, 'sim/other': 300 })
+      expect(await charged({ by: 'tag', tagName: 'team', ...of })).toEqual({ b: 320 })
+      expect((await csvOf(store, { by: 'channel', ...of })).length).toBe(1)
+    }
     expect(await charged({ by: 'tag', tagName: 'team', key: 'key2' })).toEqual({ b: 320 })
     expect(await charged({ by: 'tag', tagName: 'team', model: 'sim/echo' })).toEqual({
       a: 1,

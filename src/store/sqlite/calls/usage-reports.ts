@@ -65,7 +65,7 @@ interface Ranked {
   readonly calls: bigint
 }
 
-type Table = 'usage_day' | 'usage_tag' | 'usage_total'
+type Table = 'usage_day' | 'usage_tag' | 'usage_tag_total' | 'usage_total'
 
 const columnsOfDay = {
   day: "''",
@@ -75,11 +75,20 @@ const columnsOfDay = {
   account: 'account',
   tag: "''",
 }
+const columnsOfTotal = {
+  day: "''",
+  model: 'model',
+  channel: 'channel',
+  key: "''",
+  account: "''",
+  tag: "''",
+}
 /** How a day is divided in each of the tables. */
 const namesIn: Readonly<Record<Table, Readonly<Record<UsageGroup, string>>>> = {
   usage_day: columnsOfDay,
   usage_tag: { ...columnsOfDay, tag: 'value' },
-  usage_total: { day: "''", model: 'model', channel: 'channel', key: "''", account: "''", tag: "''" },
+  usage_tag_total: { ...columnsOfTotal, tag: 'value' },
+  usage_total: columnsOfTotal,
 }
 
 const labelsOf: Readonly<Partial<Record<UsageGroup | 'group', string>>> = {
@@ -96,7 +105,7 @@ export function* reportSteps(
 ): Generator<undefined, UsageReport> {
   const source = new UsageSource(database, query)
   try {
-    if (source.table === 'usage_tag') return yield* source.rankTags(most)
+    if (tagOf(query) !== undefined) return yield* source.rankTags(most)
     return source.hasManyGroups ? yield* source.rank(most) : yield* source.small(most)
   } finally {
     source.close()
@@ -124,7 +133,7 @@ export function isSmall(database: Database, query: UsageQuery, rows: number): bo
     const [who, whose] = account === undefined ? ['', []] : ['account = ? AND ', [account]]
     const tagged = one(
       database,
-      `SELECT count(*) FROM (SELECT 1 FROM usage_tag WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?)`,
+      `SELECT count(*) FROM (SELECT 1 FROM ${tableOf(query)} WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?)`,
       ...whose,
       tag,
       from,
@@ -168,6 +177,12 @@ function startOfMonth(at: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
 }
 
+function tableOf(query: UsageQuery): Table {
+  const isOfTags = tagOf(query) !== undefined
+  if (isOfTotals(query)) return isOfTags ? 'usage_tag_total' : 'usage_total'
+  return isOfTags ? 'usage_tag' : 'usage_day'
+}
+
 /** What the totals of the installation answer. */
 function isOfTotals({ account, key, by }: UsageQuery): boolean {
   return account === undefined && key === undefined && by !== 'key' && by !== 'account'
@@ -176,7 +191,7 @@ function isOfTotals({ account, key, by }: UsageQuery): boolean {
 class UsageSource {
   readonly #database: Database
   readonly #query: UsageQuery
-  readonly table: Table
+  readonly #table: Table
   /** Whose days are read; undefined for everybody's. */
   readonly #account: string | undefined
   /** Further conditions of the query. */
@@ -188,7 +203,7 @@ class UsageSource {
   constructor(database: Database, query: UsageQuery) {
     this.#database = database
     this.#query = { ...query, from: startOfDay(query.from) }
-    this.table = tagOf(query) === undefined ? (isOfTotals(query) ? 'usage_total' : 'usage_day') : 'usage_tag'
+    this.#table = tableOf(query)
     this.#account = query.account ?? (query.key === undefined ? undefined : this.#ownerOf(query.key))
     this.#filter = this.#filterOf(query)
   }
@@ -277,12 +292,12 @@ class UsageSource {
     const { by, from, until, tag } = this.#query
     const { text, values } = this.#where(...within(from, until))
     const tagged = this.#byPeriod(
-      this.#days(`FROM usage_tag WHERE ${text} GROUP BY day ORDER BY day`, values),
+      this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day ORDER BY day`, values),
     )
     if (this.#isLong()) yield
-    const named = namesIn.usage_tag[by]
+    const named = namesIn[this.#table][by]
     const top = this.#all<{ named: string; groups: bigint }>(
-      `SELECT ${named} AS named, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM usage_tag
+      `SELECT ${named} AS named, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM ${this.#table}
        WHERE ${text} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ${most}`,
       values,
     )
@@ -292,7 +307,7 @@ class UsageSource {
     for (const { named: group } of top) {
       const one = this.#where([`${named} = ?`, group])
       const own = this.#days(
-        `FROM (SELECT value AS named FROM json_each(?)) AS asked CROSS JOIN usage_tag ON usage_tag.day = asked.named
+        `FROM (SELECT value AS named FROM json_each(?)) AS asked CROSS JOIN ${this.#table} ON ${this.#table}.day = asked.named
          WHERE ${one.text} GROUP BY day ORDER BY day`,
         [days, ...one.values],
       )
@@ -321,15 +336,15 @@ class UsageSource {
   /** The groups of a day or a month, a page at a time. */
   *pagesOf(period: Period): Generator<readonly UsageSum[]> {
     const { by } = this.#query
-    if (this.table === 'usage_tag') {
+    if (tagOf(this.#query) !== undefined) {
       yield* this.#pagesOfTags(period)
       return
     }
     if (!this.hasManyGroups) {
-      if (this.#account === undefined && this.table === 'usage_day') return
+      if (this.#account === undefined && this.#table === 'usage_day') return
       const { text, values } = this.#where(...during(period))
       const rows = this.#all<GroupRow>(
-        `SELECT ${namesIn[this.table][by]} AS name, '' AS account, ${sums} FROM ${this.table} WHERE ${text}
+        `SELECT ${namesIn[this.#table][by]} AS name, '' AS account, ${sums} FROM ${this.#table} WHERE ${text}
          GROUP BY name ORDER BY name`,
         values,
       )
@@ -367,15 +382,15 @@ class UsageSource {
     const { text, values } = this.#where(...during(period))
     if (by === 'tag' && tag === undefined) {
       const [whole] = endOf(this.#wholeDays(period))
-      const tagged = this.#days(`FROM usage_tag WHERE ${text} GROUP BY day`, values)
+      const tagged = this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day`, values)
       if (whole !== undefined) yield withoutTag([whole], this.#byPeriod(tagged))
     }
-    const named = namesIn.usage_tag[by]
+    const named = namesIn[this.#table][by]
     const atOnce = isOneDay(period) ? groupsAtOnce : groupsOfMonthAtOnce
     let after: string | undefined
     for (;;) {
       const rows: GroupRow[] = this.#all<GroupRow>(
-        `SELECT ${named} AS named, ${named} AS name, '' AS account, ${sums} FROM usage_tag WHERE ${text}
+        `SELECT ${named} AS named, ${named} AS name, '' AS account, ${sums} FROM ${this.#table} WHERE ${text}
          ${after === undefined ? '' : `AND ${named} > ?`} GROUP BY named ORDER BY named LIMIT ${atOnce}`,
         after === undefined ? values : [...values, after],
       )

@@ -577,7 +577,8 @@ const mostKept = 1_000
 const patienceMs = 60_000
 
 /** A row of an account's day, of a tag of it, or of the whole installation's day. */
-type Table = 'usage_day' | 'usage_tag' | 'usage_total'
+type Table = 'usage_day' | 'usage_total' | OfTag
+type OfTag = 'usage_tag' | 'usage_tag_total'
 
 /** What calls with one tag add to a day. */
 type UsageOfTag = UsageAdded & { readonly tag: string; readonly value: string }
@@ -594,8 +595,8 @@ interface Refused {
  * and tried again with a later commit.
  */
 export class UsageDays {
-  readonly #upserts: Readonly<Record<Exclude<Table, 'usage_tag'>, Statement>>
-  readonly #ofTag: () => Statement
+  readonly #upserts: Readonly<Record<Exclude<Table, OfTag>, Statement>>
+  readonly #ofTag: () => Readonly<Record<OfTag, Statement>>
   readonly #onRefused: (added: UsageAdded, error: unknown) => void
   readonly #retryMs: number
   #added: Writable<UsageAdded>[] = []
@@ -626,12 +627,16 @@ export class UsageDays {
          VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9) ${sums}`,
       ),
     }
-    this.#ofTag = whenNeeded(() =>
-      database.prepare(
-        `INSERT INTO usage_tag (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, account, tag,
-         value) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ${sums}`,
+    this.#ofTag = whenNeeded(() => ({
+      usage_tag: database.prepare(
+        `INSERT INTO usage_tag (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, tag, value,
+         account) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ${sums}`,
       ),
-    )
+      usage_tag_total: database.prepare(
+        `INSERT INTO usage_tag_total (calls, errors, input_tokens, output_tokens, cost, charged, day, channel, model, tag,
+         value) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ${sums}`,
+      ),
+    }))
   }
 
   /** The object is kept, and what comes next for the same row is added to it. */
@@ -652,7 +657,10 @@ export class UsageDays {
       if (this.#tryAdd('usage_day', added)) written.push(added)
     this.#added = []
     if (this.#ofTags.length > 0) {
-      for (const added of together(this.#ofTags, rowOfTag)) this.#tryAdd('usage_tag', added)
+      for (const added of together(this.#ofTags, rowOfTag)) {
+        this.#tryAdd('usage_tag', added)
+        this.#tryAdd('usage_tag_total', added)
+      }
       this.#ofTags = []
     }
     if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry(written)
@@ -699,30 +707,20 @@ export class UsageDays {
     const { account, at, key, model, calls, errors, cost, charged } = added
     const [input, output] = [Math.round(added.inputTokens), Math.round(added.outputTokens)]
     const day = startOfDay(at)
+    const channel = key === null ? 'app' : 'api'
     try {
       if ('tag' in added) {
         const { tag, value } = added
-        this.#ofTag().run(
-          calls,
-          errors,
-          input,
-          output,
-          cost,
-          charged,
-          day,
-          key ?? '',
-          model,
-          account,
-          tag,
-          value,
-        )
+        const { usage_tag, usage_tag_total } = this.#ofTag()
+        const figures = [calls, errors, input, output, cost, charged, day] as const
+        if (table === 'usage_tag') usage_tag.run(...figures, key ?? '', model, tag, value, account)
+        else usage_tag_total.run(...figures, channel, model, tag, value)
         return undefined
       }
       const { usage_day, usage_total } = this.#upserts
       if (table === 'usage_day')
         usage_day.run(calls, errors, input, output, cost, charged, day, key ?? '', model, account)
-      else
-        usage_total.run(calls, errors, input, output, cost, charged, day, key === null ? 'app' : 'api', model)
+      else usage_total.run(calls, errors, input, output, cost, charged, day, channel, model)
       return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
