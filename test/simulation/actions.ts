@@ -106,7 +106,7 @@ export class Actions {
       case 'group':
         return this.#groups.act()
       case 'look':
-        return this.#world.look(this.#world.living())
+        return this.#world.look()
       case 'crash':
         return this.#world.crash(this.#world.living())
       case 'powerCut':

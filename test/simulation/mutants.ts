@@ -255,16 +255,15 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         core,
-        'this.#wallets.chargeBudgets(open.inGroup, open.hold, 0n)',
-        '((this as any).last ??= new Map()).set(open.inGroup.person, open.inGroup), this.#wallets.chargeBudgets(open.inGroup, open.hold, 0n)',
-      ],
-      [
-        core,
         'this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)',
         `{
       this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)
-      const now = (this as any).last?.get(open.inGroup.person)
-      if (now && now.group !== open.inGroup.group) this.#wallets.chargeBudgets(now, 0n, charged)
+      for (const id of entry.wallet.calls.keys()) {
+        const now = entry.wallet.calls.get(id)?.inGroup
+        if (now?.person !== open.inGroup.person || now.group === open.inGroup.group) continue
+        this.#wallets.chargeBudgets(now, 0n, charged)
+        break
+      }
     }`,
       ],
     ],

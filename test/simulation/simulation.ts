@@ -1,7 +1,7 @@
 // One history of the ledger, told by a seed: three processes on one file, clients that repeat themselves, crashes at
 // any write, locks, full disks and a clock that jumps. After every commit the file is compared with the oracle.
 
-import type { GrantResult, SettleResult } from '../../src/credits/ledger/ledger.ts'
+import type { CountedBudget, GrantResult, SettleResult } from '../../src/credits/ledger/ledger.ts'
 import { minute, noon } from '../credits/support.ts'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
 import { Actions } from './actions.ts'
@@ -228,6 +228,7 @@ export class Simulation implements World {
     for (const process of this.processes) process?.database.die()
     this.#bury()
     this.stage.cutPower()
+    this.#lastToCommit = null
     this.oracle = this.#history.cut()
     this.bookedTime = this.#history.time
     this.stage.picture.compareAll(this.oracle, (why) => this.fail(`after a power cut ${why}`))
@@ -236,21 +237,24 @@ export class Simulation implements World {
   /** What the command line does, in a process of its own, when it replaces a key. */
   rotate(account: string, key: string, successor: string): void {
     this.stage.rotate(account, key, successor)
+    this.#lastToCommit = null
     this.#book(null, (oracle) => oracle.rotated(key, successor))
     this.#synced(this.#history.length, this.stage.logBytes())
   }
 
-  readonly #looking = new WeakSet<SimulatedProcess>()
+  /** Nobody else has written since: what it remembers is what the file says. */
+  #lastToCommit: SimulatedProcess | null = null
 
-  /** A process says what is spent and held of a budget: as the oracle has it, whatever it remembers and others did. */
-  look(process: SimulatedProcess): void {
+  /** The process that has written last says what is spent and held of a budget: as the oracle has it. */
+  look(): void {
     const calls = [...this.oracle.calls.values()].filter(({ inGroup }) => inGroup?.budgets.length)
-    // What is shown may be a turn late, so it is asked for once a turn.
-    if (process.dead || this.#looking.has(process) || calls.length === 0) return
-    this.#looking.add(process)
-    const budget = this.random.pick(this.random.pick(calls).inGroup!.budgets)
+    if (calls.length > 0) this.#lookAt(this.random.pick(this.random.pick(calls).inGroup!.budgets))
+  }
+
+  #lookAt(budget: CountedBudget): void {
+    const process = this.#lastToCommit
+    if (process === null || process.dead) return
     this.scheduler.as(process.owner, () => {
-      setImmediate(() => this.#looking.delete(process))
       try {
         const [seen] = process.ledger.budgetSpend([budget])
         const expected = this.oracle.budgetSpend(budget)
@@ -314,7 +318,11 @@ export class Simulation implements World {
   }
 
   #acknowledged(issue: Issue, answer: Answer, what: () => string): void {
-    if (issue.carried(undefined) === null) return
+    const carried = issue.carried(undefined)
+    if (carried === null) return
+    const call = carried.kind === 'extend' ? this.oracle.calls.get(carried.command.call) : undefined
+    const [budget] = call?.inGroup?.budgets ?? []
+    if (budget) this.#lookAt(budget)
     // A hold that is refused leaves nothing to be durable.
     const made = isRefusal(answer) ? issue.committed : issue.durable
     if (made === null) this.fail(`${what()} was acknowledged before it was durable`)
@@ -381,6 +389,7 @@ export class Simulation implements World {
 
   committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void {
     this.#commits++
+    this.#lastToCommit = process
     const touched = new Set<string>()
     for (const entry of entries) {
       const { issue, carried, answer, now, clock } = entry
