@@ -84,11 +84,12 @@ async function byMcp(name: string, given: Record<string, unknown>): Promise<stri
   expect(isError ?? false).toBe(false)
   const { id } = structuredContent as { id?: string }
   if (id !== undefined) return id
-  // A search has no id of its own.
-  const list = (await (await getAs(`${weir.baseUrl}/requests?limit=1`, weir.key)).json()) as {
-    data: { id: string }[]
+  // A search has no id of its own, and the log is a moment behind.
+  const searches = async () => {
+    const path = `/requests?limit=1&model=${encodeURIComponent('sim/search:free')}`
+    return (await (await getAs(weir.baseUrl + path, weir.key)).json()) as { data: { id: string }[] }
   }
-  return list.data[0]!.id
+  return (await eventually(searches, ({ data }) => data.length > 0)).data[0]!.id
 }
 
 const gemini = { contents: [{ role: 'user', parts: [{ text: 'Hello, river.' }] }] }
