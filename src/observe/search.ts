@@ -4,7 +4,7 @@ import type { Awaitable } from '../async/async.ts'
 
 /** One of them, and what is to be said of it in a list. */
 export interface Found {
-  readonly kind: 'account' | 'key' | 'management_key' | 'request' | 'payment' | 'voucher'
+  readonly kind: 'account' | 'key' | 'management_key' | 'request' | 'payment' | 'voucher' | 'group'
   readonly id: string
   /** Its address, its name, its model: what a person knows it by. */
   readonly title: string

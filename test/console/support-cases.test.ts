@@ -37,7 +37,7 @@ describe.skipIf(browserPath === null)('a support case', () => {
     const { context, page } = visit
     await console.signIn(page)
     await page.goto('/console/operator')
-    const box = page.getByLabel('Find an account, a key, a call, a payment or a voucher')
+    const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
 
     // The request id, as a client's log has it.
     await box.fill(served)

@@ -209,8 +209,8 @@ export function SearchBox() {
     <form key={q} onSubmit={search} role="search" aria-label={t('Find')} className="mb-5 flex max-w-xl gap-2">
       <input
         name="q"
-        aria-label={t('Find an account, a key, a call, a payment or a voucher')}
-        placeholder={t('Address, end of a key, id of a call or payment, voucher')}
+        aria-label={t('Find an account, a key, a call, a payment, a voucher or a group')}
+        placeholder={t('Address, end of a key, id of a call or payment, voucher, group')}
         defaultValue={q}
         maxLength={300}
         autoComplete="off"
@@ -228,6 +228,7 @@ const kinds: Readonly<Record<SearchView['data'][number]['kind'], string>> = {
   request: 'Request',
   payment: 'Payment',
   voucher: 'Voucher',
+  group: 'Group',
 }
 
 export function Search() {

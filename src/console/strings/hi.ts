@@ -653,14 +653,16 @@ const operator: Readonly<Record<string, string>> = {
   'its id': 'उसकी आईडी',
   'Request id': 'अनुरोध की आईडी',
   Find: 'खोजें',
-  'Find an account, a key, a call, a payment or a voucher': 'खाता, कुंजी, कॉल, भुगतान या वाउचर खोजें',
-  'Address, end of a key, id of a call or payment, voucher':
-    'पता, कुंजी के अंतिम अक्षर, कॉल या भुगतान की आईडी, वाउचर',
+  'Find an account, a key, a call, a payment, a voucher or a group':
+    'खाता, कुंजी, कॉल, भुगतान, वाउचर या समूह खोजें',
+  'Address, end of a key, id of a call or payment, voucher, group':
+    'पता, कुंजी के अंतिम अक्षर, कॉल या भुगतान की आईडी, वाउचर, समूह',
   Found: 'मिला',
   'Nothing is called that.': 'इस नाम का कुछ नहीं है।',
   'Type the beginning of an address, the last four letters of a key, or a whole id.':
     'पते की शुरुआत, कुंजी के अंतिम चार अक्षर, या पूरी आईडी लिखें।',
   Kind: 'प्रकार',
+  Group: 'समूह',
   'Management key': 'प्रबंधन कुंजी',
 
   'As of the last start. Change the file, the environment or the flags, and restart the gateway.':

@@ -218,11 +218,13 @@ const operatorRequestDetail = requestDetail.extend(ofOperator)
 const search = z.strictObject({
   data: z.array(
     z.strictObject({
-      kind: z.enum(['account', 'key', 'management_key', 'request', 'payment', 'voucher']),
+      kind: z.enum(['account', 'key', 'management_key', 'request', 'payment', 'voucher', 'group']),
       id: z.string(),
       title: z
         .string()
-        .describe('The address, the name and last letters of the key, the model, or the amount.'),
+        .describe(
+          'The address, the name and last letters of the key, the model, the amount, or the name of the group.',
+        ),
       account: z.strictObject({ id: z.string(), email: z.string() }).nullable(),
       at: time.describe('When it was made; of a call, when it ended.'),
       state: z.string().describe('Of a call `served`, or the code of its error.'),

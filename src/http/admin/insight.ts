@@ -1,6 +1,7 @@
 // Reports for operators: everybody's calls and usage, providers, the catalog, operators' acts, the ledger audit.
 
 import { z } from 'zod'
+import type { Group } from '../../accounts/group.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -80,14 +81,19 @@ export const insightRoutes: readonly AdminRoute[] = [
       method: 'GET',
       path: 'search',
       id: 'search',
-      summary: 'Find an account, a key, a call, a payment or a voucher',
+      summary: 'Find an account, a key, a call, a payment, a voucher or a group',
       description:
-        'By the beginning of an address; by the id of any of them; by the last four letters of a key; by the id that a provider or a payment processor gave; by the code of a voucher. What a row is about is at its `href`.',
+        'By the beginning of an address; by the id of any of them; by the last four letters of a key; by the id that a provider or a payment processor gave; by the code of a voucher; a group by a part of its name. What a row is about is at its `href`.',
       query: searchParameters,
     },
-    async ({ parts, request }): Promise<SearchView> => ({
-      data: (await parts.finder.find(queryOf(searchParameters, request).q, mostFound)).map(foundView),
-    }),
+    async ({ parts, request }): Promise<SearchView> => {
+      const { q } = queryOf(searchParameters, request)
+      const [found, { groups }] = await Promise.all([
+        parts.finder.find(q, mostFound),
+        parts.groups.pageGroups({ limit: mostFound, q: q.toLowerCase() }),
+      ])
+      return { data: [...found, ...groups.map(foundGroup)].map(foundView) }
+    },
   ),
   adminRoute(
     {
@@ -197,6 +203,10 @@ function foundView({ kind, id, title, account, at, state }: Found): SearchView['
   return { kind, id, title, account, at: iso(at), state, href: hrefOf(kind, id, account?.id ?? '') }
 }
 
+function foundGroup({ id, name, createdAt }: Group): Found {
+  return { kind: 'group', id, title: name, account: null, at: createdAt, state: 'active' }
+}
+
 function hrefOf(kind: Found['kind'], id: string, account: string): string {
   const path = encodeURIComponent(id)
   switch (kind) {
@@ -212,6 +222,8 @@ function hrefOf(kind: Found['kind'], id: string, account: string): string {
       return `/console/operator/payments/${path}`
     case 'voucher':
       return `/console/operator/payments/vouchers?id=${path}`
+    case 'group':
+      return `/console/operator/groups/${path}`
     default:
       return kind satisfies never
   }

@@ -120,6 +120,13 @@ describe('a search', () => {
       ])
   })
 
+  test('a group, by a part of its name or by its id', async () => {
+    const made = await runJson(weir, 'groups', 'create', '--name', 'River works')
+    const hit = { kind: 'group', id: String(made['id']), title: 'River works', account: null }
+    for (const text of ['river w', String(made['id'])]) expect(await found(text)).toMatchObject([hit])
+    expect((await found('river w'))[0]!.href).toBe(`/console/operator/groups/${hit.id}`)
+  })
+
   test('finds nothing of what is not there, and takes no empty text', async () => {
     expect(await found('nobody-knows-this')).toEqual([])
     expect((await get('search?q=%20')).status).toBe(400)
