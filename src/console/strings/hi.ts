@@ -662,7 +662,6 @@ const operator: Readonly<Record<string, string>> = {
   'Type the beginning of an address, the last four letters of a key, or a whole id.':
     'पते की शुरुआत, कुंजी के अंतिम चार अक्षर, या पूरी आईडी लिखें।',
   Kind: 'प्रकार',
-  Group: 'समूह',
   'Management key': 'प्रबंधन कुंजी',
 
   'As of the last start. Change the file, the environment or the flags, and restart the gateway.':
