@@ -294,6 +294,8 @@ class UsageSource {
     const tagged = this.#byPeriod(
       this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day ORDER BY day`, values),
     )
+    // In the same moment: a call that is counted in between would have no tag.
+    const whole = by === 'tag' && tag === undefined ? endOf(this.#wholeDays()) : undefined
     if (this.#isLong()) yield
     const named = namesIn[this.#table][by]
     const top = this.#all<{ named: string; groups: bigint }>(
@@ -315,7 +317,6 @@ class UsageSource {
       if (this.#isLong()) yield
     }
     const hidden = Number(top[0]?.groups ?? 0n) - top.length
-    const whole = by === 'tag' && tag === undefined ? yield* this.#wholeDays() : undefined
     if (whole !== undefined) rows.push(...withoutTag(whole, tagged))
     rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
     return reportOf(rows, whole ?? tagged, hidden)
