@@ -5,7 +5,7 @@
 
 import type { Offer } from '../../catalog/row.ts'
 import type { Fault } from '../../conversation/event.ts'
-import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
+import type { ContentEvent, Progress } from '../../conversation/progress.ts'
 import type { AssistantMessage, ChatRequest, Message, TurnMessage } from '../../conversation/request.ts'
 import { completionTokens, type Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
@@ -23,7 +23,7 @@ import { errorOf, transportFault, withoutSecrets } from '../routing/fault-error.
 import type { OpenedStream } from '../upstream/fetch.ts'
 import { quirksFor, upstreamModel } from '../upstream/lower.ts'
 import { contextOf } from '../upstream/upstream-request.ts'
-import type { ByteReader, OpenStream, Read } from './relay.ts'
+import { type ByteReader, type OpenStream, type Read, RoundProgress, roundsOf, unbegun } from './relay.ts'
 import { answerHeaders, noteBreak, streamResponse } from './respond.ts'
 import { AnswerSink, type StreamChannel } from './translate.ts'
 
@@ -104,10 +104,9 @@ class ContinuedStream implements OpenStream, StreamChannel {
   constructor(of: ContinuedParts, first: OpenedStream) {
     this.#of = of
     this.#part = first
-    this.progress = new PartProgress(
-      () => (this.#isBooked ? unbegun : this.#part.channel.progress),
-      () => this.#broke !== undefined || this.#mayGoOn,
-    )
+    this.progress = new RoundProgress(() => (this.#isBooked ? unbegun : this.#part.channel.progress), {
+      isMended: () => this.#broke !== undefined || this.#mayGoOn,
+    })
     this.rounds = roundsOf({
       isBetween: () => this.#broke !== undefined,
       stoppedBy: () => this.#stoppedBy,
@@ -284,65 +283,6 @@ function noteOf(stoppedBy: StoppedBy | undefined): object {
 }
 
 const brokeOff = transportFault('cut', 'the stream broke off')
-
-/** A part that has not begun. */
-const unbegun: Progress = new EventProgress()
-
-function roundsOf(of: {
-  isBetween: () => boolean
-  stoppedBy: () => StoppedBy | undefined
-  leave: () => void
-}): NonNullable<OpenStream['rounds']> {
-  return {
-    get isBetween() {
-      return of.isBetween()
-    },
-    get stoppedBy() {
-      return of.stoppedBy()
-    },
-    leave: of.leave,
-  }
-}
-
-/** The progress of the current part. Its fault is none of the answer while somebody may go on. */
-class PartProgress implements Progress {
-  readonly #part: () => Progress
-  readonly #mayGoOn: () => boolean
-
-  constructor(part: () => Progress, mayGoOn: () => boolean) {
-    this.#part = part
-    this.#mayGoOn = mayGoOn
-  }
-
-  get started(): boolean {
-    return true
-  }
-
-  get finished(): boolean {
-    return this.#part().finished
-  }
-
-  get fault(): Fault | undefined {
-    const { fault } = this.#part()
-    return fault === undefined || this.#mayGoOn() ? undefined : fault
-  }
-
-  get usage(): Usage | undefined {
-    return this.#part().usage
-  }
-
-  get delivered(): Progress['delivered'] {
-    return this.#part().delivered
-  }
-
-  get finishReason(): string | undefined {
-    return this.#part().finishReason
-  }
-
-  get upstreamId(): string | undefined {
-    return this.#part().upstreamId
-  }
-}
 
 // What is asked of whoever goes on.
 

@@ -2,7 +2,8 @@
 
 import { type Awaitable, type Placed, ShortLivedMap, ShortLivedSet } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
-import type { Progress } from '../../conversation/progress.ts'
+import { EventProgress, type Progress } from '../../conversation/progress.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, type GatewayError, renderError } from '../../errors/errors.ts'
@@ -41,6 +42,71 @@ interface Rounds {
   readonly stoppedBy: StoppedBy | undefined
   /** The client disconnected: no further round. */
   leave(): void
+}
+
+/** The rounds of a stream, as it says of itself at any time. */
+export function roundsOf(of: {
+  isBetween: () => boolean
+  stoppedBy: () => StoppedBy | undefined
+  leave: () => void
+}): Rounds {
+  return {
+    get isBetween() {
+      return of.isBetween()
+    },
+    get stoppedBy() {
+      return of.stoppedBy()
+    },
+    leave: of.leave,
+  }
+}
+
+/** A round that has not begun. */
+export const unbegun: Progress = new EventProgress()
+
+/**
+ * The progress of the current round. It is finished only when the last round is (`isFinal`), and a fault of it is none of
+ * the answer while another one goes on with it (`isMended`).
+ */
+export class RoundProgress implements Progress {
+  readonly started = true
+  readonly #round: () => Progress
+  readonly #isFinal: () => boolean
+  readonly #isMended: () => boolean
+
+  constructor(
+    round: () => Progress,
+    { isFinal = () => true, isMended = () => false }: { isFinal?: () => boolean; isMended?: () => boolean },
+  ) {
+    this.#round = round
+    this.#isFinal = isFinal
+    this.#isMended = isMended
+  }
+
+  get finished(): boolean {
+    return this.#isFinal() && this.#round().finished
+  }
+
+  get fault(): Fault | undefined {
+    const { fault } = this.#round()
+    return fault === undefined || this.#isMended() ? undefined : fault
+  }
+
+  get usage(): Usage | undefined {
+    return this.#round().usage
+  }
+
+  get delivered(): Progress['delivered'] {
+    return this.#round().delivered
+  }
+
+  get finishReason(): string | undefined {
+    return this.#round().finishReason
+  }
+
+  get upstreamId(): string | undefined {
+    return this.#round().upstreamId
+  }
 }
 
 export interface Read {

@@ -1,8 +1,7 @@
 // Joins the streams of all rounds: the relay sees one answer, with the output of tools between two rounds.
 
 import type { ApprovedCall } from '../../conversation/gateway-tools.ts'
-import { EventProgress, type Progress } from '../../conversation/progress.ts'
-import type { Fault } from '../../conversation/event.ts'
+import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors/errors.ts'
 import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/json.ts'
@@ -10,7 +9,7 @@ import type { Bill } from '../../protocols/protocol.ts'
 import { outcomeOf, type StoppedBy } from '../call.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
 import type { AnswerSink, StreamChannel } from '../streaming/translate.ts'
-import type { ByteReader, OpenStream } from '../streaming/relay.ts'
+import { type ByteReader, type OpenStream, RoundProgress, roundsOf, unbegun } from '../streaming/relay.ts'
 import type { OpenedStream } from '../upstream/fetch.ts'
 import type { ToolLoop } from './loop.ts'
 
@@ -66,9 +65,9 @@ export class JoinedStream implements OpenStream, StreamChannel {
     this.#round = first
     this.#isRead = first?.ended ?? true
     this.head = [...head]
-    this.progress = new JoinedProgress(
+    this.progress = new RoundProgress(
       () => (this.#isBooked ? unbegun : (this.#round?.channel.progress ?? unbegun)),
-      () => this.#isFinal,
+      { isFinal: () => this.#isFinal },
     )
     this.rounds = roundsOf({
       isBetween: () => this.#isRead && !this.#isFinal,
@@ -220,63 +219,5 @@ export class JoinedStream implements OpenStream, StreamChannel {
   #leave(): void {
     this.#left = true
     if (this.#isRead) this.#parts.abort()
-  }
-}
-
-/** A round that has not begun. */
-const unbegun: Progress = new EventProgress()
-
-function roundsOf(of: {
-  isBetween: () => boolean
-  stoppedBy: () => StoppedBy | undefined
-  leave: () => void
-}): NonNullable<OpenStream['rounds']> {
-  return {
-    get isBetween() {
-      return of.isBetween()
-    },
-    get stoppedBy() {
-      return of.stoppedBy()
-    },
-    leave: of.leave,
-  }
-}
-
-/** The progress of the current round; finished only when the last round is. */
-class JoinedProgress implements Progress {
-  readonly #round: () => Progress
-  readonly #isFinal: () => boolean
-
-  constructor(round: () => Progress, isFinal: () => boolean) {
-    this.#round = round
-    this.#isFinal = isFinal
-  }
-
-  get started(): boolean {
-    return true
-  }
-
-  get finished(): boolean {
-    return this.#isFinal() && this.#round().finished
-  }
-
-  get fault(): Fault | undefined {
-    return this.#round().fault
-  }
-
-  get usage(): Usage | undefined {
-    return this.#round().usage
-  }
-
-  get delivered(): Progress['delivered'] {
-    return this.#round().delivered
-  }
-
-  get finishReason(): string | undefined {
-    return this.#round().finishReason
-  }
-
-  get upstreamId(): string | undefined {
-    return this.#round().upstreamId
   }
 }
