@@ -96,9 +96,9 @@ export class CallCache {
   }
 
   /** The answer of a provider, which is taken down while it is read. */
-  record(response: Response, candidate: Candidate, lowered: KeyedRequest): Response {
+  record(response: Response, lowered: KeyedRequest): Response {
     const sought = this.#sought
-    if (!response.ok || response.body === null || candidate.cached !== undefined) return response
+    if (!response.ok || response.body === null) return response
     if (sought?.lowered !== lowered) return response
     const recorded: Recorded = {
       key: sought.key,

@@ -105,8 +105,7 @@ export async function openStream(
   let begun: StreamChannel | undefined
   try {
     await phaseBoundary
-    const sent = await request.send(candidate, prepared.lowered, limits.connectMs)
-    const response = call.cache?.record(sent, candidate, prepared.lowered) ?? sent
+    const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
     await request.withOthers()
     if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
@@ -310,8 +309,7 @@ export async function fetchWhole(
   const request = new UpstreamRequest(parts, call, candidate, patience, policy)
   try {
     await phaseBoundary
-    const sent = await request.send(candidate, prepared.lowered, limits.connectMs)
-    const response = call.cache?.record(sent, candidate, prepared.lowered) ?? sent
+    const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     request.onResponse(response)
     if (!response.ok) await refuseChat(parts, response, prepared, request, candidate)
     const { scheduler } = parts

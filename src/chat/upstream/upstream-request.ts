@@ -170,7 +170,7 @@ interface Patience {
 /** Of a call, what its requests go by. */
 type AskingCall = Pick<
   PaidCall,
-  'caller' | 'signal' | 'stopping' | 'requestId' | 'arrivedAt' | 'bodyBytes' | 'request'
+  'caller' | 'signal' | 'cache' | 'stopping' | 'requestId' | 'arrivedAt' | 'bodyBytes' | 'request'
 >
 
 const once = { once: true }
@@ -325,7 +325,8 @@ export class UpstreamRequest {
       onReached,
     })
     pass('request-sent', requestId)
-    return sent
+    const { cache } = this.#call
+    return cache === undefined ? sent : sent.then((response) => cache.record(response, lowered))
   }
 
   /** The answer has come: all of it, or its beginning. */

@@ -215,7 +215,7 @@ describe('kept answers', () => {
     const of = answers.forCall(account, 'req', 1000)!
     const sent = lowered(text)
     of.servedBy(candidate, sent)
-    await of.record(new Response('x'.repeat(bytes)), candidate, sent).text()
+    await of.record(new Response('x'.repeat(bytes)), sent).text()
     of.keep()
   }
   const isKept = (answers: AnswerCache, text: string, account = 'a') =>
