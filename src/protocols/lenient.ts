@@ -184,6 +184,22 @@ export function present<T extends object>(fields: { [K in keyof T]: T[K] | null 
   return kept as T
 }
 
+/** `own`, with what of `more` it lacks or has as null, deeply; members for which `isWanted` is false are left out. */
+export function withMissing(
+  own: JsonObject,
+  more: JsonObject,
+  isWanted: (name: string) => boolean = () => true,
+): JsonObject {
+  const all = { ...own }
+  for (const [name, value] of Object.entries(more)) {
+    const member = all[name]
+    if (value === null || !isWanted(name)) continue
+    if (isObject(member) && isObject(value)) all[name] = withMissing(member, value, isWanted)
+    else all[name] ??= value
+  }
+  return all
+}
+
 // A long text that comes in small pieces.
 
 /** So many pieces are joined: a string cut out of a larger one, as pieces of a stream are, keeps the larger one in memory. */

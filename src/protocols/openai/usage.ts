@@ -13,7 +13,7 @@ import {
   serviceTierOf,
   type Usage,
 } from '../../conversation/usage.ts'
-import { isObject, nonEmpty } from '../lenient.ts'
+import { isObject, nonEmpty, withMissing } from '../lenient.ts'
 import type { Bill } from '../protocol.ts'
 import type { UsageQuirks } from './parameters.ts'
 
@@ -56,13 +56,7 @@ const ofMoney = /cost|price|byok/
 
 /** Our counters with the members that only the provider's object has. */
 export function withOthers(usage: JsonObject, sent: JsonObject): JsonObject {
-  const all = { ...usage }
-  for (const [name, value] of Object.entries(sent)) {
-    const own = all[name]
-    if (isObject(own) && isObject(value) && !ofMoney.test(name)) all[name] = withOthers(own, value)
-    else if (!Object.hasOwn(all, name) && value !== null && !ofMoney.test(name)) all[name] = value
-  }
-  return all
+  return withMissing(usage, sent, (name) => !ofMoney.test(name))
 }
 
 /**

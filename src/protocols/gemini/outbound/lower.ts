@@ -18,7 +18,7 @@ import type {
 import { GatewayError } from '../../../errors/errors.ts'
 import { atOnce, type Steps } from '../../../json/json.ts'
 import { rootObjectOf } from '../../claude/tool-schemas.ts'
-import { entryOf, isObject, parseToolJson, present } from '../../lenient.ts'
+import { entryOf, isObject, parseToolJson, present, withMissing } from '../../lenient.ts'
 import {
   ableTo,
   argumentsObject,
@@ -97,20 +97,9 @@ export function* lowerSteps(asked: ChatRequest, target: Target<GeminiQuirks>): S
   return {
     path,
     headers: {},
-    body: googleMembers === undefined ? body : withMembers(body, googleMembers.body),
+    body: googleMembers === undefined ? body : withMissing(body, googleMembers.body),
     warnings,
   }
-}
-
-/** What was made, with the members of `own` that it lacks. */
-function withMembers(made: JsonObject, own: JsonObject): JsonObject {
-  const body = { ...made }
-  for (const [name, value] of Object.entries(own)) {
-    const member = body[name]
-    if (isObject(member) && isObject(value)) body[name] = withMembers(member, value)
-    else body[name] ??= value
-  }
-  return body
 }
 
 /** The messages, with the answer format as a last instruction if it cannot be set otherwise. */

@@ -14,7 +14,7 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import type { RenderedError } from '../../../errors/errors.ts'
 import { isLong } from '../../../json/json.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
-import { isObject, present } from '../../lenient.ts'
+import { isObject, withMissing } from '../../lenient.ts'
 import { wireWarnings } from '../../openai/messages.ts'
 import { costDetails, wireUsage as chatUsage, withOthers } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
@@ -554,7 +554,7 @@ function withFieldsOf(response: JsonObject, sent: JsonObject): JsonObject {
     const own = all[name]
     if (own == null) all[name] = value
     else if ((name === 'reasoning' || name === 'text') && isObject(own) && isObject(value))
-      all[name] = { ...own, ...withOthers(present<JsonObject>(own), value) }
+      all[name] = withMissing(own, value)
   }
   return all
 }
