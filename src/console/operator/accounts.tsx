@@ -88,13 +88,7 @@ export function Accounts() {
           ))}
         </Table>
       )}
-      {list.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {t('More')}
-          </Button>
-        </p>
-      )}
+      <Older list={list} action={t('More')} />
       {inviting && (
         <Invite
           onClose={() => {

@@ -22,7 +22,7 @@ import {
   TextField,
   textOf,
 } from '../ui/kit.tsx'
-import { numeric, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
 
 export function Groups() {
   const [making, setMaking] = useState(false)
@@ -73,13 +73,7 @@ export function Groups() {
           ))}
         </Table>
       )}
-      {list.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {t('More')}
-          </Button>
-        </p>
-      )}
+      <Older list={list} action={t('More')} />
       {making && <GroupForm groups={rows} onClose={() => setMaking(false)} />}
     </>
   )
@@ -412,13 +406,7 @@ function Members({ path, onAdd }: { path: string; onAdd: () => void }) {
           ))}
         </Table>
       )}
-      {list.hasNextPage && (
-        <p className="mt-3">
-          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {t('More')}
-          </Button>
-        </p>
-      )}
+      <Older list={list} action={t('More')} />
       {leaving && (
         <Dialog title={t('Remove {name}', { name: leaving.email })} onClose={() => setLeaving(null)}>
           <ActForm

@@ -69,14 +69,16 @@ function Head({ column }: { column: Column }) {
 /** Shown only if there is another page. */
 export function Older({
   list,
+  action = t('Older'),
 }: {
   list: Pick<UseInfiniteQueryResult, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>
+  action?: string
 }) {
   if (!list.hasNextPage) return null
   return (
     <p className="mt-3">
       <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-        {t('Older')}
+        {action}
       </Button>
     </p>
   )
