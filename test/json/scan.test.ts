@@ -36,7 +36,8 @@ const odd = fc.constantFrom(
   '😀',
   '\ud800',
 )
-const json = fc.jsonValue({ maxDepth: 4 })
+// As it is read: -0 is written as 0.
+const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown)
 const body = fc.dictionary(odd, fc.oneof(json, fc.array(json, { maxLength: 5 })), { maxKeys: 5 })
 
 describe('a scan', () => {
