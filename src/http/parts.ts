@@ -116,12 +116,48 @@ export interface KeptConfiguration {
   readonly aliases: readonly ({ readonly name: string; readonly to: string } & Sourced)[]
 }
 
+/** What is called to see whether it answers: a provider with each of its keys, or a model, of a route each member. */
+export interface WantedTest {
+  readonly provider?: string | undefined
+  readonly model?: string | undefined
+  /** A change that is tested before it is made; undefined for what is in force. */
+  readonly proposed?: WantedSettings | undefined
+}
+
+/** What the calls of a test came to. No text in it holds a secret of the configuration. */
+export interface SettingsTest {
+  /** Whether every call was answered. */
+  readonly ok: boolean
+  /** Keys or models beyond the most that one test calls. */
+  readonly left_out: number
+  readonly calls: readonly {
+    readonly provider: string
+    readonly model: string | null
+    /** Its name at the provider; null, like what follows, where no call could be made. */
+    readonly upstream: string | null
+    readonly key: number | null
+    readonly region: string | null
+    readonly latency_ms: number | null
+    readonly text: string | null
+    readonly tokens: { readonly prompt: number; readonly completion: number } | null
+    /** What the provider bills the operator; null where that is not known. */
+    readonly cost_usd: string | null
+    readonly problem: string | null
+    readonly error: string | null
+  }[]
+}
+
 /** Reads the configuration again, and changes it. Everything rejects with GatewayError, and then nothing has changed. */
 export interface ConfigurationService {
   show(): Promise<KeptConfiguration>
   reload(dryRun: boolean): Promise<ConfigReload>
   /** What a change would do. */
   preview(wanted: WantedSettings): Promise<ChangedSettings>
+  /**
+   * Makes small real calls now. Rejects with `rate_limit_exceeded` for too many, `not_found` for an unknown provider and
+   * `model_not_found` for an unknown model; what a provider answers is no error.
+   */
+  test(wanted: WantedTest): Promise<SettingsTest>
   /** Changes the settings, and logs the act of `operator`. */
   change(wanted: WantedSettings, operator: string): Promise<ChangedSettings>
   /** Takes the latest change back. */

@@ -45,6 +45,8 @@ export interface Provider {
   readonly firstParty?: true
   /** What it promises of what it is sent, as far as the operator knows; undefined for nothing. */
   readonly dataPolicy?: DataPolicy | undefined
+  /** The model, by its name there, that a test of the provider calls; absent for the cheapest. */
+  readonly testModel?: string | undefined
   /** A server that may run on this machine: probed regularly, free of charge by default. */
   readonly local: boolean
   /** Path of a list of its models with more facts than its protocol's list, from the root of its address. */

@@ -73,7 +73,7 @@ test('a provider that answers is well: one call of a few tokens to its cheapest 
   const before = provider.arrivals.length
   const ran = await probe('good')
   expect([ran.code, ran.err]).toEqual([0, ''])
-  expect(ran.out).toMatch(/^ok {4}provider lab {2}good answered in \d+ ms\n$/)
+  expect(ran.out).toMatch(/^ok {4}provider lab {2}good answered in \d+ ms, for 0\.0000\d+ USD\n$/)
   const arrivals = provider.arrivals.slice(before)
   expect(arrivals.map(({ path }) => path)).toEqual(['/v1/chat/completions'])
   expect(arrivals[0]!.body).toMatchObject({ model: 'good', max_tokens: 16 })
@@ -167,6 +167,7 @@ describe('without a call', () => {
 
   test('the simulator is always well', async () => {
     using home = tempDir()
-    expect((await run({ cwd: home.path }, 'doctor', '--provider', 'sim')).code).toBe(0)
+    const ran = await run({ cwd: home.path }, 'doctor', '--provider', 'sim')
+    expect([ran.code, ran.out]).toEqual([0, expect.stringMatching(/echo answered in \d+ ms/)])
   })
 })

@@ -8,6 +8,7 @@ import { formatUsd } from '../../credits/money.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { providers as registry } from '../../providers/registry.ts'
 import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import { keyNames } from '../../serve/gateway/provider-test.ts'
 import { webSearchOf } from '../../serve/gateway/tools.ts'
 import type { RetentionFacts } from '../../store/store.ts'
 import { plural } from '../../text/csv.ts'
@@ -196,11 +197,6 @@ async function providerFinding(context: Context, id: string, row: Provider | und
   if (!(row?.local && !config.local_servers.discover))
     return reachability(config, check, address, settings !== undefined)
   return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }
-}
-
-/** The environment variables for a provider's key, for people. */
-export function keyNames({ auth }: Provider): string {
-  return auth.kind === 'none' ? 'needs none' : auth.env.join(' or ')
 }
 
 /** Probes a local server. One that the operator configured should answer; others may be absent. */

@@ -162,6 +162,27 @@ const changedSettings = z.strictObject({
 })
 export type ChangedSettingsView = Wire<typeof changedSettings>
 
+const settingsTest = z.strictObject({
+  ok: z.boolean().describe('Whether every call was answered.'),
+  left_out: z.int().describe('Keys or models beyond the most that one test calls.'),
+  calls: z.array(
+    z.strictObject({
+      provider: z.string(),
+      model: z.string().nullable(),
+      upstream: z.string().nullable().describe('Its name at the provider; null where no call could be made.'),
+      key: z.int().nullable().describe('Which of its keys, from 1.'),
+      region: z.string().nullable().describe('Of the deployment.'),
+      latency_ms: z.int().nullable(),
+      text: z.string().nullable().describe('The answer.'),
+      tokens: z.strictObject({ prompt: z.int(), completion: z.int() }).nullable(),
+      cost_usd: usd.nullable().describe('What the provider bills; null where that is not known.'),
+      problem: z.string().nullable().describe('Such as `key_refused`, `quota`, `unreachable`, `no_key`.'),
+      error: z.string().nullable().describe('The same in words.'),
+    }),
+  ),
+})
+export type SettingsTestView = Wire<typeof settingsTest>
+
 const source = {
   source: z
     .enum(['flag', 'environment', 'file', 'console', 'default'])
@@ -279,6 +300,7 @@ export const adminAnswers: Answers = {
   'GET config': keptConfiguration,
   'PATCH config': changedSettings,
   'POST config/preview': changedSettings,
+  'POST config/test': settingsTest,
   'POST config/undo': changedSettings,
   'POST config/reload': configReload,
   'GET acts': pageOf(act),

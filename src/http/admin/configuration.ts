@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { type AdminRoute, adminRoute, iso, recordAct } from '../console/route.ts'
 import type { KeptConfiguration } from '../parts.ts'
-import type { ChangedSettingsView, KeptConfigurationView } from './answers.ts'
+import type { ChangedSettingsView, KeptConfigurationView, SettingsTestView } from './answers.ts'
 
 const revision = z
   .int()
@@ -19,6 +19,18 @@ const changeBody = z.strictObject({
       'As in weir.yaml: providers, models (a mapping by id, or a list), aliases, catalog, premium, limits, rate_limits, ' +
         'timeouts, stream. What is not named stays; null takes a setting back. In a list of keys `{"keep": 1}` is the ' +
         'first one of before.',
+    ),
+})
+
+const testBody = changeBody.partial().extend({
+  provider: z.string().min(1).optional().describe('Called with each of its keys.'),
+  model: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Beside a provider: the model of it to call, in the catalog or not; its cheapest chat model without one. ' +
+        'Alone: a model, an alias, or a route, of which each member is called.',
     ),
 })
 
@@ -62,6 +74,40 @@ export const configurationRoutes: readonly AdminRoute[] = [
       errors: ['configuration_changed'],
     },
     async ({ parts, body }): Promise<ChangedSettingsView> => parts.configuration.preview(body),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'config/test',
+      id: 'testConfig',
+      summary: 'Call a provider or a model now, with one small real call for each key',
+      description:
+        'Answers with the text, the time, the tokens and the cost of each call, or with what is wrong in words. ' +
+        'With `settings` a change is tested before it is made; nothing of it is kept. The provider bills whoever ' +
+        'has its key: no account is charged, and health, routing and the request log know nothing of it. ' +
+        'Each call has at most a minute (`timeouts.first_byte_ms` where that is less). At most 30 tests a minute.',
+      body: testBody,
+      errors: ['configuration_changed', 'model_not_found', 'rate_limit_exceeded'],
+      elevated: true,
+    },
+    async (asked): Promise<SettingsTestView> => {
+      const { parts, body } = asked
+      const { provider, model, settings, revision: of } = body
+      const proposed = settings === undefined ? undefined : { settings, revision: of }
+      const tested = await parts.configuration.test({ provider, model, proposed })
+      const calls = tested.calls.map(({ provider: id, upstream, key, problem, cost_usd }) => ({
+        provider: id,
+        upstream,
+        key,
+        problem,
+        cost_usd,
+      }))
+      await recordAct(asked, 'config.test', provider ?? model ?? '', null, {
+        proposed: proposed !== undefined,
+        calls,
+      })
+      return tested as SettingsTestView
+    },
   ),
   adminRoute(
     {

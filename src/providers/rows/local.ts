@@ -78,6 +78,8 @@ const sim = openaiCompatible({
   baseUrl: 'builtin:sim',
   auth: { kind: 'none' },
   transport: 'builtin',
+  // Some of its models fail on purpose.
+  testModel: 'echo',
   decisions: true,
   quirks: {
     developerRole: true,

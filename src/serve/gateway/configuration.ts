@@ -25,19 +25,26 @@ import {
   shownSettings,
   showValue,
 } from '../../config/config.ts'
+import { NearIds } from '../../catalog/near-ids.ts'
+import { suggestion } from '../../catalog/row.ts'
+import { completionTokens, promptTokens } from '../../conversation/usage.ts'
+import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type {
   ConfigChange,
   ConfigReload,
   ConfigurationService,
   KeptConfiguration,
+  SettingsTest,
   SettingSource,
   WantedSettings,
+  WantedTest,
 } from '../../http/parts.ts'
 import type { ProcessLog } from '../../observe/log.ts'
 import { providers as registry } from '../../providers/registry.ts'
 import { type Live, liveOf, unsoldModels } from './catalog.ts'
 import type { WorkerViews } from './process.ts'
+import { type TestedCall, testModel, testProvider } from './provider-test.ts'
 
 interface ConfigurationParts {
   readonly live: Live
@@ -90,12 +97,14 @@ export async function configAtStart(
 }
 
 /** Everything that is read again or changed goes through here, one after the other. */
-export class Configuration implements Omit<ConfigurationService, 'test'> {
+export class Configuration implements ConfigurationService {
   readonly #parts: ConfigurationParts
   #turn: Promise<unknown> = Promise.resolve()
+  readonly #tests: TestLimit
 
   constructor(parts: ConfigurationParts) {
     this.#parts = parts
+    this.#tests = new TestLimit(parts.clock)
   }
 
   reload(dryRun: boolean): Promise<ConfigReload> {
@@ -143,9 +152,22 @@ export class Configuration implements Omit<ConfigurationService, 'test'> {
     })
   }
 
-  /** What would be in force after a change, without a change. */
-  async after(wanted: WantedSettings): Promise<Live> {
-    return (await this.#candidate(wanted)).made
+  async test({ provider, model, proposed }: WantedTest): Promise<SettingsTest> {
+    const { live, log, clock } = this.#parts
+    const tested = proposed === undefined ? live : (await this.#candidate(proposed)).made
+    const subject = { config: tested.config, catalog: tested.catalog, file: tested.file, clock }
+    if (provider !== undefined) requireProvider(tested.config, provider)
+    else if (model !== undefined) tested.catalog.resolve(model)
+    else throw new GatewayError('invalid_request', { message: 'Name a provider or a model.' })
+    return this.#tests.run(async () => {
+      // What is only proposed must not get into the log either.
+      log.hide(secretsOf(tested.config))
+      const { calls, leftOut } = await (provider === undefined
+        ? testModel(subject, model!)
+        : testProvider(subject, provider, model))
+      const views = calls.map(testedCallView)
+      return { ok: views.every(({ problem }) => problem === null), left_out: leftOut, calls: views }
+    })
   }
 
   change(wanted: WantedSettings, operator: string) {
@@ -241,6 +263,77 @@ export class Configuration implements Omit<ConfigurationService, 'test'> {
     const result = this.#turn.then(act)
     this.#turn = result.catch(() => undefined)
     return result
+  }
+}
+
+/** The most tests in a minute, and at one time: each is a few real calls on the operator's bill. */
+const testsPerMinute = 30
+const testsAtOnce = 4
+
+class TestLimit {
+  readonly #clock: () => number
+  #begun: readonly number[] = []
+  #running = 0
+
+  constructor(clock: () => number) {
+    this.#clock = clock
+  }
+
+  /** Runs a test. Rejects with `rate_limit_exceeded` where there have been too many. */
+  async run<T>(test: () => Promise<T>): Promise<T> {
+    const now = this.#clock()
+    this.#begun = this.#begun.filter((at) => at > now - 60_000 && at <= now)
+    const [first] = this.#begun
+    if (this.#begun.length >= testsPerMinute)
+      throw tooManyTests(`${testsPerMinute} tests in a minute`, first! + 60_000 - now)
+    if (this.#running >= testsAtOnce) throw tooManyTests(`${testsAtOnce} tests at one time`, 1_000)
+    this.#begun = [...this.#begun, now]
+    this.#running++
+    try {
+      return await test()
+    } finally {
+      this.#running--
+    }
+  }
+}
+
+function tooManyTests(most: string, retryAfterMs: number): GatewayError {
+  const message = `There are at most ${most}: each is a real call that the provider bills.`
+  return new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
+}
+
+/** Throws `not_found` for a provider that neither the program nor the configuration knows. */
+function requireProvider({ providers }: Config, id: string): void {
+  if (Object.hasOwn(providers, id) || registry.some((row) => row.id === id)) return
+  const near = new NearIds([...registry.map((row) => row.id), ...Object.keys(providers)])
+  const message = `There is no provider ${JSON.stringify(id)}.${suggestion(near.nearest(id))}`
+  throw new GatewayError('not_found', { message, param: 'provider' })
+}
+
+function testedCallView({
+  outcome,
+  model,
+  upstream,
+  key,
+  region,
+  ms,
+  provider,
+}: TestedCall): SettingsTest['calls'][number] {
+  const isAnswered = outcome.kind === 'answered'
+  const usage = isAnswered ? outcome.usage : undefined
+  const cost = isAnswered ? outcome.cost : undefined
+  return {
+    provider,
+    model: model ?? null,
+    upstream: upstream ?? null,
+    key: key ?? null,
+    region: region ?? null,
+    latency_ms: ms ?? null,
+    text: isAnswered ? outcome.text : null,
+    tokens: usage === undefined ? null : { prompt: promptTokens(usage), completion: completionTokens(usage) },
+    cost_usd: cost === undefined ? null : formatUsd(cost),
+    problem: isAnswered ? null : outcome.problem,
+    error: isAnswered ? null : outcome.detail,
   }
 }
 

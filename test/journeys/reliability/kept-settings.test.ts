@@ -284,6 +284,105 @@ describe('a change', () => {
   })
 })
 
+describe('a test', () => {
+  let weir: ServedWeir
+  let operator: Operator
+  beforeAll(async () => {
+    weir = await serveWeir({
+      config: configOf({ models: [{ id: 'pair', route: { to: ['lab/m', 'sim/echo'] } }] }),
+    })
+    operator = await operatorOf(weir)
+    await operator.change({ ...lab(), aliases: { quick: 'lab/m' } })
+  }, 30_000)
+  afterAll(() => weir?.stop())
+
+  const tryOut = async (body: object) => {
+    const { status, json, error } = await operator.do('POST', 'config/test', body)
+    return { status, json, error, calls: json['calls'] as Json[] | undefined }
+  }
+
+  test('calls a provider now: text, time, tokens and cost, on nobody’s account', async () => {
+    const balance = async () => await runJson(weir, 'credits', 'show', '--account', 'owner@localhost')
+    const before = await balance()
+    const tested = await tryOut({ provider: 'lab' })
+    expect(tested).toMatchObject({
+      status: 200,
+      json: { ok: true, left_out: 0 },
+      calls: [{ provider: 'lab', model: 'lab/m', key: 1, text: 'one', problem: null, error: null }],
+    })
+    const [call] = tested.calls!
+    const { prompt, completion } = call!['tokens'] as { prompt: number; completion: number }
+    expect(call!['cost_usd']).toBe(String((prompt + 2 * completion) / 1_000_000))
+    expect(Number(call!['latency_ms'])).toBeGreaterThanOrEqual(0)
+    expect(first.bill.at(-1)!.authorization).toBe(`Bearer ${labKey}`)
+    expect(await balance()).toEqual(before)
+    expect((await operator.do('GET', 'requests')).json['data']).toEqual([])
+    const [act] = await operator.acts()
+    expect(act).toMatchObject({
+      what: 'config.test',
+      subject: 'lab',
+      after: { proposed: false, calls: [{ provider: 'lab', cost_usd: call!['cost_usd'], problem: null }] },
+    })
+  })
+
+  test('of a change calls what would be in force, and keeps nothing of it', async () => {
+    const shown = (await operator.do('GET', 'config')).json
+    const key = 'proposed-key-0123456789'
+    const { settings } = { settings: lab(second.url, key) }
+    expect(await tryOut({ provider: 'lab', settings, revision: 1 })).toMatchObject({
+      status: 200,
+      calls: [{ text: 'two' }],
+    })
+    expect(second.bill.at(-1)!.authorization).toBe(`Bearer ${key}`)
+    const unnamed = { providers: { fresh: { ...settings.providers.lab } } }
+    // A model that nobody has entered yet has no price.
+    expect(await tryOut({ provider: 'fresh', model: 'fresh/m', settings: unnamed })).toMatchObject({
+      calls: [{ model: 'fresh/m', upstream: 'm', text: 'two', cost_usd: null }],
+    })
+    const nowhere = { providers: { lab: { base_url: 'http://127.0.0.1:1/v1', api_key: key } } }
+    expect(await tryOut({ provider: 'lab', settings: nowhere })).toMatchObject({
+      json: { ok: false },
+      calls: [{ text: null, problem: 'unreachable', error: expect.stringContaining('nothing listens') }],
+    })
+    expect((await operator.do('GET', 'config')).json).toEqual(shown)
+    expect((await ask(weir, weir.key)).text).toContain('one')
+    expect(JSON.stringify(await operator.acts()) + weir.output()).not.toContain(key)
+    // Nor is a key sent elsewhere by a test.
+    const moved = { providers: { lab: { base_url: second.url } } }
+    expect((await tryOut({ provider: 'lab', settings: moved })).status).toBe(400)
+    expect((await tryOut({ provider: 'lab', settings, revision: 0 })).status).toBe(409)
+  })
+
+  test('calls an alias, and every member of a route', async () => {
+    expect((await tryOut({ model: 'quick' })).calls).toMatchObject([{ model: 'lab/m', text: 'one' }])
+    expect((await tryOut({ model: 'pair' })).calls).toMatchObject([
+      { provider: 'lab', text: 'one' },
+      { provider: 'sim', model: 'sim/echo', text: 'Say yes.' },
+    ])
+    expect(await tryOut({ provider: 'sim', model: 'sim/error-429' })).toMatchObject({
+      calls: [{ problem: 'rate_limited', error: expect.stringContaining('HTTP 429') }],
+    })
+    expect((await tryOut({ provider: 'openai' })).calls).toMatchObject([
+      { problem: 'no_key', error: expect.stringContaining('OPENAI_API_KEY'), latency_ms: null },
+    ])
+  })
+
+  test('of what does not exist is refused, and so are too many', async () => {
+    expect(await tryOut({ provider: 'labb' })).toMatchObject({
+      status: 404,
+      error: { code: 'not_found', message: expect.stringContaining('lab') },
+    })
+    expect((await tryOut({ model: 'lab/none' })).error).toMatchObject({ code: 'model_not_found' })
+    expect((await tryOut({})).status).toBe(400)
+    let last = await tryOut({ provider: 'sim' })
+    for (let more = 0; more < 30 && last.status === 200; more++) last = await tryOut({ provider: 'sim' })
+    expect(last.error).toMatchObject({
+      code: 'rate_limit_exceeded',
+      message: expect.stringContaining('30 tests in a minute'),
+    })
+  })
+})
+
 test('each change is taken back, one after the other, by the API and by the command', async () => {
   const weir = await serveWeir({ config: configOf() })
   const operator = await operatorOf(weir)
