@@ -820,4 +820,9 @@ INSERT INTO usage_tag_total SELECT tag, day, value, CASE \`key\` WHEN '' THEN 'a
   sum(input_tokens), sum(output_tokens), sum(cost), sum(charged) FROM usage_tag GROUP BY 1, 2, 3, 4, 5;
 `,
   },
+  {
+    name: '0031_paused_keys',
+    sql: `ALTER TABLE \`api_key\` ADD \`paused_at\` integer;ALTER TABLE \`api_key\` ADD \`paused_by\` text;
+`,
+  },
 ]

@@ -135,6 +135,8 @@ export interface ApiKey {
   readonly createdAt: number
   readonly expiresAt: number | null
   readonly revokedAt: number | null
+  /** Since when it is refused, until it is resumed, and who paused it; null while it is not paused. */
+  readonly paused: KeyPause | null
   /** The most the key may spend per window, picodollars; null without a limit of its own. */
   readonly spendLimit: bigint | null
   readonly limitWindow: LimitWindow
@@ -153,6 +155,12 @@ export interface ApiKey {
   readonly replacedBy: string | null
 }
 
+/** What an operator has paused its owner does not resume. */
+export interface KeyPause {
+  readonly at: number
+  readonly by: 'owner' | 'operator'
+}
+
 /** The name that its limits are counted by, which is the same for a key and its successors. */
 export function lineOf({ id, lineage }: Pick<ApiKey, 'id' | 'lineage'>): string {
   return lineage ?? id
@@ -160,12 +168,21 @@ export function lineOf({ id, lineage }: Pick<ApiKey, 'id' | 'lineage'>): string 
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'
 
-type KeyState = 'active' | 'expired' | 'revoked'
+type LifeState = 'active' | 'expired' | 'revoked'
 
-/** Whether a key works at `now`, milliseconds since 1970. */
-export function keyState(key: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: number): KeyState {
-  if (key.revokedAt !== null && key.revokedAt <= now) return 'revoked'
-  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
+/** Whether a key, a session or a management key has ended at `now`, milliseconds since 1970. */
+export function lifeState(of: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: number): LifeState {
+  if (of.revokedAt !== null && of.revokedAt <= now) return 'revoked'
+  return of.expiresAt !== null && of.expiresAt <= now ? 'expired' : 'active'
+}
+
+/** Whether an API key works at `now`, milliseconds since 1970. */
+export function keyState(
+  key: Pick<ApiKey, 'revokedAt' | 'expiresAt' | 'paused'>,
+  now: number,
+): LifeState | 'paused' {
+  const life = lifeState(key, now)
+  return life === 'active' && key.paused !== null ? 'paused' : life
 }
 
 const form = secretForm('sk-weir', ['live', 'test'])
@@ -326,7 +343,16 @@ function newKey(rights: KeyRights, now: number, lineage: string | null, minted: 
   const { id, hash, lastFour, text } = minted
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
   const asked = { account, name, mode, group, sees, expiresAt, ...limits }
-  const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }
+  const born = {
+    id,
+    hash,
+    lastFour,
+    createdAt: now,
+    revokedAt: null,
+    paused: null,
+    lineage,
+    replacedBy: null,
+  }
   const key: ApiKey = { ...born, ...asked }
   return { key, text }
 }
@@ -438,6 +464,8 @@ export interface AccountStore {
   countActiveKeys(account: string, now: number, most: number): Awaitable<number>
   /** Effective at once here, after `heardWithinMs` in every other process. False if there is no such key. */
   revokeKey(id: string, at: number): Awaitable<boolean>
+  /** Pauses a key, or with null resumes it; takes effect like a revocation. False if there is no such key. */
+  pauseKey(id: string, pause: KeyPause | null): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
   /** Refuses the account's calls; takes effect like a revocation. False for an unknown or deleted account. */
@@ -554,12 +582,13 @@ export type CallerLookups = Pick<AccountStore, 'findKey' | 'findAccount' | 'find
 
 /** Why a key is refused now, or undefined. */
 export function keyFault(
-  { id, account, revokedAt, expiresAt }: ApiKey,
+  { id, account, revokedAt, expiresAt, paused }: ApiKey,
   now: number,
 ): GatewayError | undefined {
   const credential = { account, key: id }
   if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked', { credential })
   if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired', { credential })
+  if (paused !== null) return new GatewayError('api_key_paused', { credential })
   return undefined
 }
 

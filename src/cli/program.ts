@@ -11,7 +11,7 @@ import {
   type Io,
   visible,
 } from './context.ts'
-import { groupCommands } from './group-commands.ts'
+import { accountCommands, groupCommands, keyCommands } from './people-commands.ts'
 
 /** Runs one command line (without the program's name) and returns its exit code. Never throws. */
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
@@ -75,9 +75,10 @@ export function program(argv: readonly string[], io: Io): Command {
   deploymentCommands(weir, io)
   upgradeCommand(weir, io)
   guideCommand(weir, io)
-  accountCommands(weir, io)
-  keyCommands(weir, io)
-  groupCommands(weir, (load) => run(io, load))
+  const runAction = (load: LoadAction) => run(io, load)
+  accountCommands(weir, runAction)
+  keyCommands(weir, runAction)
+  groupCommands(weir, runAction)
   creditCommands(weir, io)
   requestCommands(weir, io)
   ledgerCommands(weir, io)
@@ -133,135 +134,6 @@ function invocationOf(given: readonly unknown[]): Invocation {
     flag: (name) => options[name] === true,
     options: (name) => [options[name] ?? []].flat().map(String),
   }
-}
-
-function accountCommands(weir: Command, io: Io): void {
-  const group = weir.command('accounts').description('create and look up accounts')
-  group
-    .command('create')
-    .description('create an account')
-    .requiredOption('--email <address>', 'its e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).createAccount))
-  group
-    .command('list')
-    .description('list all accounts')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).listAccounts))
-  group
-    .command('show')
-    .description('show one account with its credit and keys')
-    .argument('<account>', 'its id or e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).showAccount))
-  group
-    .command('suspend')
-    .description('refuse the calls of an account; its credit stays')
-    .argument('<account>', 'its id or e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).suspendAccount))
-  group
-    .command('resume')
-    .description('serve the calls of a suspended account again')
-    .argument('<account>', 'its id or e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).resumeAccount))
-  group
-    .command('set')
-    .description('say how much an account may owe; what it owes is paid by its next credit')
-    .argument('[account]', 'its id or e-mail address')
-    .option('--account <account>', 'the same')
-    .requiredOption('--credit-line <usd>', 'US dollars such as 500, unlimited, or none')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).setAccount))
-  group
-    .command('link')
-    .description('print a link that signs in to an account, once, within 15 minutes')
-    .requiredOption('--account <account>', 'id or e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).signInLink))
-  group
-    .command('invite')
-    .description('open an account and print the link that signs in to it for the first time')
-    .requiredOption('--email <address>', 'its e-mail address')
-    .option('--role <role>', 'user or operator', 'user')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).invite))
-  group
-    .command('role')
-    .description('make an account an operator, or a user again')
-    .argument('<account>', 'its id or e-mail address')
-    .argument('<role>', 'user or operator')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).setRole))
-  sessionCommands(group, io)
-}
-
-function sessionCommands(group: Command, io: Io): void {
-  group
-    .command('session')
-    .description('create a token for the app of an account; it is shown this once')
-    .requiredOption('--account <account>', 'id or e-mail address')
-    .option('--ttl <time>', 'how long it is valid, such as 30d or 12h', '30d')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).createSession))
-  group
-    .command('sessions')
-    .description('list the sessions of an account')
-    .requiredOption('--account <account>', 'id or e-mail address')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).listSessions))
-  group
-    .command('end-session')
-    .description('end a session at once')
-    .argument('<id>', 'the id of the session')
-    .action(run(io, async () => (await import('./commands/accounts.ts')).endSession))
-}
-
-function keyCommands(weir: Command, io: Io): void {
-  const group = weir.command('keys').description('create, list, limit, revoke and rotate API keys')
-  limitOptions(
-    group
-      .command('create')
-      .description('create an API key; it is shown this once')
-      .requiredOption('--account <account>', 'id or e-mail address of the account it spends from')
-      .option('--name <name>', 'what to call it')
-      .option(
-        '--group <group>',
-        'id or name of a group that the account is a member of: the key spends its budgets',
-      )
-      .option('--test', 'a key of the test mode: it costs nothing and reaches the simulator only')
-      .option(
-        '--sees <own|all>',
-        'whose calls and responses it may read: its own and those of the keys it replaces (the default), or all of the ' +
-          'account, for a test key all of test keys',
-      )
-      .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls'),
-  ).action(run(io, async () => (await import('./commands/keys.ts')).createKey))
-  group
-    .command('list')
-    .description('list API keys')
-    .option('--account <account>', 'only those of this account')
-    .option('--management', 'those of the admin API')
-    .action(run(io, async () => (await import('./commands/keys.ts')).listKeys))
-  limitOptions(
-    group
-      .command('limit')
-      .description('change the limits of an API key; `none` lifts one, what is not named stays')
-      .argument('<id>', 'the id of the key')
-      .option('--name <name>', 'what to call it'),
-  ).action(run(io, async () => (await import('./commands/keys.ts')).limitKey))
-  group
-    .command('revoke')
-    .description('revoke a key at once')
-    .argument('<id>', 'the id of the key')
-    .action(run(io, async () => (await import('./commands/keys.ts')).revokeKey))
-  group
-    .command('rotate')
-    .description('create a successor with the same rights; the old key ends now or after the overlap')
-    .argument('<id>', 'the id of the key')
-    .option('--overlap <time>', 'how long both work, such as 24h, 30m or 7d', '0')
-    .action(run(io, async () => (await import('./commands/keys.ts')).rotateKey))
-}
-
-function limitOptions(command: Command): Command {
-  return command
-    .option('--expires <date>', 'when it ends, such as 2027-01-31')
-    .option('--limit-usd <amount>', 'the most it may spend in one window')
-    .option('--limit-window <window>', 'day, week, month or total')
-    .option('--models <list>', 'the models it may use, with commas: ids or provider/*')
-    .option('--requests-per-minute <number>', 'the most requests it may make in a minute')
-    .option('--tokens-per-minute <number>', 'the most tokens it may use in a minute')
-    .option('--networks <list>', 'the addresses it may be used from, with commas: such as 10.0.0.0/8')
 }
 
 function creditCommands(weir: Command, io: Io): void {

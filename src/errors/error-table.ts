@@ -136,6 +136,13 @@ export const rows = {
     means: 'The API key has passed its expiry date.',
     remedy: 'Create a new key.',
   },
+  api_key_paused: {
+    status: 401,
+    type: 'authentication_error',
+    retryable: false,
+    means: 'The API key is paused: its owner or an operator has stopped it for the time being.',
+    remedy: 'Resume it in the console or with `weir keys resume`; its limits and its history are kept.',
+  },
   not_signed_in: {
     status: 401,
     type: 'authentication_error',

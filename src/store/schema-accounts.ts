@@ -1,7 +1,7 @@
 // The tables of accounts, their sign-in, and their keys.
 
 import { sql } from 'drizzle-orm'
-import type { KeyMode, LimitWindow, Role } from '../accounts/account.ts'
+import type { KeyMode, KeyPause, LimitWindow, Role } from '../accounts/account.ts'
 import type { BudgetWindow, GroupRole } from '../accounts/group.ts'
 import type { TicketKind } from '../accounts/identity/identity-store.ts'
 import type * as columns from './columns.ts'
@@ -49,6 +49,9 @@ export function accountTables(c: typeof columns) {
       ...secret(),
       expiresAt: c.time('expires_at'),
       revokedAt: c.time('revoked_at'),
+      /** Since when it is refused, until it is resumed; null while it is not paused. */
+      pausedAt: c.time('paused_at'),
+      pausedBy: c.string('paused_by').$type<KeyPause['by']>(),
       spendLimit: c.money('spend_limit'),
       limitWindow: c.string('limit_window').$type<LimitWindow>().notNull(),
       allowedModels: c.json('allowed_models'),

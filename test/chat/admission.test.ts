@@ -56,6 +56,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     createdAt: 0,
     expiresAt: null,
     revokedAt: null,
+    paused: null,
     spendLimit: null,
     limitWindow: 'total' as const,
     allowedModels,

@@ -41,7 +41,15 @@ function lab() {
     log: { info: () => undefined, warn: () => undefined },
   })
   const key = (id: string, more: Partial<ApiKey> = {}): Caller => {
-    const born = { id, account: account.id, mode: 'live', group: null, expiresAt: null, revokedAt: null }
+    const born = {
+      id,
+      account: account.id,
+      mode: 'live',
+      group: null,
+      expiresAt: null,
+      revokedAt: null,
+      paused: null,
+    }
     const row = { ...born, ...more } as ApiKey
     rows.keys.set(id, row)
     return { account, key: row, standing: null, session: null, channel: 'api', mode: 'live' }

@@ -36,6 +36,13 @@ describe.skipIf(browserPath === null)('keys', () => {
     const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]))
     expect(kept).not.toContain(key)
 
+    await page.getByRole('button', { name: 'Pause laptop' }).click()
+    await page.getByRole('row', { name: 'laptop' }).getByText('paused').waitFor()
+    expect((await callWith(key)).status).toBe(401)
+    await page.getByRole('button', { name: 'Resume laptop' }).click()
+    await page.getByRole('button', { name: 'Pause laptop' }).waitFor()
+    expect((await callWith(key)).status).toBe(200)
+
     await page.getByRole('button', { name: 'Revoke laptop' }).click()
     await page.getByRole('button', { name: 'Revoke the key' }).click()
     await page.getByText('It took effect at').waitFor()

@@ -71,7 +71,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'place.name': placeNames,
   'actNames[kind]': [['pages/keys.tsx', 'const actNames', valueOf]],
   'actsOnKey[kind]': [['pages/keys.tsx', 'const actsOnKey', valueOf]],
-  'spentOf[window]': [['pages/keys.tsx', 'const spentOf', valueOf]],
+  'spentOf[window]': [['pages/key-row.tsx', 'const spentOf', valueOf]],
   about: [['pages/keys.tsx', 'const ways', lastOf]],
   'model.access': words('open, premium'),
   'kindNames[total.kind]': [['pages/payments.tsx', 'const kindNames:', valueOf]],

@@ -18,6 +18,7 @@ const key: ApiKey = {
   createdAt: 0,
   expiresAt: null,
   revokedAt: null,
+  paused: null,
   spendLimit: usd(10),
   limitWindow: 'day',
   allowedModels: null,

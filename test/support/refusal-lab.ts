@@ -35,6 +35,7 @@ type Caller =
   | 'capped'
   | 'budgeted'
   | 'revoked'
+  | 'paused'
   | 'suspended'
 
 export const question = [{ role: 'user', content: 'Where does the river run?' }]
@@ -208,6 +209,7 @@ ${this.#options.models ?? ''}
       row('missing_api_key', 'there is none', withKey('')),
       row('invalid_api_key', 'it is of our form but unknown', withKey(mintKey('live').text)),
       row('api_key_revoked', 'it was revoked', by('revoked')),
+      row('api_key_paused', 'it is paused', by('paused')),
       row('api_key_expired', 'its time is over', () => this.withExpiredKey()),
       row('purchased_credits_required', 'there is no credit at all', by('penniless')),
       row('insufficient_credits', 'not one token can be paid', by('nearlyBroke'), {
@@ -328,7 +330,9 @@ async function callersOf(weir: ServedWeir): Promise<Readonly<Record<Caller, stri
   ])
     expect(await weir.command('groups', ...command)).toMatchObject({ code: 0 })
   const budgeted = await keyFor(weir, 'rich@example.org', '--group', 'lab')
+  const paused = await keyFor(weir, 'rich@example.org')
   expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
+  expect(await weir.command('keys', 'pause', paused.keyId)).toMatchObject({ code: 0 })
   expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
   return {
     spender: spender.key,
@@ -339,6 +343,7 @@ async function callersOf(weir: ServedWeir): Promise<Readonly<Record<Caller, stri
     capped: rich.key,
     budgeted: budgeted.key,
     revoked: revoked.key,
+    paused: paused.key,
     suspended: suspended.key,
   }
 }

@@ -1,6 +1,6 @@
 // `weir accounts create|list|show|suspend|resume`
 
-import { keyState, mintSession, type Role, type Session } from '../../accounts/account.ts'
+import { lifeState, mintSession, type Role, type Session } from '../../accounts/account.ts'
 import { type Access, accessKinds } from '../../accounts/identity/access.ts'
 import { isAddress } from '../../accounts/identity/address.ts'
 import { newLink } from '../../accounts/identity/secret-link.ts'
@@ -273,7 +273,7 @@ function sessionView(session: Session, now: number) {
   return {
     id: session.id,
     account: session.account,
-    state: keyState(session, now),
+    state: lifeState(session, now),
     last_four: session.lastFour,
     created_at: isoTime(session.createdAt),
     expires_at: isoTime(session.expiresAt),

@@ -1,4 +1,4 @@
-// `weir keys create|list|limit|revoke|rotate`
+// `weir keys create|list|limit|pause|resume|revoke|rotate`
 
 import {
   type ApiKey,
@@ -76,6 +76,28 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
     return keyView(await acts.revokeKey(acting, await keyOf(store, id)), context.io.clock())
   })
   print(context, { json: view, text: `revoked ${view.id} (…${view.last_four})` })
+}
+
+/** Refuses a key until it is resumed. Repeating it changes nothing. */
+export function pauseKey(context: Context, invocation: Invocation): Promise<void> {
+  return pauseOrResume(context, invocation, acts.pauseKey)
+}
+
+/** Serves a paused key again, whoever paused it. */
+export function resumeKey(context: Context, invocation: Invocation): Promise<void> {
+  return pauseOrResume(context, invocation, acts.resumeKey)
+}
+
+async function pauseOrResume(
+  context: Context,
+  invocation: Invocation,
+  act: typeof acts.pauseKey,
+): Promise<void> {
+  const key = await withStore(context, async (store) =>
+    act(actingOn(context, store, store), await keyOf(store, invocation.args[0] ?? '')),
+  )
+  const view = keyView(key, context.io.clock())
+  print(context, { json: view, text: `${view.id} (…${view.last_four}) is ${view.state}` })
 }
 
 /** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */

@@ -6,7 +6,8 @@ import { Link, useParams, useSearchParams } from 'wouter'
 import type { AccountDetailView, AccountView, LinkView } from '../../http/admin/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
-import { KeyLimit, KeyName, KeySearch, KeyState } from '../pages/keys.tsx'
+import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
+import { KeySearch } from '../pages/keys.tsx'
 import { Statements } from '../pages/payments.tsx'
 import { Access, SessionEntry } from '../pages/settings.tsx'
 import { poolNames } from '../pages/words.tsx'
@@ -440,8 +441,9 @@ function AccountKeys({ path }: { path: string }) {
               <td className="whitespace-nowrap">
                 <KeyState keyRow={key} />
               </td>
-              <td className="text-right">
-                {key.state === 'active' && (
+              <td className="whitespace-nowrap text-right">
+                <PauseButton keyRow={key} path={`${path}/keys`} operator onDone={() => list.refetch()} />{' '}
+                {(key.state === 'active' || key.state === 'paused') && (
                   <RevokeButton
                     name={key.name}
                     consequence={t(

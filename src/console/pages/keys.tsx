@@ -4,9 +4,8 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
 import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
-import { countOf, decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
+import { decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
-  Badge,
   Button,
   Choice,
   Code,
@@ -22,6 +21,7 @@ import {
   TimeIn,
   useAct,
 } from '../ui/kit.tsx'
+import { KeyLimit, KeyName, KeyState, PauseButton } from './key-row.tsx'
 import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
 
 type Open =
@@ -601,11 +601,12 @@ function withoutUnset(rights: object): object {
 // The table of an account's keys: their state, their limits and what each may spend now.
 
 interface KeyAct {
-  readonly kind: 'edit' | 'rotate' | 'revoke'
+  readonly kind: (typeof dialogActs)[number]
   readonly key: KeyView
 }
 
 function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: KeyAct) => void }) {
+  const client = useQueryClient()
   return (
     <Table
       label={t('Keys')}
@@ -636,21 +637,24 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
             <KeyState keyRow={key} />
           </td>
           <td>
-            {key.state === 'active' && (
-              <div className="flex justify-end gap-1">
-                {actsOn(key).map((kind) => (
-                  <Button
-                    key={kind}
-                    small
-                    look="quiet"
-                    aria-label={t(actsOnKey[kind], { name: key.name })}
-                    onClick={() => onOpen({ kind, key })}
-                  >
-                    {t(actNames[kind])}
-                  </Button>
-                ))}
-              </div>
-            )}
+            <div className="flex justify-end gap-1">
+              <PauseButton
+                keyRow={key}
+                path="keys"
+                onDone={() => client.invalidateQueries({ queryKey: ['keys'] })}
+              />
+              {actsOn(key).map((kind) => (
+                <Button
+                  key={kind}
+                  small
+                  look="quiet"
+                  aria-label={t(actsOnKey[kind], { name: key.name })}
+                  onClick={() => onOpen({ kind, key })}
+                >
+                  {t(actNames[kind])}
+                </Button>
+              ))}
+            </div>
           </td>
         </tr>
       ))}
@@ -658,9 +662,12 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
   )
 }
 
-/** A replaced key cannot be replaced again; its successor can. */
-function actsOn({ replaced_by: replaced }: KeyView): readonly ('edit' | 'rotate' | 'revoke')[] {
-  return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
+const dialogActs = ['edit', 'rotate', 'revoke'] as const
+
+/** A replaced key cannot be replaced again; its successor can. A paused one is replaced when it has been resumed. */
+function actsOn({ state, replaced_by: replaced }: KeyView): readonly KeyAct['kind'][] {
+  if (state !== 'active' && state !== 'paused') return []
+  return dialogActs.filter((kind) => kind !== 'rotate' || (replaced === null && state === 'active'))
 }
 
 const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
@@ -693,104 +700,4 @@ function leftOf({ limit_usd: limit, spent_usd: spent }: KeyView): string | null 
   if (limit === null) return null
   const left = sumOf([limit, `-${spent}`])
   return left.units > 0n ? decimal(left) : '0'
-}
-
-const spentOf = {
-  day: '{spent} / {limit} a day',
-  week: '{spent} / {limit} a week',
-  month: '{spent} / {limit} a month',
-  total: '{spent} / {limit} in all',
-} as const
-
-export function KeyName({ keyRow }: { keyRow: KeyView }) {
-  return (
-    <>
-      <span className="font-medium">{keyRow.name}</span>{' '}
-      {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
-      {keyRow.group !== null && <Badge>{t('of a group')}</Badge>}
-      {keyRow.sees === 'all' && (
-        <>
-          {' '}
-          <Badge tone="warn">{t('reads all calls')}</Badge>
-        </>
-      )}
-      <span className="block font-mono text-[12px] text-muted">…{keyRow.last4}</span>
-    </>
-  )
-}
-
-export function KeyLimit({ keyRow }: { keyRow: KeyView }) {
-  const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
-  const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
-  const bounds: readonly (readonly [string, string?])[] = [
-    ...(models === null
-      ? []
-      : [[countOf(models.length, '{count} model', '{count} models'), models.join(', ')] as const]),
-    ...(requests === null
-      ? []
-      : [[countOf(requests, '{count} request a minute', '{count} requests a minute')] as const]),
-    ...(tokens === null
-      ? []
-      : [[countOf(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
-    ...(networks === null
-      ? []
-      : [[countOf(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),
-  ]
-  return (
-    <>
-      {limit === null ? (
-        <span className="text-muted">{t('none')}</span>
-      ) : (
-        <span className="tabular-nums" title={`${usd(spent)} / ${usd(limit)}`}>
-          {t(spentOf[window], { spent: usdShort(spent), limit: usdShort(limit) })}
-        </span>
-      )}
-      {bounds.map(([text, whole]) => (
-        <span key={text} className="block text-[12px] text-muted" title={whole}>
-          {text}
-        </span>
-      ))}
-    </>
-  )
-}
-
-export function KeyState({ keyRow }: { keyRow: KeyView }) {
-  const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
-  if (state === 'revoked') {
-    return (
-      <span title={revoked === null ? undefined : moment(revoked)}>
-        <Badge tone="bad">{t('revoked')}</Badge> <Time at={revoked} />
-      </span>
-    )
-  }
-  if (state === 'expired') {
-    return (
-      <>
-        <Badge>{t('expired')}</Badge> <Time at={expires} />
-      </>
-    )
-  }
-  // A replaced key works until its overlap ends.
-  if (replaced !== null) {
-    return (
-      <>
-        <Badge tone="warn">{t('replaced')}</Badge>
-        {expires !== null && (
-          <span className="block text-[12px] text-muted">
-            <TimeIn sentence={t('works until {time}')} at={expires} />
-          </span>
-        )}
-      </>
-    )
-  }
-  return (
-    <>
-      <Badge tone="good">{t('active')}</Badge>
-      {expires !== null && (
-        <span className="block text-[12px] text-muted">
-          <TimeIn sentence={t('until {time}')} at={expires} />
-        </span>
-      )}
-    </>
-  )
 }

@@ -1,7 +1,7 @@
 // What operators do with accounts and management keys, by a route or by a command: done, logged, and shown as the routes
 // answer it. What they do with the keys, servers and webhooks of an account is beside its routes in ../console.
 
-import { type Account, keyState, type Role, type Session } from '../../accounts/account.ts'
+import { type Account, lifeState, type Role, type Session } from '../../accounts/account.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
 import { type Identities, invitedAccount } from '../../accounts/identity/identities.ts'
 import {
@@ -216,7 +216,7 @@ export function managementKeyView(key: ManagementKey, now: number): ManagementKe
     id: key.id,
     account: key.account,
     name: key.name,
-    state: keyState(key, now),
+    state: lifeState(key, now),
     last4: key.lastFour,
     created_at: iso(key.createdAt),
     expires_at: isoOrNull(key.expiresAt),

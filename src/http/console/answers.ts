@@ -93,11 +93,16 @@ export const key = z.strictObject({
     .string()
     .nullable()
     .describe('The group that it was made in; null for a key of the account alone.'),
-  state: z.enum(['active', 'expired', 'revoked']),
+  state: z.enum(['active', 'paused', 'expired', 'revoked']),
   last4: z.string(),
   created_at: time,
   expires_at: time.nullable(),
   revoked_at: time.nullable(),
+  paused_at: time.nullable(),
+  paused_by: z
+    .enum(['owner', 'operator'])
+    .nullable()
+    .describe('What an operator has paused its owner does not resume.'),
   last_used_at: time.nullable(),
   limit_usd: usd.nullable(),
   limit_window: z.enum(['day', 'week', 'month', 'total']),
@@ -415,6 +420,8 @@ export const keyAnswers: Answers = {
   'POST keys': newKey,
   'PATCH keys/:id': key,
   'DELETE keys/:id': key,
+  'POST keys/:id/pause': key,
+  'POST keys/:id/resume': key,
   'POST keys/:id/rotate': newKey,
 }
 

@@ -10,7 +10,9 @@ import {
   keyIdOf,
   type KeyLimits,
   type KeyRights,
+  type KeyPause,
   keyState,
+  lifeState,
   replaceKey,
   unlimited,
   windowStart,
@@ -143,6 +145,27 @@ export const keyActs: readonly AccountRoute[] = [
   accountRoute(
     {
       method: 'POST',
+      path: 'keys/:id/pause',
+      operators: { id: 'pauseAccountKey' },
+      summary: 'Pause a key: it is refused, at once, until it is resumed',
+      body: z.strictObject({}),
+    },
+    async (asked) => keyView(asked.parts, await pauseKey(asked, await ownKey(asked))),
+  ),
+  accountRoute(
+    {
+      method: 'POST',
+      path: 'keys/:id/resume',
+      // It lets the holder of a key of another account in again.
+      operators: { id: 'resumeAccountKey', elevated: true },
+      summary: 'Resume a paused key, with the limits and the history that it had',
+      body: z.strictObject({}),
+    },
+    async (asked) => keyView(asked.parts, await resumeKey(asked, await ownKey(asked))),
+  ),
+  accountRoute(
+    {
+      method: 'POST',
       path: 'keys/:id/rotate',
       // As for a new key.
       operators: { id: 'rotateAccountKey', elevated: true },
@@ -178,14 +201,14 @@ export async function createKey(acting: KeyActing, rights: KeyRights, request?: 
   return issued
 }
 
-/** Changes the name or the limits of a key that works. Throws `invalid_request`. */
+/** Changes the name or the limits of a key that works or is paused. Throws `invalid_request`. */
 export async function changeKey(
   acting: KeyActing,
   key: ApiKey,
   changes: Partial<KeyLimits & Pick<ApiKey, 'name'>>,
 ): Promise<ApiKey> {
   const { accounts, now } = acting.parts
-  requireActive(key, now())
+  requireAlive(key, now())
   const after = { ...key, ...changes }
   await accounts.changeKey(after)
   await recordAct(acting, 'key.change', key.account, keyRow(key, now()), keyRow(after, now()))
@@ -201,10 +224,41 @@ export async function revokeKey(acting: KeyActing, key: ApiKey): Promise<ApiKey>
   return (await accounts.findKey(key.id))!
 }
 
+/**
+ * Pauses a key at once. Repeating it changes nothing, but what its owner has paused an operator pauses as well. Throws
+ * `invalid_request` for a key that has ended.
+ */
+export async function pauseKey(acting: KeyActing, key: ApiKey): Promise<ApiKey> {
+  const by = acting.operator === null ? 'owner' : 'operator'
+  if (key.paused !== null && (key.paused.by === by || by === 'owner')) return key
+  return setPause(acting, key, { at: key.paused?.at ?? acting.parts.now(), by })
+}
+
+/** Resumes a paused key at once. Throws `invalid_request` to an owner whose key an operator has paused. */
+export async function resumeKey(acting: KeyActing, key: ApiKey): Promise<ApiKey> {
+  if (key.paused === null) return key
+  if (acting.operator === null && key.paused.by === 'operator')
+    throw invalid('An operator has paused this key: ask for it to be resumed.')
+  return setPause(acting, key, null)
+}
+
+async function setPause(acting: KeyActing, key: ApiKey, pause: KeyPause | null): Promise<ApiKey> {
+  const { accounts, now } = acting.parts
+  requireAlive(key, now())
+  await accounts.pauseKey(key.id, pause)
+  const named = { key: key.id, name: key.name }
+  const rowOf = ({ paused }: Pick<ApiKey, 'paused'>) => ({ ...named, paused_by: paused?.by ?? null })
+  const what = pause === null ? 'key.resume' : 'key.pause'
+  await recordAct(acting, what, key.account, rowOf(key), rowOf({ paused: pause }))
+  return (await accounts.findKey(key.id))!
+}
+
 /** Replaces a key that works; it ends after the overlap. Throws `invalid_request` and `key_replaced`. */
 export async function rotateKey(acting: KeyActing, old: ApiKey, overlapMs: number) {
   const { accounts, now } = acting.parts
-  requireActive(old, now())
+  requireAlive(old, now())
+  // Its successor would work at once.
+  if (old.paused !== null) throw invalid('The key is paused: resume it before you replace it.')
   const rotated = await replaceKey(accounts, old, overlapMs, now())
   if (!rotated) throw new GatewayError('key_replaced')
   const { issued, ends } = rotated
@@ -214,8 +268,9 @@ export async function rotateKey(acting: KeyActing, old: ApiKey, overlapMs: numbe
   return { issued, replaced }
 }
 
-function requireActive(key: ApiKey, now: number): void {
-  const state = keyState(key, now)
+/** Throws `invalid_request` for a key that has ended. */
+function requireAlive(key: ApiKey, now: number): void {
+  const state = lifeState(key, now)
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
 }
 
@@ -340,6 +395,8 @@ export function keyRow(key: ApiKey, now: number) {
     created_at: iso(key.createdAt),
     expires_at: isoOrNull(key.expiresAt),
     revoked_at: isoOrNull(key.revokedAt),
+    paused_at: isoOrNull(key.paused?.at ?? null),
+    paused_by: key.paused?.by ?? null,
     limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
     limit_window: key.limitWindow,
     models: key.allowedModels,

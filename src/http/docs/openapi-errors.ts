@@ -22,6 +22,7 @@ export const ofCaller = [
   'missing_api_key',
   'invalid_api_key',
   'api_key_revoked',
+  'api_key_paused',
   'api_key_expired',
   'network_not_allowed',
   'store_unavailable',

@@ -206,6 +206,18 @@ describe.each([
     expect([next, running]).toEqual([['api_key_revoked'], ['api_key_revoked']])
   })
 
+  test('an operator who pauses a key by the admin API, until it is resumed', async () => {
+    const of = await opened()
+    const path = `accounts/${of.account}/keys/${of.keyId}`
+    const { next, running, streams } = await ended(of, of.key, () => admin('POST', `${path}/pause`, {}))
+    expect([next, running]).toEqual([['api_key_paused'], ['api_key_paused']])
+    expect(await command('keys', 'resume', of.keyId)).toMatchObject({ state: 'active' })
+    expect(new Set(await answersOf(of.key))).toEqual(new Set(['served']))
+    // It still reads the calls that it made before.
+    const receipt = await getAs(`${lab.weir.origin}/v1/generation?id=${streams[0]!.id}`, of.key)
+    expect(await receipt.json()).toMatchObject({ data: { state: 'settled' } })
+  })
+
   test('an operator who suspends an account by the admin API', async () => {
     const of = await opened()
     const end = () => admin('POST', `accounts/${of.account}/suspend`, {})

@@ -156,6 +156,42 @@ test('a revoked key is refused at once, and stays revoked since then', async () 
   expect(await client.send('PATCH', `keys/${id}`, { name: 'back' })).toMatchObject({ status: 400 })
 })
 
+test('a paused key is refused until it is resumed, and keeps its limit and what was spent of it', async () => {
+  const { id, key } = await newKey({ name: 'at rest', limit_usd: '1' })
+  expect((await call(key)).status).toBe(200)
+  const { spent_usd: spent } = await listed(id)
+  expect(await client.post(`keys/${id}/pause`, {})).toMatchObject({
+    status: 200,
+    json: { state: 'paused', paused_by: 'owner', paused_at: expect.any(String) },
+  })
+  const refused = await call(key)
+  expect({ status: refused.status, body: await refused.json() }).toMatchObject({
+    status: 401,
+    body: { error: { code: 'api_key_paused' } },
+  })
+  // Its successor would work at once.
+  expect(await client.post(`keys/${id}/rotate`, {})).toMatchObject({ status: 400 })
+  expect(await client.send('PATCH', `keys/${id}`, { limit_usd: '2' })).toMatchObject({ status: 200 })
+  expect(await client.post(`keys/${id}/resume`, {})).toMatchObject({
+    status: 200,
+    json: { state: 'active', paused_by: null, limit_usd: '2', spent_usd: spent },
+  })
+  expect((await call(key)).status).toBe(200)
+})
+
+test('a key that an operator has paused is not resumed by its owner', async () => {
+  const { id, key } = await newKey({ name: 'stopped' })
+  await client.post(`keys/${id}/pause`, {})
+  expect(await weir.command('keys', 'pause', id)).toMatchObject({ code: 0 })
+  expect(await listed(id)).toMatchObject({ state: 'paused', paused_by: 'operator' })
+  expect(await client.post(`keys/${id}/resume`, {})).toMatchObject({ status: 400 })
+  expect((await call(key)).status).toBe(401)
+  expect(await weir.command('keys', 'resume', id)).toMatchObject({ code: 0 })
+  expect((await call(key)).status).toBe(200)
+  await client.send('DELETE', `keys/${id}`)
+  expect(await client.post(`keys/${id}/pause`, {})).toMatchObject({ status: 400 })
+})
+
 test('keys of another account are not there', async () => {
   await accountWith(weir, 'berta@example.org', {})
   const berta = await signedIn(weir, 'berta@example.org')

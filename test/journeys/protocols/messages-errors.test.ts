@@ -62,7 +62,13 @@ const count = (model: string, more: object = {}, options: CallOptions = {}) =>
 
 /** The kinds of error that Anthropic's clients know, and what is of each. */
 const kinds: Readonly<Record<string, readonly ErrorCode[]>> = {
-  authentication_error: ['missing_api_key', 'invalid_api_key', 'api_key_revoked', 'api_key_expired'],
+  authentication_error: [
+    'missing_api_key',
+    'invalid_api_key',
+    'api_key_revoked',
+    'api_key_paused',
+    'api_key_expired',
+  ],
   billing_error: ['purchased_credits_required', 'insufficient_credits', 'credits_reserved'],
   permission_error: [
     'plan_required',

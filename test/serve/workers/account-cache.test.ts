@@ -15,6 +15,7 @@ const key = (revokedAt: number | null): ApiKey => ({
   createdAt: 0,
   expiresAt: null,
   revokedAt,
+  paused: null,
   spendLimit: null,
   limitWindow: 'total',
   allowedModels: null,

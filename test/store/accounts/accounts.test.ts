@@ -41,6 +41,7 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     createdAt: noon,
     expiresAt: null,
     revokedAt: null,
+    paused: null,
     spendLimit: usd('2.5'),
     limitWindow: 'day',
     allowedModels: ['sim/*'],

@@ -227,7 +227,7 @@ test('a deleted account is gone with every way into it, and its address is free 
   const { ticket } = mintTicket('link', id, noon)
   const { id: key, hash, lastFour, mode } = mintKey('live')
   const limits = { spendLimit: null, limitWindow: 'total' as const, allowedModels: null, networks: null }
-  const times = { createdAt: noon, expiresAt: null, revokedAt: null }
+  const times = { createdAt: noon, expiresAt: null, revokedAt: null, paused: null }
   const rates = { requestsPerMinute: null, tokensPerMinute: null }
   await accounts.insertKey({
     id: key,

@@ -11,8 +11,9 @@ import {
   type AccountStore,
   type ApiKey,
   type KeyPage,
+  type KeyPause,
   type KeyQuery,
-  keyState,
+  lifeState,
   type NewAccount,
   type Session,
 } from '../../../accounts/account.ts'
@@ -247,6 +248,14 @@ export class SqliteAccounts implements AccountStore {
     return this.#change(this.#keys, this.#sql().revokeKey, at, id)
   }
 
+  pauseKey(id: string, pause: KeyPause | null): boolean {
+    const { changes } = orUnavailable(() =>
+      this.#sql().pauseKey.run(pause?.at ?? null, pause?.by ?? null, id),
+    )
+    this.#drop(this.#keys)
+    return Number(changes) === 1
+  }
+
   expireKey(id: string, at: number): boolean {
     return this.#change(this.#keys, this.#sql().expireKey, at, id)
   }
@@ -381,7 +390,7 @@ function isNamed({ name, id, lastFour }: ApiKey, q: string): boolean {
 }
 
 function isOver(key: ApiKey, now: number, endedAfter: number): boolean {
-  if (keyState(key, now) === 'active') return false
+  if (lifeState(key, now) === 'active') return false
   return key.revokedAt === null || key.revokedAt <= endedAfter
 }
 
@@ -439,6 +448,7 @@ function statements(database: Database) {
     revokeKey: database.prepare(
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     ) as Statement,
+    pauseKey: database.prepare('UPDATE api_key SET paused_at = ?, paused_by = ? WHERE id = ?') as Statement,
     expireKey: database.prepare('UPDATE api_key SET expires_at = ? WHERE id = ?') as Statement,
     // A deleted account stays suspended.
     setSuspended: database.prepare(
@@ -536,6 +546,7 @@ function keyOf(row: KeyRow): ApiKey {
     createdAt: Number(row.created_at),
     expiresAt: numberOrNull(row.expires_at),
     revokedAt: numberOrNull(row.revoked_at),
+    paused: row.paused_at === null ? null : { at: Number(row.paused_at), by: row.paused_by ?? 'operator' },
     spendLimit: row.spend_limit,
     limitWindow: row.limit_window,
     allowedModels: listOrNull(row.allowed_models),
