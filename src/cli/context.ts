@@ -63,13 +63,16 @@ export function usageFault(message: string): CommandFailure {
 
 /** Loads the configuration for a command. Throws CommandFailure 78 with every fault in its message. */
 export async function contextFor(io: Io, invocation: Invocation): Promise<Context> {
-  const { loadConfig, readTextFile, renderFaults } = await import('../config/config.ts')
+  const { loadConfig, readTextFile, renderFaults, serviceFile } = await import('../config/config.ts')
   const env = await io.environment()
   const loaded = loadConfig({ flags: configFlags(invocation), env, cwd: io.cwd, readFile: readTextFile })
   if (loaded.kind === 'faulty') {
     throw new CommandFailure(`bad configuration:\n${renderFaults(loaded.faults)}`, exitCodes.badConfiguration)
   }
-  const namedFile = invocation.option('config') !== undefined || isAbsolutePath(env['WEIR_CONFIG'])
+  const namedFile =
+    invocation.option('config') !== undefined ||
+    isAbsolutePath(env['WEIR_CONFIG']) ||
+    loaded.file === serviceFile
   return { io, config: loaded.config, loaded, env, namedFile, json: invocation.flag('json') }
 }
 

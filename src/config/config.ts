@@ -22,7 +22,7 @@ import type { ConfigFault } from './read/draft.ts'
 import type { KeptSettings } from './read/kept.ts'
 
 export { renderFaults } from './check/faults.ts'
-export type { ConfigInputs, LoadedConfig } from './load.ts'
+export { type ConfigInputs, type LoadedConfig, serviceFile } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
 export type { Config } from './schema.ts'
 export { environmentName, type Setting, settingAt, settings } from './settings.ts'
@@ -47,7 +47,12 @@ export function readTextFile(path: string): string | undefined {
 export function loadConfig(
   inputs: Omit<ConfigInputs, 'providers' | 'exists'> & Partial<Pick<ConfigInputs, 'providers' | 'exists'>>,
 ): LoadedConfig {
-  return loadFrom({ providers, exists: existsSync, ...inputs })
+  return loadFrom({
+    providers,
+    exists: existsSync,
+    packaged: process.execPath === '/usr/bin/weir',
+    ...inputs,
+  })
 }
 
 type LoadedWhole = LoadedConfig & { readonly kind: 'loaded' }

@@ -1,6 +1,7 @@
 // Loads one checked configuration from flags, environment, weir.yaml and defaults, or reports all faults at once.
 
-import { basename, resolve } from 'node:path'
+import { basename, dirname, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import { checkTogether } from './check/checks.ts'
 import {
   type ConfigFault,
@@ -34,6 +35,8 @@ export interface ConfigInputs {
   readonly cwd: string
   readonly readFile: ReadFile
   readonly exists: (path: string) => boolean
+  /** Whether a package of the system put the program where it is. */
+  readonly packaged?: boolean
   readonly providers: readonly KnownProvider[]
   /** What operators have changed by the API or in the console. */
   readonly kept?: KeptSettings | undefined
@@ -66,10 +69,12 @@ export type Origins = (path: Path) => Origin
  */
 export function loadFrom(given: ConfigInputs): LoadedConfig {
   const files = new Map<string, string | undefined>()
-  const inputs = { ...given, readFile: readAndNote(given.readFile, files) }
-  const { flags, env, providers, kept } = inputs
   const draft = new Draft()
+  const service = serviceOf(draft, given)
+  const inputs = { ...given, ...service, readFile: readAndNote(given.readFile, files) }
+  const { flags, env, providers, kept } = inputs
   const file = readConfigFile(draft, inputs)
+  if (service && draft.get(['data_dir']) === undefined) draft.tree['data_dir'] = serviceData
   takeOldNames(draft)
   const readFile: ReadFile = (path) => inputs.readFile(writtenPath(path, inputs))
   readVariables(draft, env, providers, readFile)
@@ -108,6 +113,35 @@ function readAndNote(readFile: ReadFile, files: Map<string, string | undefined>)
     files.set(path, text)
     return text
   }
+}
+
+/** Where the service of a package has its configuration, its variables, and its data unless that says otherwise. */
+export const serviceFile = '/etc/weir/weir.yaml'
+const serviceVariables = '/etc/weir/weir.env'
+const serviceData = '/var/lib/weir'
+
+/**
+ * The folder and the variables of the service of this machine, where a command is about it: nothing names another
+ * configuration or database, none lies in the working directory, and the service has one. A file that is not for this
+ * user's eyes is passed over, with a warning.
+ */
+function serviceOf(
+  draft: Draft,
+  { flags, env, cwd, readFile, exists, packaged }: ConfigInputs,
+): Pick<ConfigInputs, 'cwd' | 'env'> | undefined {
+  if (!packaged || flags['config'] || flags['data_dir'] || env['WEIR_CONFIG'] || env['WEIR_DATA_DIR'])
+    return undefined
+  if ([usualFile, mistakenFile, 'weir-data'].some((name) => exists(resolve(cwd, name)))) return undefined
+  const read = (path: string) => {
+    try {
+      return readFile(path)
+    } catch (thrown) {
+      draft.warn(path, `is not read: ${reasonOf(thrown)}`)
+      return undefined
+    }
+  }
+  if (read(serviceFile) === undefined) return undefined
+  return { cwd: dirname(serviceFile), env: { ...parseEnv(read(serviceVariables) ?? ''), ...env } }
 }
 
 const usualFile = 'weir.yaml'

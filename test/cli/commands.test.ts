@@ -480,6 +480,18 @@ describe('doctor', () => {
     )
   })
 
+  test('says what is wrong first, and what is merely absent in a line', async () => {
+    using other = tempDir()
+    writeFileSync(other.join('weir.yaml'), 'models: [{ id: openai/unpriced-by-me }]')
+    const { out } = await run({ cwd: other.path, env: { ...env, OPENAI_API_KEY: 'sk-of-nobody' } }, 'doctor')
+    const lines = out.trim().split('\n')
+    const states = lines.map((line) => line.split(' ')[0]!)
+    expect(states).toEqual(states.toSorted((a, b) => 'bwoi'.indexOf(a[0]!) - 'bwoi'.indexOf(b[0]!)))
+    expect(lines[0]).toMatch(/^warn +not sold +openai\/unpriced-by-me/)
+    expect(out.match(/groq/g)).toHaveLength(1)
+    expect(out).toMatch(/^info +no key +anthropic, gemini, .*weir doctor --provider NAME/m)
+  })
+
   test('asks a local server that the operator names, and says where nothing answers', async () => {
     using other = tempDir()
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ data: [] }) })

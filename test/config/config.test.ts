@@ -57,6 +57,53 @@ describe('a file that ends in .yml', () => {
   })
 })
 
+describe('a program that a package of the system brought', () => {
+  const there = {
+    '/etc/weir/weir.yaml': 'server: { port: 5 }\nproviders: { lab: { api_key: "file:lab.key" } }',
+    '/etc/weir/weir.env': 'OPENAI_API_KEY="sk-of-the-service"\nGROQ_API_KEY=gsk-of-the-service\n',
+    '/etc/weir/lab.key': 'of lab\n',
+  }
+  const service = { files: there, packaged: true }
+
+  test('is about the service, with its variables and its data, where nothing else is named', () => {
+    const { config, file } = loaded({ ...service, env: { GROQ_API_KEY: 'gsk-of-mine' } })
+    expect(config.server.port).toBe(5)
+    expect([file, config.data_dir]).toEqual(['/etc/weir/weir.yaml', '/var/lib/weir'])
+    expect(config.providers['lab']?.api_key).toEqual(['of lab'])
+    expect(config.providers['openai']?.api_key).toEqual(['sk-of-the-service'])
+    expect(config.providers['groq']?.api_key).toEqual(['gsk-of-mine'])
+    const elsewhere = { ...there, '/etc/weir/weir.yaml': 'data_dir: /srv/weir' }
+    expect(loaded({ ...service, files: elsewhere }).config.data_dir).toBe('/srv/weir')
+  })
+
+  test.each<[string, Parameters<typeof loaded>[0]]>([
+    ['nobody installed', { files: there }],
+    [
+      'with a weir.yaml in the folder',
+      { ...service, yaml: 'search: {}', directories: ['/home/me/weir.yaml'] },
+    ],
+    ['with a database in the folder', { ...service, directories: ['/home/me/weir-data'] }],
+    ['for which a folder is named', { ...service, flags: { data_dir: 'elsewhere' } }],
+    ['for which a variable names a folder', { ...service, env: { WEIR_DATA_DIR: 'elsewhere' } }],
+    ['without a service', { packaged: true }],
+  ])('%s is about what is here', (_, machine) => {
+    const { config, warnings } = loaded(machine)
+    expect([config.server.port, config.providers['openai']]).toEqual([8787, undefined])
+    expect(config.data_dir.startsWith('/home/me/')).toBe(true)
+    expect(warnings).toEqual([])
+  })
+
+  test('passes over what its user may not read, and says so', () => {
+    const closed = (path: string) => {
+      if (path.startsWith('/etc/weir/')) throw new Error('permission denied')
+      return undefined
+    }
+    expect(loaded({ packaged: true, readFile: closed }).warnings).toEqual([
+      { name: '/etc/weir/weir.yaml', problem: 'is not read: permission denied' },
+    ])
+  })
+})
+
 describe('a setting that had another name', () => {
   const retention = (inputs: Parameters<typeof loaded>[0]) => {
     const found = loaded(inputs)

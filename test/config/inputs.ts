@@ -17,6 +17,7 @@ export interface Machine {
   readonly readFile?: ConfigInputs['readFile']
   /** Paths of directories, and of files that are only looked for. */
   readonly directories?: readonly string[]
+  readonly packaged?: boolean
 }
 
 export function load({
@@ -26,6 +27,7 @@ export function load({
   flags = {},
   readFile,
   directories = [],
+  packaged = false,
 }: Machine): LoadedConfig {
   const there: Readonly<Record<string, string>> =
     yaml === undefined ? files : { ...files, '/home/me/weir.yaml': yaml }
@@ -35,6 +37,7 @@ export function load({
     cwd: '/home/me',
     readFile: readFile ?? ((path) => there[path]),
     exists: (path) => directories.includes(path),
+    packaged,
   })
 }
 

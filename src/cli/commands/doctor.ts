@@ -35,12 +35,30 @@ export async function doctor(context: Context): Promise<void> {
   const findings: Finding[] = []
   for (const check of checks) findings.push(...(await check(context)))
   const bad = findings.filter(({ state }) => state === 'bad')
-  const lines = findings.map(
-    ({ check, state, detail }) => `${state.padEnd(4)}  ${check.padEnd(22)}  ${detail}`,
-  )
-  print(context, { json: { ok: bad.length === 0, findings }, text: lines.join('\n') })
+  print(context, { json: { ok: bad.length === 0, findings: findings.map(shown) }, text: linesOf(findings) })
   if (bad.length > 0)
     throw new CommandFailure(bad.map(({ check, detail }) => `${check}: ${detail}`).join('\n'))
+}
+
+const shown = ({ check, state, detail }: Finding) => ({ check, state, detail })
+
+/** What is wrong comes first, and what merely is not there takes a line together. */
+function linesOf(findings: readonly Finding[]): string {
+  const urgency = ['bad', 'warn', 'ok', 'info']
+  const absent = (kind: Finding['absent']) => findings.filter((finding) => finding.absent === kind)
+  const names = (found: readonly Finding[]) =>
+    found.map(({ check }) => check.replace(/^provider /, '')).join(', ')
+  const together: Finding[] = []
+  const [keys, servers] = [absent('key'), absent('server')]
+  if (keys.length > 0) {
+    const detail = `${names(keys)} (weir doctor --provider NAME says in which variable it belongs)`
+    together.push({ check: 'no key', state: 'info', detail })
+  }
+  if (servers.length > 0) together.push({ check: 'no local server', state: 'info', detail: names(servers) })
+  return [...findings.filter((finding) => finding.absent === undefined), ...together]
+    .toSorted((a, b) => urgency.indexOf(a.state) - urgency.indexOf(b.state))
+    .map(({ check, state, detail }) => `${state.padEnd(4)}  ${check.padEnd(22)}  ${detail}`)
+    .join('\n')
 }
 
 /** A bad configuration has ended the command before this point. */
@@ -186,7 +204,7 @@ async function providerFinding(context: Context, id: string, row: Provider | und
   if (row?.transport === 'builtin') return { check, state: 'ok', detail: 'answers inside the gateway' }
   const wantsKey = row !== undefined && row.auth.kind !== 'none'
   if (wantsKey && !settings?.api_key.length && deployments.every(({ api_key }) => api_key.length === 0))
-    return { check, state: 'info', detail: `no key (${keyNames(row)})` }
+    return { check, state: 'info', detail: `no key (${keyNames(row)})`, absent: 'key' }
   if (address === '')
     return { check, state: 'warn', detail: `a key, but no address: set providers.${id}.base_url` }
   if (wantsKey) return { check, state: 'ok', detail: `a key, ${address}` }
@@ -212,7 +230,8 @@ async function reachability(
     await response.body?.cancel()
     return { check, state: 'ok', detail: `answers at ${address}` }
   } catch {
-    return { check, state: named ? 'warn' : 'info', detail: `nothing answers at ${address}` }
+    const detail = `nothing answers at ${address}`
+    return named ? { check, state: 'warn', detail } : { check, state: 'info', detail, absent: 'server' }
   }
 }
 
@@ -312,4 +331,6 @@ export interface Finding {
   readonly check: string
   readonly state: 'ok' | 'info' | 'warn' | 'bad'
   readonly detail: string
+  /** What a provider that nobody has set up lacks. */
+  readonly absent?: 'key' | 'server'
 }

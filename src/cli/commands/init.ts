@@ -1,6 +1,6 @@
 // `weir init`: writes a first weir.yaml. It asks at a terminal, takes flags elsewhere, and never overwrites.
 
-import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import {
   type Config,
@@ -9,6 +9,7 @@ import {
   readTextFile,
   reasonOf,
   renderFaults,
+  serviceFile,
 } from '../../config/config.ts'
 import { NearIds } from '../../catalog/near-ids.ts'
 import { suggestion } from '../../catalog/row.ts'
@@ -63,6 +64,7 @@ export async function init(io: Io, invocation: Invocation): Promise<void> {
   for (const { name, problem } of warnings) io.err(`warning: ${name} ${problem}\n`)
   if (isPrinted) return io.out(text)
   write(file, text, typed)
+  if (file === serviceFile) showKeysToService(typed.map((one) => one.file))
   const view = [...found, ...typed].map(({ kind, id }) => ({ id, found: kind }))
   print(
     { io, json: invocation.flag('json') },
@@ -71,7 +73,7 @@ export async function init(io: Io, invocation: Invocation): Promise<void> {
       text: [
         `wrote ${file}`,
         ...typed.map((one) => `wrote ${one.file} (the key of ${one.id}, for your eyes only)`),
-        'next: weir serve',
+        file === serviceFile ? 'next: systemctl enable --now weir' : 'next: weir serve',
       ].join('\n'),
     },
   )
@@ -96,6 +98,16 @@ function write(file: string, text: string, typed: readonly (Found & { kind: 'key
     for (const path of written) rmSync(path, { force: true })
     throw new CommandFailure(`nothing was written: ${reasonOf(cause)}`)
   }
+}
+
+/** The service runs as a user of its own, whose group may read the keys. A package makes that user. */
+function showKeysToService(keys: readonly string[]): void {
+  const group = /^weir:[^:]*:(\d+):/m.exec(readTextFile('/etc/group') ?? '')?.[1]
+  if (keys.length === 0 || group === undefined) return
+  const folder = dirname(keys[0]!)
+  for (const path of [folder, ...keys]) chownSync(path, 0, Number(group))
+  chmodSync(folder, 0o750)
+  for (const key of keys) chmodSync(key, 0o640)
 }
 
 function checkedConfig(
@@ -227,7 +239,7 @@ server:
 ${publicUrl === undefined ? '  # public_url: https://models.example.org # the address that clients use, behind a TLS proxy' : `  public_url: ${yamlText(publicUrl)} # the address that clients use`}
 
 # Providers. A key in the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY and so on) is used without an entry, and so is a
-# server such as Ollama on this machine. weir doctor names every provider with its variable.
+# server such as Ollama on this machine. weir doctor names every provider without a key.
 ${here.length === 0 ? '' : `${here.join('\n')}\n`}${entries.length === 0 ? '# providers:\n#   openai:\n#     api_key: file:/run/secrets/openai # or the key itself' : `providers:\n${entries.join('\n')}`}
 
 # A name of your own in front of several models; the second is asked where the first fails.
